@@ -1,0 +1,240 @@
+"""The values of a dialogue: messages, turns, transcripts; JSON lines in and out.
+
+Covers what was said and what was felt, frozen once written, and how a thinking model's reply is split into
+what the person sees and what they do not. Does not cover who produces them (`environments.episode`) or
+what they are worth (`scoring`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from heartloop.errors import InputError
+
+__all__ = [
+    "Call",
+    "Failure",
+    "Message",
+    "Sampling",
+    "StopReason",
+    "Transcript",
+    "Turn",
+    "Usage",
+    "Visible",
+    "read_transcripts",
+    "total_usage",
+    "visible",
+    "write_line",
+]
+
+Role = Literal["system", "user", "assistant"]
+StopReason = Literal["success", "failure", "goodbye", "turn_limit", "failed"]
+"""Why a dialogue ended. `failed` means an instrument broke; such a dialogue is unscored."""
+
+SCHEMA_VERSION = 1
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Message(_Frozen):
+    """One chat message as a model receives it."""
+
+    role: Role
+    content: str
+
+
+class Sampling(_Frozen):
+    """Sampling settings of one role. `None` leaves the endpoint's own default."""
+
+    temperature: float | None = Field(default=None, ge=0.0, le=2.0)
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    seed: int | None = None
+
+
+class Usage(_Frozen):
+    """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
+
+    prompt_tokens: int = Field(default=0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            estimated=self.estimated or other.estimated,
+        )
+
+    @property
+    def total(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Call(_Frozen):
+    """One model call of any role with its raw answer, kept so that a transcript can be judged again."""
+
+    role: str
+    """policy, simulator, judge, ..."""
+    purpose: str
+    """reply, feel, speak, ..."""
+    turn: int
+    text: str
+    reasoning: str | None = None
+    """Text an endpoint returned beside the answer as `reasoning_content`."""
+    finish_reason: str | None = None
+    usage: Usage = Usage()
+    reask: int = 0
+    """0 for the first asking, then 1, 2, ... where the answer before it did not parse."""
+
+
+class Failure(_Frozen):
+    """Whose instrument failed, how, and the error's own sentence."""
+
+    role: str
+    kind: str
+    """The error's class name, e.g. TransportError, AnswerError."""
+    detail: str
+
+
+class Turn(_Frozen):
+    """One policy reply and how the person took it."""
+
+    index: int
+    reply: str
+    """What the person saw; empty when they met silence."""
+    silent: bool = False
+    truncated: bool = False
+    state: dict[str, float] | None = None
+    """State after the reply; `None` where the preset leaves the reply unjudged."""
+    change: dict[str, float] | None = None
+    thoughts: dict[str, str] = Field(default_factory=dict)
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    message: str | None = None
+    """What the person answered; `None` when the dialogue ended first."""
+
+
+class Transcript(_Frozen):
+    """One finished dialogue with everything needed to score, show and re-judge it without a new policy call."""
+
+    schema_version: int = SCHEMA_VERSION
+    environment: str
+    scenario: str
+    fingerprint: str
+    model: str
+    repeat: int = 0
+    seed: int = 0
+    preset: str
+    variant: str = "vanilla"
+    simulator: str
+    """`embedded`, or the simulator's model name."""
+    facts: dict[str, str] = Field(default_factory=dict)
+    """What reports group by and show: family, intention, theme, title, persona, tags."""
+    models: dict[str, str] = Field(default_factory=dict)
+    """Model id of every role."""
+    sampling: dict[str, Sampling] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """Prompt hash by prompt name."""
+    opening: str | None
+    start: dict[str, float]
+    turns: tuple[Turn, ...]
+    stop: StopReason
+    failure: Failure | None = None
+    score: float | None
+    """The environment's outcome; `None` when unscored."""
+    rewards: tuple[float, ...] = ()
+    usage: dict[str, Usage] = Field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+    counts: dict[str, int] = Field(default_factory=dict)
+    """silences, truncated replies, re-asks that mended an answer, clamped changes."""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What makes a dialogue the same dialogue within a run: model, scenario, repeat."""
+        return (self.model, self.scenario, self.repeat)
+
+    @property
+    def scored(self) -> bool:
+        """Whether every instrument worked."""
+        return self.score is not None
+
+
+class Visible(NamedTuple):
+    """What the person sees of a reply, and whether a think block was left open."""
+
+    text: str
+    unclosed: bool
+
+
+_OPEN = re.compile(r"^\s*<think>", re.IGNORECASE)
+_CLOSE = re.compile(r"</think>", re.IGNORECASE)
+
+
+def visible(text: str) -> Visible:
+    """What the person sees of a policy's reply: only what follows the last `</think>`.
+
+    A reply that opens `<think>` and never closes it is nothing but thinking: silence. Some chat templates
+    put the opening tag into the prompt, so a closing tag without an opening one counts too.
+
+    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
+    'That was unkind of him.'
+    >>> visible("<think>hmm")
+    Visible(text='', unclosed=True)
+    """
+    closings = list(_CLOSE.finditer(text))
+    if closings:
+        return Visible(text[closings[-1].end() :].strip(), unclosed=False)
+    if _OPEN.match(text):
+        return Visible("", unclosed=True)
+    return Visible(text.strip(), unclosed=False)
+
+
+def write_line(transcript: Transcript) -> str:
+    """One JSON line, without line breaks inside."""
+    return transcript.model_dump_json(exclude_defaults=False) + "\n"
+
+
+def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
+    """Transcripts of a JSON-lines file, in order.
+
+    A last line without its line break is what a killed writer leaves behind; with `torn_tail` it is passed over.
+
+    Raises:
+        InputError: with file and line, for a record that does not fit.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
+    lines = data.split(b"\n")
+    tail = lines.pop()
+    if tail.strip() and not torn_tail:
+        lines.append(tail)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield Transcript.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            raise InputError(
+                f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
+            ) from error
+
+
+def total_usage(parts: Iterable[Usage]) -> Usage:
+    """The sum of several usages; an empty sum is zero."""
+    total = Usage()
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,210 @@
+"""Environment and Episode, and the one turn loop that evaluation, training and the arena share.
+
+An `Environment` makes `Episode`s from scenarios; an episode is one person for one dialogue. `play` puts a
+policy in front of it and returns a `Transcript`. Does not cover many dialogues at once (`evaluation`),
+nor state rules, which live in each environment and in `scoring`.
+
+Whose failure is it? What the policy does is scored: refusals, silence, a reply cut by its token limit. What
+the instruments do is not: a simulator, judge or transport that fails ends the dialogue as `failed`, unscored.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Call, Failure, Message, Sampling, StopReason, Transcript, Turn, Usage, total_usage, visible
+from heartloop.errors import AnswerError, ModelError
+
+__all__ = ["Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
+
+
+class UserTurn(NamedTuple):
+    """How the person took one reply. `state` and `change` are `None` where the preset leaves it unjudged."""
+
+    message: str | None
+    state: Mapping[str, float] | None
+    change: Mapping[str, float] | None
+    thoughts: Mapping[str, str]
+    evidence: Mapping[str, Any]
+    stop: StopReason | None
+
+
+class Outcome(NamedTuple):
+    """What the dialogue was worth: the score, a reward per judged turn, and the T + 1 states."""
+
+    score: float | None
+    rewards: tuple[float, ...]
+    states: tuple[Mapping[str, float], ...]
+
+
+class RoleFailed(Exception):
+    """An instrument's role failed inside an episode; carries the role so that the transcript can name it."""
+
+    def __init__(self, role: str, cause: ModelError | AnswerError) -> None:
+        super().__init__(str(cause))
+        self.role = role
+        self.cause = cause
+
+
+@runtime_checkable
+class Episode(Protocol):
+    """One person for one dialogue. Awaited strictly in turn: `open`, then `step` until it stops."""
+
+    async def open(self) -> str | None:
+        """The first user message, or `None` where the policy opens."""
+        ...
+
+    async def step(self, reply: str) -> UserTurn:
+        """The person's answer to one visible reply; the empty string is silence.
+
+        Raises:
+            RoleFailed: an instrument failed for good.
+        """
+        ...
+
+    def outcome(self) -> Outcome:
+        """Score, rewards and states so far."""
+        ...
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Every instrument call made so far."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What had to be counted: re-asks, clamped changes."""
+        ...
+
+
+class Environment(Protocol):
+    """A family of scenarios with one set of rules. `describe` names all that decides a transcript."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def scenario_ids(self) -> Sequence[str]: ...
+
+    @property
+    def policy_prompt(self) -> str:
+        """The system prompt the policy gets."""
+        ...
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
+        """A fresh episode; equal arguments and deterministic models give equal episodes."""
+        ...
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        """Fields of `Transcript` that belong to the environment: fingerprint, preset, variant, simulator, facts, models, sampling, prompts."""
+        ...
+
+
+async def play(
+    environment: Environment,
+    scenario_id: str,
+    policy: ChatModel,
+    *,
+    seed: int = 0,
+    repeat: int = 0,
+    sampling: Sampling | None = None,
+) -> Transcript:
+    """One dialogue from its first message to its end.
+
+    The policy sees its system prompt and the visible dialogue, never its own earlier thinking. `sampling.seed`,
+    if given, is advanced by the turn so that two turns of one dialogue do not share it.
+
+    Raises:
+        BudgetSpent: a hard stop was reached; the dialogue is lost, finished ones are not.
+    """
+    episode = environment.begin(scenario_id, seed=seed)
+    sampling = sampling or Sampling()
+    messages = [Message(role="system", content=environment.policy_prompt)] if environment.policy_prompt else []
+    started = time.monotonic()
+    turns: list[Turn] = []
+    calls: list[Call] = []
+    stop: StopReason | None = None
+    failure: Failure | None = None
+    opening: str | None = None
+    try:
+        opening = await episode.open()
+        if opening is not None:
+            messages.append(Message(role="user", content=opening))
+        while stop is None:
+            index = len(turns)
+            settings = sampling if sampling.seed is None else sampling.model_copy(update={"seed": sampling.seed + index})
+            try:
+                answer = await policy.complete(messages, sampling=settings)
+            except ModelError as error:
+                raise RoleFailed("policy", error) from error
+            calls.append(
+                Call(
+                    role="policy",
+                    purpose="reply",
+                    turn=index,
+                    text=answer.text,
+                    reasoning=answer.reasoning,
+                    finish_reason=answer.finish_reason,
+                    usage=answer.usage,
+                )
+            )
+            seen = visible(answer.text)
+            felt = await episode.step(seen.text)
+            turns.append(
+                Turn(
+                    index=index,
+                    reply=seen.text,
+                    silent=not seen.text,
+                    truncated=answer.finish_reason == "length",
+                    state=None if felt.state is None else dict(felt.state),
+                    change=None if felt.change is None else dict(felt.change),
+                    thoughts=dict(felt.thoughts),
+                    evidence=dict(felt.evidence),
+                    message=felt.message,
+                )
+            )
+            stop = felt.stop
+            messages.append(Message(role="assistant", content=seen.text))
+            if felt.message is not None:
+                messages.append(Message(role="user", content=felt.message))
+            elif stop is None:
+                raise RoleFailed("simulator", AnswerError("the user gave neither a message nor an end"))
+    except RoleFailed as failed:
+        stop = "failed"
+        failure = Failure(role=failed.role, kind=type(failed.cause).__name__, detail=str(failed.cause))
+    calls = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
+    result = episode.outcome()
+    usage: dict[str, Usage] = {}
+    for role in dict.fromkeys(call.role for call in calls):
+        usage[role] = total_usage(call.usage for call in calls if call.role == role)
+    about = dict(environment.describe(scenario_id))
+    models = {"policy": policy.name, **about.pop("models", {})}
+    samplings = {"policy": sampling, **about.pop("sampling", {})}
+    return Transcript(
+        environment=environment.name,
+        scenario=scenario_id,
+        model=policy.name,
+        repeat=repeat,
+        seed=seed,
+        models=models,
+        sampling=samplings,
+        opening=opening,
+        start=dict(result.states[0]),
+        turns=tuple(turns),
+        stop=stop,
+        failure=failure,
+        score=None if failure else result.score,
+        rewards=() if failure else result.rewards,
+        usage=usage,
+        calls=tuple(calls),
+        counts={
+            **episode.counts,
+            "silences": sum(turn.silent for turn in turns),
+            "truncated": sum(turn.truncated for turn in turns),
+        },
+        seconds=round(time.monotonic() - started, 3),
+        **about,
+    )

@@ -1,0 +1,342 @@
+"""SAGE scenarios: the schema, the loader, and the checks a scenario set must pass.
+
+Covers the eight supportive intentions (SAGE Table 3) and the two of RLVER's chit-chat extension
+(App. A.1), reading JSON lines, and the rules a shipped set obeys. Does not cover near-duplicates
+(`heartloop.authoring`), nor how a person reacts (`embedded_user`, `llm_user`).
+
+The published slots are persona, background (event, timeline, conflict, failed attempts, reactions by
+mood, what lifts and sinks), goal, hidden intention, traits and first message (SAGE section 2.2 and
+App. E). Ours are `temperament`, `concerns`, `beats` and the written lines, which let the embedded user
+speak as this person without a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from heartloop.errors import InputError, UseError
+
+__all__ = [
+    "GIVE_AWAY_PATTERNS",
+    "INTENTIONS",
+    "SETS",
+    "Beat",
+    "Background",
+    "Concern",
+    "Intention",
+    "Lines",
+    "Persona",
+    "Scenario",
+    "half_of",
+    "load_scenarios",
+    "problems_of",
+    "read_scenarios",
+]
+
+Family = Literal["support", "chat"]
+Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
+Tag = Literal[
+    "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
+    "eating", "pregnancy-loss", "discrimination", "war", "none",
+]  # fmt: skip
+
+
+class Intention(NamedTuple):
+    """What a person secretly wants from the conversation; `count` is the published test count."""
+
+    key: str
+    family: Family
+    text: str
+    rational: bool
+    count: int
+
+
+INTENTIONS: dict[str, Intention] = {
+    row.key: row
+    for row in (
+        # Meaning and counts: SAGE Table 3; wording ours. The last two: RLVER App. A.1, counts ours.
+        Intention("dialectic", "support", "wants the matter weighed from both sides, with what speaks for and against each", True, 12),
+        Intention("advice", "support", "wants advice that truly helps out of the present difficulty", True, 15),
+        Intention("motives", "support", "wants to understand why the other people in this acted as they did", True, 11),
+        Intention("reflection", "support", "wants to be led to look at their own part in this and to grow from it", True, 13),
+        Intention("praise", "support", "wants sincere praise for something specific they did", False, 13),
+        Intention("listen", "support", "wants someone to listen attentively while they pour it all out", False, 12),
+        Intention("empathy", "support", "wants their feelings deeply understood, not merely soothed", False, 13),
+        Intention("blameless", "support", "believes none of this is their fault and wants the other to agree", False, 11),
+        Intention("interest", "chat", "wants to talk about what fascinates them with someone truly interested", False, 20),
+        Intention("passive", "chat", "waits for the other to carry the conversation and to make it easy", False, 20),
+    )
+}  # fmt: skip
+"""The ten hidden intentions by key."""
+
+GIVE_AWAY_PATTERNS: dict[str, tuple[str, ...]] = {
+    "dialectic": (r"\bboth sides\b", r"\bpros and cons\b", r"\bobjectiv", r"\bon (the )?one hand\b", r"\bbalanced\b", r"\bweigh (it|this|things) up\b", r"\bother side of\b"),
+    "advice": (r"\badvi[cs]e\b", r"\bwhat (should|would|can|could|do) (i|you) do\b", r"\bshould i\b", r"\bhelp me (decide|figure|work|choose)\b", r"\bsuggest", r"\bany (ideas|tips)\b", r"\bhow do i\b"),
+    "motives": (r"\bwhy (did|does|do|would|is|are|was|were) (he|she|they|my|her|his|someone|people|anyone)\b", r"\breasons?\b", r"\bmotive", r"\bunderstand (him|her|them)\b", r"\bgoing through (his|her|their) (head|mind)\b"),
+    "reflection": (r"\bmy (own )?(part|role|share) in\b", r"\bwhat did i do\b", r"\bam i the (problem|one)\b", r"\bgrow(th)?\b", r"\blearn from\b", r"\breflect", r"\blook at myself\b"),
+    "praise": (r"\bproud of me\b", r"\bpraise\b", r"\bwell done\b", r"\bdid i do (well|good|right)\b", r"\bgood job\b", r"\bimpress", r"\bgive me credit\b"),
+    "listen": (r"\b(just )?(need|want) (to|someone to|somebody to) (vent|listen|talk)\b", r"\blet me (vent|rant)\b", r"\bvent(ing)?\b", r"\bhear me out\b", r"\brant\b", r"\blisten to me\b"),
+    "empathy": (r"\bunderstand (me|how i feel|what i feel|my feelings)\b", r"\bfeel what i feel\b", r"\bempath", r"\bhow (it|this|that) feels\b", r"\bget (me|how i feel)\b"),
+    "blameless": (r"\b(my|own) fault\b", r"\bto blame\b", r"\bblam(e|ed|ing) me\b", r"\bnot guilty\b", r"\bdid nothing wrong\b", r"\bam i wrong\b", r"\bon my side\b", r"\bdidn'?t do anything wrong\b"),
+    "interest": (r"\b(want|need|like) to talk about\b", r"\bcan we talk about\b", r"\bare you interested\b", r"\bshare your interest\b"),
+    "passive": (r"\byou (talk|start|lead|pick|choose)\b", r"\bsay something\b", r"\bentertain me\b", r"\bnot much of a talker\b", r"\bask me\b"),
+}  # fmt: skip
+"""Per intention, patterns (case-insensitive) that a first message must not match: they give it away."""
+
+SETS = {"support": "support.jsonl", "chat": "chat.jsonl"}
+"""Scenario sets shipped with the package, by name."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class Persona(_Frozen):
+    """Who this is. `place` is where they live and come from; `speaking_style` is tone, `way_of_speaking` is conduct in talk."""
+
+    name: str = Field(min_length=2)
+    age: int = Field(ge=12, le=100)
+    gender: str = Field(min_length=3)
+    occupation: str = Field(min_length=3)
+    place: str = Field(min_length=3)
+    habits: str = Field(min_length=40)
+    hobbies: tuple[str, ...] = Field(min_length=3, max_length=3)
+    speaking_style: str = Field(min_length=20)
+    way_of_speaking: str = Field(min_length=20)
+    traits: tuple[str, ...] = Field(min_length=3, max_length=5)
+    temperament: Temperament
+
+
+class Moment(_Frozen):
+    """One step of the timeline: when, what happened, what the person thought and felt."""
+
+    when: str = Field(min_length=3)
+    what: str = Field(min_length=30)
+    felt: str = Field(min_length=15)
+
+
+class Conflict(_Frozen):
+    """The main conflict: what it is, between whom, and what lies beneath it."""
+
+    what: str = Field(min_length=20)
+    who: str = Field(min_length=3)
+    why: str = Field(min_length=20)
+
+
+class Attempt(_Frozen):
+    """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
+
+    text: str = Field(min_length=20)
+    cues: tuple[str, ...] = Field(min_length=2, max_length=8)
+
+
+class Reactions(_Frozen):
+    """How the person talks when the mood is high, normal and low."""
+
+    high: str = Field(min_length=30)
+    normal: str = Field(min_length=30)
+    low: str = Field(min_length=30)
+
+
+class Background(_Frozen):
+    """What happened. `conflict` and `tried` may be absent in chit-chat only."""
+
+    event: str = Field(min_length=60)
+    timeline: tuple[Moment, ...] = Field(min_length=2, max_length=6)
+    conflict: Conflict | None = None
+    tried: tuple[Attempt, ...] = ()
+    problem: str = Field(min_length=20)
+    now: str = Field(min_length=20)
+    reactions: Reactions
+    lifts: tuple[str, ...] = Field(min_length=2, max_length=5)
+    sinks: tuple[str, ...] = Field(min_length=2, max_length=5)
+
+
+class Concern(_Frozen):
+    """One thing that weighs on (or, in chit-chat, delights) this person.
+
+    `cues` are lower-case words or short phrases by which a reply would name it.
+    """
+
+    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    text: str = Field(min_length=15)
+    depth: Literal["surface", "feeling", "core"]
+    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+
+
+class Beat(_Frozen):
+    """One written first-person line, ordered from surface to core.
+
+    `about` says what kind of question it answers; `concern` is the key of the concern it reveals.
+    """
+
+    text: str = Field(min_length=20, max_length=420)
+    kind: Literal["fact", "feeling", "core"]
+    about: Literal["event", "feeling", "tried", "other", "self", "wish"]
+    concern: str
+
+
+class Lines(_Frozen):
+    """Written lines in the person's own voice for everything that is not a beat."""
+
+    acks: tuple[str, ...] = Field(min_length=5, max_length=6)
+    template: tuple[str, ...] = Field(min_length=2, max_length=3)
+    advice: tuple[str, ...] = Field(min_length=2, max_length=3)
+    lecture: tuple[str, ...] = Field(min_length=2, max_length=3)
+    flattery: tuple[str, ...] = Field(min_length=2, max_length=3)
+    minimise: tuple[str, ...] = Field(min_length=1, max_length=2)
+    misread: tuple[str, ...] = Field(min_length=2, max_length=3)
+    repeat: tuple[str, ...] = Field(min_length=2, max_length=3)
+    vague: tuple[str, ...] = Field(min_length=3, max_length=4)
+    silence: tuple[str, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[str, ...] = Field(min_length=4, max_length=5)
+    thanks: tuple[str, ...] = Field(min_length=2, max_length=3)
+    leave: tuple[str, ...] = Field(min_length=2, max_length=3)
+
+
+class Scenario(_Frozen):
+    """One person on one evening: everything the simulated user knows and nothing the policy is told."""
+
+    id: str = Field(pattern=r"^(support|chat)-[a-z]+-\d{2}$")
+    family: Family
+    intention: str
+    theme: str = Field(min_length=3)
+    title: str = Field(min_length=5, max_length=80)
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    persona: Persona
+    background: Background
+    goal: str = Field(min_length=20)
+    first_message: str = Field(min_length=20, max_length=320)
+    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    beats: tuple[Beat, ...] = Field(min_length=10, max_length=12)
+    lines: Lines
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        intention = INTENTIONS.get(self.intention)
+        if intention is None:
+            raise ValueError(f"intention {self.intention!r} is unknown; expected one of {', '.join(INTENTIONS)}")
+        if intention.family != self.family:
+            raise ValueError(f"intention {self.intention!r} belongs to family {intention.family!r}, not {self.family!r}")
+        if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
+            raise ValueError("a support scenario needs background.conflict and at least two background.tried")
+        keys = [c.key for c in self.concerns]
+        if len(set(keys)) != len(keys):
+            raise ValueError("concern keys repeat")
+        unknown = {b.concern for b in self.beats} - set(keys)
+        if unknown:
+            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
+    """Which half a scenario belongs to, by the SHA-256 of its id, so that nobody chooses."""
+    return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
+
+
+def problems_of(scenario: Scenario) -> list[str]:
+    """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
+    found: list[str] = []
+    for pattern in GIVE_AWAY_PATTERNS[scenario.intention]:
+        if re.search(pattern, scenario.first_message, re.IGNORECASE):
+            found.append(f"first message gives the intention away: matches {pattern!r}")
+    closing = {*scenario.lines.thanks, *scenario.lines.leave}  # one a dialogue, so they may share a "Bye."
+    spoken = [scenario.first_message, *(b.text for b in scenario.beats)]
+    spoken += [line for group in scenario.lines.model_dump().values() for line in group if line not in closing]
+    seen: set[str] = set()
+    for line in spoken:
+        for sentence in re.split(r"(?<=[.!?…])\s+", line):
+            plain = re.sub(r"\W+", " ", sentence.lower()).strip()
+            if plain in seen:
+                found.append(f"sentence is spoken twice: {sentence!r}")
+            seen.add(plain)
+    for line in (*scenario.lines.thanks, *scenario.lines.leave):
+        if not re.search(r"\b(good)?bye\b", line, re.IGNORECASE):
+            found.append(f"closing line has no goodbye: {line!r}")
+    order = {"fact": 0, "feeling": 1, "core": 2}
+    if scenario.beats[0].kind == "core" or scenario.beats[-1].kind != "core":
+        found.append("beats must start at the surface and end at the core")
+    if [order[b.kind] for b in scenario.beats].count(2) < 2:
+        found.append("at least two beats must be of kind core")
+    if scenario.family == "support" and not any(b.about == "tried" for b in scenario.beats):
+        found.append("no beat is about what was tried")
+    for about in ("feeling", "other") if scenario.family == "support" else ("feeling",):
+        if not any(b.about == about for b in scenario.beats):
+            found.append(f"no beat is about {about!r}")
+    if "core" not in {c.depth for c in scenario.concerns}:
+        found.append("no concern of depth core")
+    return found
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """Scenarios from a JSON-lines file; blank lines are skipped.
+
+    Raises:
+        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
+    scenarios: list[Scenario] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            scenario = Scenario.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            raise InputError(
+                f"{path}, line {number}, {where}: {first['msg']}; mend that line (schema: docs/scenarios.md)"
+            ) from error
+        if scenario.id in seen:
+            raise InputError(f"{path}, line {number}: id {scenario.id!r} is already on line {seen[scenario.id]}; ids must differ")
+        seen[scenario.id] = number
+        scenarios.append(scenario)
+    if not scenarios:
+        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
+    return scenarios
+
+
+def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
+    """A shipped set by name (`support`, `chat`), or a file by path, without scenarios that carry an excluded tag.
+
+    Raises:
+        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
+        InputError: the file does not fit the schema.
+    """
+    known_tags: tuple[str, ...] = Tag.__args__
+    for tag in exclude_tags:
+        if tag not in known_tags:
+            raise UseError(f"unknown tag {tag!r}; expected one of {', '.join(known_tags)}")
+    if name in SETS:
+        with resources.as_file(resources.files(__package__) / "scenarios" / SETS[name]) as path:
+            scenarios = read_scenarios(path)
+    elif Path(name).is_file():
+        scenarios = read_scenarios(Path(name))
+    else:
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
+    kept = _without(scenarios, set(exclude_tags))
+    if not kept:
+        raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
+    return kept
+
+
+def _without(scenarios: Iterable[Scenario], tags: set[str]) -> list[Scenario]:
+    return [s for s in scenarios if not tags & set(s.tags)]

@@ -1,0 +1,103 @@
+"""Ask a model for a typed answer, re-ask with the error, or raise.
+
+Covers one question with a bounded number of re-asks. Does not cover what the question is (prompts), and
+never invents an answer: what does not parse is an `AnswerError`, not a default.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from heartloop.chat import ChatModel, Reply
+from heartloop.dialogue import Message, Sampling, visible
+from heartloop.errors import AnswerError
+
+__all__ = ["REASKS", "ask"]
+
+REASKS = 2
+"""Re-asks after a first answer that does not parse (ours)."""
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+async def ask(
+    model: ChatModel,
+    messages: Sequence[Message],
+    answer: type[Answer],
+    *,
+    reasks: int = REASKS,
+    sampling: Sampling | None = None,
+    check: Callable[[Answer], str | None] | None = None,
+    heard: Callable[[Reply, int], None] | None = None,
+) -> Answer:
+    """The model's answer as an instance of `answer`.
+
+    The JSON schema goes to the endpoint; one that cannot enforce it is served by the prompt alone, and the
+    first JSON object in its text is read. An answer cut by the token limit is not an answer.
+
+    Args:
+        check: a further test of a parsed answer; a sentence refuses it, `None` accepts it.
+        heard: called with every raw reply and its re-ask number, for the transcript.
+
+    Raises:
+        AnswerError: no acceptable answer after `reasks` re-asks; says what the last one was.
+        ModelError: a call failed for good.
+    """
+    schema = answer.model_json_schema()
+    asked = list(messages)
+    problem, last = "", ""
+    for attempt in range(reasks + 1):
+        reply = await model.complete(asked, schema=schema, sampling=sampling)
+        if heard is not None:
+            heard(reply, attempt)
+        last = reply.text
+        parsed, problem = _parse(reply, answer)
+        if parsed is not None:
+            problem = (check(parsed) if check is not None else None) or ""
+            if not problem:
+                return parsed
+        asked = [
+            *messages,
+            Message(role="assistant", content=reply.text or "(empty)"),
+            Message(
+                role="user",
+                content=f"That answer cannot be used: {problem}. Answer again with one JSON object of the form asked for, and nothing else.",
+            ),
+        ]
+    shown = last if len(last) <= 120 else last[:117] + "..."
+    raise AnswerError(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
+
+
+def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
+    if reply.finish_reason == "length":
+        return None, "it was cut by the token limit"
+    text = visible(reply.text).text
+    if not text:
+        return None, "it is empty"
+    found = _first_object(text)
+    if found is None:
+        return None, "it holds no JSON object"
+    try:
+        return answer.model_validate(found), ""
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the object"
+        return None, f"{where}: {first['msg']}"
+
+
+def _first_object(text: str) -> dict[str, Any] | None:
+    """The first JSON object in a text, inside a code fence or prose or alone."""
+    decoder = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
+    for start in (found.start() for found in re.finditer(r"\{", text)):
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    return None
