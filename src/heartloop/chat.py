@@ -88,7 +88,9 @@ class ScriptedChat:
             answer: str | Reply | Exception = self._answers(messages)
         else:
             if number >= len(self._answers) and not self._cycle:
-                raise ModelError(f"scripted model {self._name!r} has {len(self._answers)} answers and was asked {number + 1} times")
+                raise ModelError(
+                    f"scripted model {self._name!r} has {len(self._answers)} answers and was asked {number + 1} times"
+                )
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):
             raise answer

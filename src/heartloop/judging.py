@@ -66,7 +66,8 @@ async def ask(
             Message(role="assistant", content=reply.text or "(empty)"),
             Message(
                 role="user",
-                content=f"That answer cannot be used: {problem}. Answer again with one JSON object of the form asked for, and nothing else.",
+                content=f"That answer cannot be used: {problem}. "
+                "Answer again with one JSON object of the form asked for, and nothing else.",
             ),
         ]
     shown = last if len(last) <= 120 else last[:117] + "..."

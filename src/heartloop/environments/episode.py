@@ -99,7 +99,7 @@ class Environment(Protocol):
         ...
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
-        """Fields of `Transcript` that belong to the environment: fingerprint, preset, variant, simulator, facts, models, sampling, prompts."""
+        """The `Transcript` fields an environment owns, from `fingerprint` and `preset` to `prompts`."""
         ...
 
 

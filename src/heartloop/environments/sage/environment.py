@@ -1,0 +1,258 @@
+"""The SAGE environment: rules of the dialogue, whoever plays the user (SAGE sections 2.1 to 2.2, App. E).
+
+Covers state update, ends, presets and score. The user is one of two: `LLMUser` or `EmbeddedUser`.
+
+Presets. `corrected` (default, ours): every policy reply is judged, the last one too; a change outside ±10 is
+asked again; the person ends the talk by deciding to. `released`: as the authors' code computes it: the
+tenth reply of a dialogue that reaches the turn limit is left unjudged (half of the published dialogues); a
+change outside ±10 is clamped and counted; any "goodbye" or "bye" in the person's answer ends the talk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from heartloop.dialogue import Call, StopReason
+from heartloop.environments.episode import Outcome, RoleFailed, UserTurn
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.scenario import Scenario
+from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.prompts import load_prompt
+from heartloop.scoring.emotion import CHANGE_LIMIT, START, band, step
+
+__all__ = ["MAX_TURNS", "PRESETS", "VARIANTS", "Feeling", "Sage", "SageUser", "Speech", "View"]
+
+Preset = Literal["corrected", "released"]
+Variant = Literal["vanilla", "challenging"]
+PRESETS: tuple[Preset, ...] = ("corrected", "released")
+VARIANTS: tuple[Variant, ...] = ("vanilla", "challenging")
+
+MAX_TURNS = 10
+"""Policy replies in a dialogue (SAGE released logs)."""
+
+_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b", re.IGNORECASE)
+
+
+class View(NamedTuple):
+    """What the user knows when a reply arrives. `said` and `heard` alternate, the person first."""
+
+    scenario: Scenario
+    said: tuple[str, ...]
+    """The person's own messages so far, first message included."""
+    heard: tuple[str, ...]
+    """The policy's replies so far, the latest included; the empty string is silence."""
+    emotion: float
+    """In `feel` the mood before the reply, in `speak` after it."""
+    turn: int
+    seed: int
+
+
+class Feeling(NamedTuple):
+    """What a reply did to the person. The four texts are the planning handed to `speak`."""
+
+    change: float
+    content: str
+    fit: str
+    activity: str
+    feeling: str
+    evidence: Mapping[str, Any] = {}
+
+
+class Speech(NamedTuple):
+    """What the person answers, and whether they end the talk with it."""
+
+    message: str
+    leaves: bool = False
+
+
+class SageUser(Protocol):
+    """The person: appraises a reply, then answers it."""
+
+    @property
+    def name(self) -> str:
+        """`embedded`, or the simulator's model name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays."""
+        ...
+
+    def admit(self, scenario: Scenario) -> None:
+        """Refuses a scenario this user cannot play.
+
+        Raises:
+            InputError: says what the scenario lacks.
+        """
+        ...
+
+    async def feel(self, view: View, log: CallLog) -> Feeling:
+        """How the latest reply lands. The change need not be clamped."""
+        ...
+
+    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+        """The answer to the latest reply, in the mood after it."""
+        ...
+
+
+class CallLog:
+    """Collects the instrument calls and counts of one episode."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.counts: dict[str, int] = {}
+
+    def count(self, name: str) -> None:
+        """One more of `name`."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+
+class Sage:
+    """SAGE over a list of scenarios, with one kind of user.
+
+    Raises:
+        UseError: unknown preset or variant, or a turn limit below 1.
+        InputError: the user cannot play one of the scenarios.
+    """
+
+    name = "sage"
+
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        user: SageUser,
+        *,
+        preset: str = "corrected",
+        variant: str = "vanilla",
+        max_turns: int = MAX_TURNS,
+        start: float = START,
+    ) -> None:
+        if preset not in PRESETS:
+            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
+        if variant not in VARIANTS:
+            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}")
+        if max_turns < 1:
+            raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        for scenario in scenarios:
+            user.admit(scenario)
+        self.scenarios = {scenario.id: scenario for scenario in scenarios}
+        self.user = user
+        self.preset = preset
+        self.variant = variant
+        self.max_turns = max_turns
+        self.start = start
+        self._policy_prompt = load_prompt(__package__, "policy")
+
+    @property
+    def scenario_ids(self) -> Sequence[str]:
+        return tuple(self.scenarios)
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._policy_prompt.text
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> SageEpisode:
+        """A fresh episode.
+
+        Raises:
+            InputError: no such scenario.
+        """
+        if scenario_id not in self.scenarios:
+            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
+        return SageEpisode(self, self.scenarios[scenario_id], seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        scenario = self.scenarios[scenario_id]
+        user = self.user.describe()
+        persona = scenario.persona
+        return {
+            "fingerprint": scenario.fingerprint,
+            "preset": self.preset,
+            "variant": self.variant,
+            "simulator": self.user.name,
+            "facts": {
+                "family": scenario.family,
+                "intention": scenario.intention,
+                "intention_text": INTENTIONS[scenario.intention].text,
+                "theme": scenario.theme,
+                "title": scenario.title,
+                "person": f"{persona.name}, {persona.age}, {persona.occupation}",
+                "place": persona.place,
+                "tags": " ".join(scenario.tags),
+            },
+            "models": user.get("models", {}),
+            "sampling": user.get("sampling", {}),
+            "prompts": {"policy": self._policy_prompt.hash, **user.get("prompts", {})},
+        }
+
+
+class SageEpisode:
+    """One person for one dialogue."""
+
+    def __init__(self, environment: Sage, scenario: Scenario, seed: int) -> None:
+        self._sage = environment
+        self._scenario = scenario
+        self._seed = seed
+        self._said: list[str] = []
+        self._heard: list[str] = []
+        self._emotions = [float(environment.start)]
+        self._log = CallLog()
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        return tuple(self._log.calls)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._log.counts)
+
+    async def open(self) -> str:
+        self._said.append(self._scenario.first_message)
+        return self._scenario.first_message
+
+    async def step(self, reply: str) -> UserTurn:
+        sage = self._sage
+        self._heard.append(reply)
+        last = len(self._heard) >= sage.max_turns
+        if last and sage.preset == "released":
+            return UserTurn(None, None, None, {}, {}, "turn_limit")
+        try:
+            feeling = await sage.user.feel(self._view(), self._log)
+        except (ModelError, AnswerError) as error:
+            raise RoleFailed("simulator", error) from error
+        before = self._emotions[-1]
+        after = step(before, feeling.change)
+        if abs(feeling.change) > CHANGE_LIMIT:
+            self._log.count("clamped changes")
+        self._emotions.append(after)
+        stop: StopReason | None = {"S": "success", "F": "failure"}.get(band(after))  # type: ignore[assignment]
+        message: str | None = None
+        if stop is None and last:
+            stop = "turn_limit"
+        elif stop is None:
+            try:
+                speech = await sage.user.speak(self._view(), feeling, self._log)
+            except (ModelError, AnswerError) as error:
+                raise RoleFailed("simulator", error) from error
+            message = speech.message
+            said_goodbye = bool(_GOODBYE.search(message)) if sage.preset == "released" else speech.leaves
+            stop = "goodbye" if said_goodbye else None
+        else:
+            try:
+                message = (await sage.user.speak(self._view(), feeling, self._log)).message
+            except (ModelError, AnswerError):  # the measurement is complete; only the parting words are lost
+                self._log.count("lost farewells")
+        if message is not None:
+            self._said.append(message)
+        thoughts = {"content": feeling.content, "fit": feeling.fit, "activity": feeling.activity, "feeling": feeling.feeling}
+        return UserTurn(message, {"emotion": after}, {"emotion": after - before}, thoughts, dict(feeling.evidence), stop)
+
+    def outcome(self) -> Outcome:
+        """Final emotion in [0, 100]; a reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
+        changes = zip(self._emotions, self._emotions[1:], strict=False)
+        rewards = tuple((after - before) / CHANGE_LIMIT for before, after in changes)
+        return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
+
+    def _view(self) -> View:
+        return View(self._scenario, tuple(self._said), tuple(self._heard), self._emotions[-1], len(self._heard) - 1, self._seed)
