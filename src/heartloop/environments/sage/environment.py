@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.dialogue import Call, StopReason
@@ -45,6 +46,8 @@ class View(NamedTuple):
     """The policy's replies so far, the latest included; the empty string is silence."""
     emotion: float
     """In `feel` the mood before the reply, in `speak` after it."""
+    lifted: int
+    """Replies so far that lifted the mood."""
     turn: int
     seed: int
 
@@ -250,9 +253,11 @@ class SageEpisode:
 
     def outcome(self) -> Outcome:
         """Final emotion in [0, 100]; a reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
-        changes = zip(self._emotions, self._emotions[1:], strict=False)
-        rewards = tuple((after - before) / CHANGE_LIMIT for before, after in changes)
+        rewards = tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(self._emotions))
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 
     def _view(self) -> View:
-        return View(self._scenario, tuple(self._said), tuple(self._heard), self._emotions[-1], len(self._heard) - 1, self._seed)
+        lifted = sum(after > before for before, after in pairwise(self._emotions))
+        return View(
+            self._scenario, tuple(self._said), tuple(self._heard), self._emotions[-1], lifted, len(self._heard) - 1, self._seed
+        )

@@ -1,0 +1,373 @@
+"""The embedded user of SAGE: a person without a model, on top of `appraisal`.
+
+Deterministic: a reply is appraised, `react` turns the appraisal into a change of mood by the weights in
+`needs.toml`, and `answer` picks one of the person's own written lines. It is a stand-in for a simulator
+model, for the demo, the tests and RL on a laptop; every report that used it says so. Does not cover state
+rules and ends (`environment`).
+
+`react` is pure. In words: every sentence earns what its support strategy is worth to this intention, little
+when it could be said to anyone and all of it when it is bound to this person's story; naming an untold
+concern earns most; the best three count, each less; unwelcome sentences and flaws cost; the mood decides
+how specific a reply must be to count; temperament and variant scale the sum; the result is rounded to the
+steps in which SAGE's released users move.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+from heartloop.appraisal import Appraisal, Reading, Story, Topic, appraise, lacks_english
+from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.sage.scenario import Beat, Scenario
+from heartloop.errors import InputError
+from heartloop.scoring.emotion import band
+
+__all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "react", "story_of"]
+
+_ADVICE = ("F", "G")
+_FEELING_WITH = ("B", "D")
+
+
+class Mood(NamedTuple):
+    """What `react` needs to know of the person besides the reply."""
+
+    intention: str
+    temperament: str
+    emotion: float
+    """Before the reply, in [0, 100]."""
+    heard: int
+    """Replies so far that lifted the mood."""
+    variant: str = "vanilla"
+    up: float = 1.0
+    """Gain from the seed, near 1."""
+    down: float = 1.0
+
+
+class Reaction(NamedTuple):
+    """A change with its reasons, best and worst first."""
+
+    change: float
+    raw: float
+    """Before rounding to the tiers."""
+    gains: tuple[tuple[str, float, str], ...]
+    """(reason, points, sentence)."""
+    losses: tuple[tuple[str, float, str], ...]
+    """(reason, points below 0, sentence or quote)."""
+    best_bound: float
+
+
+@functools.cache
+def needs() -> Mapping[str, Any]:
+    """The weights of `needs.toml`; read only."""
+    return tomllib.loads((resources.files(__package__) / "needs.toml").read_text(encoding="utf-8"))
+
+
+def story_of(scenario: Scenario, said: Sequence[str]) -> Story:
+    """The scenario as far as the talk has come: a concern is told once a beat about it was spoken or the opening names it."""
+    spoken = " ".join(said)
+    told = {beat.concern for beat in scenario.beats if beat.text in spoken}
+    opening = said[0].lower() if said else ""
+    concerns = tuple(
+        Topic(c.key, c.cues, c.key in told or (c.depth == "surface" and any(cue in opening for cue in c.cues)), c.depth)
+        for c in scenario.concerns
+    )
+    tried_told = any(beat.about == "tried" and beat.text in spoken for beat in scenario.beats)
+    tried = tuple(Topic(f"tried-{i}", a.cues, tried_told, "tried") for i, a in enumerate(scenario.background.tried))
+    return Story(tuple(said), concerns, tried)
+
+
+def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
+    """The change of mood that a reply causes, one of the tiers in [-10, 10], with its reasons."""
+    table = needs()
+    if appraisal.silent:
+        return _close(table["limits"]["silence"], (), (("silence", table["limits"]["silence"], ""),), 0.0, mood)
+    if appraisal.broken > 0.5:
+        quote = appraisal.sentences[0].text if appraisal.sentences else ""
+        return _close(table["limits"]["broken"], (), (("broken", table["limits"]["broken"], quote),), 0.0, mood)
+    credit, minds = table["credit"], table["temperaments"][mood.temperament]["minds"]
+    gains: list[tuple[str, float, str]] = []
+    losses: list[tuple[str, float, str]] = []
+    for sentence in appraisal.sentences:
+        if not sentence.broken:
+            for reason, points in _worth(sentence, mood, story):
+                (gains if points > 0 else losses).append((reason, points, sentence.text))
+    for flaw in appraisal.flaws:
+        points = table["flaws"][flaw.kind] * flaw.severity * minds.get(flaw.kind, 1.0)
+        if flaw.kind == "early_advice":
+            points *= table["early_advice"][mood.intention]
+        if points > 0:
+            losses.append((flaw.kind, -points, flaw.quote))
+    best_bound = max((s.bound for s in appraisal.sentences if not s.broken), default=0.0)
+    gains.sort(key=lambda row: -row[1])
+    unwelcome = sorted((row for row in losses if row[0] not in table["flaws"]), key=lambda row: row[1])
+    flaws = sorted((row for row in losses if row[0] in table["flaws"]), key=lambda row: row[1])
+    up = sum(weight * points for weight, (_, points, _) in zip(credit["declining"], gains, strict=False))
+    down = sum(weight * points for weight, (_, points, _) in zip(credit["blame_declining"], unwelcome, strict=False))
+    down += sum(points for _, points, _ in flaws)
+    if up < 0.5 and down > credit["nothing"]:
+        down = min(down, 0.0) + (credit["nothing"] if not gains else credit["nothing"] * (0.5 - up) / 0.5)
+        down = max(down, credit["nothing"]) if not losses else down
+    if best_bound < credit["untouched"]:
+        down -= credit["untouched_cost"]
+        losses.append(("untouched", -credit["untouched_cost"], ""))
+    up *= _gate(mood.emotion, best_bound)
+    losses.sort(key=lambda row: row[1])
+    return _close(up, tuple(gains), tuple(losses), best_bound, mood, down)
+
+
+def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float]]:
+    """Points of one unbroken sentence, with the reason for each."""
+    table = needs()
+    credit, weights = table["credit"], table["intentions"][mood.intention]
+    ready = min(1.0, mood.heard / table["readiness"]["turns"])
+    specific = min(1.0, sentence.bound / credit["bound_full"]) * (1.0 + credit["latest"] * sentence.latest)
+    worth: list[tuple[str, float]] = []
+    rank = 1.0
+    total, reason = 0.0, "bound"
+    for strategy, confidence in sentence.strategies[:2]:
+        points = weights[strategy] * min(1.0, 0.4 + 0.6 * confidence) * rank
+        group = strategy[0]
+        if points > 0:
+            free = (
+                credit["free_question"]
+                if group == "A"
+                else credit["free_presence"]
+                if strategy in ("D-2", "E-4")
+                else credit["free"]
+            )
+            points *= free + (1.0 - free) * specific
+            if group in _ADVICE:
+                before = table["readiness"]["advice_before"]
+                points *= before + (1.0 - before) * ready
+            rational = mood.intention in ("advice", "dialectic", "motives", "reflection")
+            if group in _FEELING_WITH and rational and mood.heard >= table["readiness"]["sympathy_after"]:
+                points *= table["readiness"]["sympathy_share"]
+        elif group in _ADVICE:
+            points *= table["readiness"]["blame_before"] if ready < 1.0 else 1.0
+        if rank == 1.0:
+            reason = {"A": "question", "D": "presence", "E": "praise", "F": "fitted"}.get(group, "bound")
+        total += points
+        rank = credit["second_strategy"]
+    if total:
+        worth.append((reason if total > 0 else "unwelcome", total))
+    if sentence.insight is not None:
+        depth = next((topic.depth for topic in story.concerns if topic.key == sentence.insight), "surface")
+        points = table["insight"][depth]
+        points *= 1.0 if sentence.tentative or sentence.question else table["insight"]["plain_share"]
+        points *= 1.0 if mood.heard else table["insight"]["early_share"]
+        worth.append(("insight", points))
+    if sentence.repeats_attempt is not None:
+        told = any(topic.told for topic in story.tried if topic.key == sentence.repeats_attempt)
+        worth.append(("again", table["attempt"]["again" if told else "untold"]))
+    return worth
+
+
+def _gate(emotion: float, best_bound: float) -> float:
+    """Share of the credit that passes: all of it from mood 40, below that only for replies specific enough."""
+    gate = needs()["gate"]
+    closed = min(1.0, max(0.0, (gate["below"] - emotion) / (gate["below"] - 10.0)))
+    if closed == 0.0 or best_bound >= gate["bound"] * closed:
+        return 1.0
+    passed: float = gate["share"] + (1.0 - gate["share"]) * best_bound / (gate["bound"] * closed)
+    return passed
+
+
+def _close(
+    up: float,
+    gains: tuple[tuple[str, float, str], ...],
+    losses: tuple[tuple[str, float, str], ...],
+    best_bound: float,
+    mood: Mood,
+    down: float = 0.0,
+) -> Reaction:
+    """Scales by temperament, variant and seed, and rounds to the tiers."""
+    table = needs()
+    temperament, variant = table["temperaments"][mood.temperament], table["variants"][mood.variant]
+    if up < 0:  # silence and noise arrive as one number
+        up, down = 0.0, up
+    if not mood.heard:
+        up = max(0.0, up - temperament["reserve"])
+    raw = up * temperament["up"] * variant["up"] * mood.up + down * temperament["down"] * variant["down"] * mood.down
+    tiers: Sequence[float] = table["limits"]["tiers"]
+    change = min(tiers, key=lambda tier: (abs(tier - raw), tier))
+    return Reaction(float(change), raw, gains, losses, best_bound)
+
+
+class EmbeddedUser:
+    """A person played by rules. One object serves any number of dialogues at once."""
+
+    name = "embedded"
+
+    def __init__(self, *, variant: str = "vanilla") -> None:
+        self._variant = variant
+
+    def describe(self) -> Mapping[str, Any]:
+        here = resources.files(__package__)
+        appraisal = resources.files("heartloop.appraisal")
+        rules = sorted(p.name for p in appraisal.iterdir() if p.name.endswith(".toml"))
+        return {
+            "models": {"simulator": "embedded"},
+            "prompts": {
+                "needs.toml": _hash((here / "needs.toml").read_bytes()),
+                **{name: _hash((appraisal / name).read_bytes()) for name in rules},
+            },
+        }
+
+    def admit(self, scenario: Scenario) -> None:
+        if lacks_english(scenario.first_message):
+            raise InputError(
+                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
+            )
+
+    async def feel(self, view: View, log: CallLog) -> Feeling:
+        story = story_of(view.scenario, view.said)
+        appraisal = appraise(view.heard[-1], story, view.heard[:-1])
+        spread = needs()["seed"]["spread"]
+        mood = Mood(
+            intention=view.scenario.intention,
+            temperament=view.scenario.persona.temperament,
+            emotion=view.emotion,
+            heard=view.lifted,
+            variant=self._variant,
+            up=1.0 + spread * (2.0 * _chance("up", view.scenario.id, view.seed) - 1.0),
+            down=1.0 + spread * (2.0 * _chance("down", view.scenario.id, view.seed) - 1.0),
+        )
+        reaction = react(appraisal, mood, story)
+        after = max(0.0, min(100.0, view.emotion + reaction.change))
+        return Feeling(
+            change=reaction.change,
+            evidence={
+                "strategies": {name: round(c, 2) for name, c in sorted(appraisal.strategies.items(), key=lambda kv: -kv[1])},
+                "bound": round(reaction.best_bound, 2),
+                "insight": next((s.insight for s in appraisal.sentences if s.insight), None),
+                "flaws": {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws},
+                "words": appraisal.words,
+                "raw": round(reaction.raw, 2),
+                "question": any(s.question for s in appraisal.sentences),
+                "worst": reaction.losses[0][0] if reaction.losses else None,
+                "silent": appraisal.silent,
+            },
+            **_think(appraisal, reaction, after, view),
+        )
+
+    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+        return Speech(answer(view, feeling, variant=self._variant))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _chance(*parts: object) -> float:
+    """A number in [0, 1) that depends on the parts alone."""
+    return int(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:8], 16) / 2**32
+
+
+def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -> dict[str, str]:
+    """The four texts of SAGE's `feel`, in the person's own perspective, from the reasons of the reaction."""
+    words = needs()["thoughts"]
+    concerns = {c.key: c.text[:1].lower() + c.text[1:].rstrip(".") for c in view.scenario.concerns}
+    lead = reaction.gains[0] if reaction.gains else reaction.losses[0] if reaction.losses else ("none", 0.0, "")
+    quote = lead[2] or view.heard[-1]
+    quote = quote if len(quote) <= 140 else quote[:137].rsplit(" ", 1)[0] + "..."
+    if appraisal.silent:
+        did = "silence"
+    elif appraisal.broken > 0.5:
+        did = "broken"
+    else:
+        names = next((s.strategies for s in appraisal.sentences if s.text == lead[2] and s.strategies), None)
+        did = (names or tuple(appraisal.strategies.items()) or (("none", 0.0),))[0][0].split("-")[0]
+    content = words["did"][did].replace("{quote}", f"“{quote}”")
+    insight = next((s.insight for s in appraisal.sentences if s.insight), None)
+    reason = words["reasons"][reaction.gains[0][0]] if reaction.gains and reaction.gains[0][1] >= 0.5 else ""
+    reason = reason.replace("{topic}", concerns.get(insight or "", "it"))
+    blame = words["blames"].get(reaction.losses[0][0], "") if reaction.losses else ""
+    kind = (
+        "good" if reason and reaction.change > 0 and not blame else "mixed" if reason and blame else "bad" if blame else "nothing"
+    )
+    if kind == "nothing" and reason:
+        kind = "good"
+    fit = words["fits"][kind].replace("{reason}", reason).replace("{blame}", blame)
+    change = reaction.change
+    level = "high" if change >= 10 else "up" if change > 0 else "flat" if change == 0 else "down" if change > -10 else "low"
+    choices = words["activity"][level]
+    activity = choices[int(_chance("activity", view.scenario.id, view.turn) * len(choices))]
+    return {"content": content, "fit": fit, "activity": activity, "feeling": words["feeling"][band(after)]}
+
+
+_PUSH_BACK = {
+    "template": "template", "assistant_speak": "template", "early_advice": "advice", "again": "advice", "unwelcome": "advice",
+    "lecture": "lecture", "list": "lecture", "overlong": "lecture", "flattery": "flattery", "goodbye_baiting": "vague",
+    "minimise": "minimise", "claims_state": "misread", "repetition": "repeat", "echo": "repeat", "stage_direction": "vague",
+    "judge_address": "misread", "broken": "misread", "untouched": "vague", "silence": "silence",
+}  # fmt: skip
+_ASKED_ABOUT: tuple[tuple[str, str], ...] = (
+    ("tried", r"\b(tried|try|attempt\w*|done about|so far|already)\b"),
+    ("feeling", r"\b(feel\w*|went through you|like for you|was it like|hardest|hurt\w*)\b"),
+    ("wish", r"\b(want|wish|hope|like to|need|different|first sign|come out of)\b"),
+    ("other", r"\b(he|she|they|him|her|them|who|think\w*|say|said)\b"),
+    ("event", r"\b(happen\w*|next|how did|when|where|come to)\b"),
+)
+
+
+def answer(view: View, feeling: Feeling, *, variant: str = "vanilla") -> str:
+    """The person's next line: a beat when heard, a push-back when missed, a short cold line when low, a farewell at the ends.
+
+    No line is used twice in a dialogue. A seed may vary the choice among equal lines, nothing else.
+    """
+    scenario, lines = view.scenario, view.scenario.lines
+    spoken = " ".join(view.said)
+
+    def fresh(*groups: Sequence[str]) -> str | None:
+        for group in groups:
+            left = [line for line in group if line not in spoken]
+            if left:
+                return left[int(_chance("line", scenario.id, view.seed, view.turn) * len(left))]
+        return None
+
+    state = band(view.emotion)
+    if state == "S":
+        return fresh(lines.thanks) or lines.thanks[0]
+    if state == "F":
+        return fresh(lines.leave) or lines.leave[0]
+    beat = _next_beat(view, spoken, needs()["variants"][variant]["core_from"])
+    if feeling.change > 0 and beat is not None:
+        ack = fresh(lines.acks) if feeling.change >= 5 and view.turn % 2 == 0 else None
+        return f"{ack} {beat.text}" if ack else beat.text
+    if feeling.change == 0 and beat is not None and beat.kind != "core":
+        return beat.text
+    if feeling.evidence.get("silent"):
+        return fresh(lines.silence, lines.cold, lines.vague) or scenario.beats[-1].text
+    group: tuple[str, ...] = getattr(lines, _PUSH_BACK.get(str(feeling.evidence.get("worst")), "vague"))
+    first, second = (lines.cold, group) if view.emotion < 22 and view.turn % 2 else (group, lines.vague)
+    line = fresh(first, second, lines.vague, lines.cold)
+    if line is None or (view.emotion >= 45 and feeling.change > -5 and beat is not None and beat.kind == "fact"):
+        return (
+            f"{line} {beat.text}"
+            if line and beat
+            else line or (beat.text if beat else fresh(lines.repeat, lines.template, lines.misread) or "…")
+        )
+    return line
+
+
+def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
+    """The next untold line: in order, unless the reply asked for one of the next few; the core only when the mood allows."""
+    left = [beat for beat in view.scenario.beats if beat.text not in spoken]
+    open_to = [beat for beat in left if beat.kind != "core" or view.emotion >= core_from]
+    ahead = (open_to or left)[:4]
+    if not ahead:
+        return None
+    questions = " ".join(re.findall(r"[^.!?]*\?", view.heard[-1].lower()))
+    if questions:
+        for about, pattern in _ASKED_ABOUT:
+            if re.search(pattern, questions):
+                for beat in ahead[:3]:
+                    if beat.about == about:
+                        return beat
+    return ahead[0]
