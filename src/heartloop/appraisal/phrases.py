@@ -3,10 +3,10 @@
 A phrase is matched against the words of one sentence, contractions opened and punctuation gone (`Sentence.line`):
 
     i am so sorry        these words in a row
-    (hard|tough|no fun)  one of these; `(so|very)?` one of these or none; `word?` a word or none
+    (hard|tough|no fun)  one of these; `(so|very)?` one of these or none; `(so|very)*` up to four of these; `word?`
     sound*               any word with this beginning
     @distress            any word of that class (`lexicon.toml`)
-    _                    any one word
+    _ing                 any word with this ending; `_` alone is any one word
     ...                  up to five words
     ^  $                 the sentence begins here, after `oh`, `well`, `and so` and their like; it ends here
 
@@ -25,7 +25,7 @@ from heartloop.errors import InputError
 
 __all__ = ["Phrase", "PhraseIndex", "parse_phrase"]
 
-_ELEMENT = re.compile(r"\([^()]*\)\??|\.\.\.|\S+")
+_ELEMENT = re.compile(r"\([^()]*\)[?*]?|\.\.\.|\S+")
 _ALWAYS = "*"
 
 
@@ -39,8 +39,8 @@ class Phrase(NamedTuple):
 
 
 def _word(text: str) -> str:
-    if text == "_":
-        return "[^ ]+ "
+    if text.startswith("_"):
+        return "[^ ]+" + re.escape(text[1:]) + " "
     if text.startswith("@"):
         return "(?:" + "|".join(_word(w) for w in class_words(text[1:])) + ")"
     if text.endswith("*"):
@@ -53,7 +53,7 @@ def _triggers_of(text: str) -> frozenset[str]:
         return frozenset().union(*(_triggers_of(w) for w in class_words(text[1:])))
     if text.endswith("*"):
         return frozenset({text[:3] + "*"}) if len(text) > 3 else frozenset({_ALWAYS})
-    return frozenset({text}) if text != "_" else frozenset({_ALWAYS})
+    return frozenset({_ALWAYS} if text.startswith("_") else {text})
 
 
 def _opening() -> str:
@@ -85,16 +85,16 @@ def parse_phrase(source: str) -> Phrase:
         elif element == "...":
             parts.append("(?:[^ ]+ ){0,5}?")
         elif element.startswith("("):
-            optional = element.endswith("?")
-            options = element.rstrip("?")[1:-1].split("|")
+            mark = element[-1] if element[-1] in "?*" else ""
+            options = element[1 : -1 - len(mark)].split("|")
             choices = ["".join(_word(w) for w in option.split()) for option in options]
-            parts.append("(?:" + "|".join(choices) + ")" + ("?" if optional else ""))
-            if not optional:
+            parts.append("(?:" + "|".join(choices) + ")" + ("{0,4}" if mark == "*" else mark))
+            if not mark:
                 needed = [min((_triggers_of(w) for w in option.split()), key=_cost) for option in options]
                 best = min(best, frozenset().union(*needed), key=_cost)
         elif element.endswith("?"):
             parts.append("(?:" + _word(element[:-1]) + ")?")
-        elif any(mark in element for mark in "()[]|"):
+        elif any(sign in element for sign in "()[]|,"):
             raise InputError(f"phrase {source!r} has {element!r}; expected words, (a|b), word*, @class, _ or ...")
         else:
             parts.append(_word(element))

@@ -114,8 +114,8 @@ async def play(
 ) -> Transcript:
     """One dialogue from its first message to its end.
 
-    The policy sees its system prompt and the visible dialogue, never its own earlier thinking. `sampling.seed`,
-    if given, is advanced by the turn so that two turns of one dialogue do not share it.
+    The policy sees its system prompt and the visible dialogue, never its own earlier thinking. The seed sent with
+    its calls is `sampling.seed`, or else the dialogue's, advanced by the turn so that no two turns share it.
 
     Raises:
         BudgetSpent: a hard stop was reached; the dialogue is lost, finished ones are not.
@@ -135,7 +135,7 @@ async def play(
             messages.append(Message(role="user", content=opening))
         while stop is None:
             index = len(turns)
-            settings = sampling if sampling.seed is None else sampling.model_copy(update={"seed": sampling.seed + index})
+            settings = sampling.model_copy(update={"seed": (seed if sampling.seed is None else sampling.seed) + index})
             try:
                 answer = await policy.complete(messages, sampling=settings)
             except ModelError as error:

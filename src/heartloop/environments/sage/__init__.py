@@ -1,0 +1,26 @@
+"""SAGE: a person whose emotion moves after every reply (papers: SAGE, RLVER).
+
+Does not cover training rewards from it (`scoring.credit`, with training).
+"""
+
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, VARIANTS, Sage
+from heartloop.environments.sage.intentions import INTENTIONS, Intention
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.scenario import SETS, Scenario, half_of, load_scenarios, read_scenarios
+
+__all__ = [
+    "INTENTIONS",
+    "MAX_TURNS",
+    "PRESETS",
+    "SETS",
+    "VARIANTS",
+    "EmbeddedUser",
+    "Intention",
+    "LLMUser",
+    "Sage",
+    "Scenario",
+    "half_of",
+    "load_scenarios",
+    "read_scenarios",
+]

@@ -55,7 +55,7 @@ class LLMUser:
     Args:
         preset: under `released` a change outside ±10 is passed on, to be clamped and counted.
         variant: `challenging` uses the more reserved manner (RLVER App. D.1).
-        sampling: settings of both calls; its seed, if any, is advanced by turn and step.
+        sampling: settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class LLMUser:
                 ),
             ],
             _FeelAnswer,
-            sampling=self._seeded(view.turn, 0),
+            sampling=self._seeded(view, 0),
             check=self._change_in_range,
             heard=self._keep(log, "feel", view.turn),
         )
@@ -127,7 +127,7 @@ class LLMUser:
                 ),
             ],
             _SpeakAnswer,
-            sampling=self._seeded(view.turn, 1),
+            sampling=self._seeded(view, 1),
             check=_speaks_for_itself,
             heard=self._keep(log, "speak", view.turn),
         )
@@ -144,10 +144,9 @@ class LLMUser:
             background=render_background(scenario),
         )
 
-    def _seeded(self, turn: int, step: int) -> Sampling:
-        if self._sampling.seed is None:
-            return self._sampling
-        return self._sampling.model_copy(update={"seed": self._sampling.seed + 2 * turn + step})
+    def _seeded(self, view: View, step: int) -> Sampling:
+        base = view.seed if self._sampling.seed is None else self._sampling.seed
+        return self._sampling.model_copy(update={"seed": base + 2 * view.turn + step})
 
     def _change_in_range(self, answer: _FeelAnswer) -> str | None:
         if self._preset == "corrected" and abs(answer.change) > CHANGE_LIMIT:

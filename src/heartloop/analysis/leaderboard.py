@@ -1,0 +1,74 @@
+"""The score card as a table for the terminal, 80 columns wide. Does not cover the report site (`site`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from heartloop.analysis.scores import ModelScore, ScoreCard
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["leaderboard"]
+
+
+def leaderboard(card: ScoreCard) -> Table:
+    """The ranking with intervals, success, failure, scored dialogues, tokens and silences.
+
+    Printing it needs a `rich.console.Console`; rich is imported here, so that scoring alone does not load it.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title_justify="left", caption_justify="left")
+    table.title = Text("Final emotion, 0 to 100, of the person each model talked with", style="bold")
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=12)
+    table.add_column("mean", justify="right", style="bold")
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    table.add_column("success", justify="right")
+    table.add_column("failure", justify="right")
+    table.add_column("scored", justify="right", no_wrap=True)
+    table.add_column("tokens", justify="right")
+    table.add_column("silent", justify="right")
+    previous = None
+    for row in card.models:
+        if row.standing == "failure case" and previous != "failure case":
+            table.add_section()
+        table.add_row(*(Text(cell) for cell in _cells(row)), style="dim" if row.standing == "failure case" else None)
+        previous = row.standing
+    table.caption = Text("\n".join(_caption(card)))
+    return table
+
+
+def _cells(row: ModelScore) -> tuple[str, ...]:
+    seen = row.headline
+
+    def number(value: float | None, digits: int = 1) -> str:
+        return "–" if value is None else f"{value:.{digits}f}"
+
+    return (
+        str(row.rank) if row.rank is not None else "–",
+        row.model,
+        number(seen.mean),
+        f"{seen.low:.1f} – {seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
+        f"{seen.success_percent:.0f} %" if seen.success_percent is not None else "–",
+        f"{seen.failure_percent:.0f} %" if seen.failure_percent is not None else "–",
+        f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
+        number(row.tokens_per_dialogue, 0),
+        str(row.silences),
+    )
+
+
+def _caption(card: ScoreCard) -> list[str]:
+    ranked = [row for row in card.models if row.standing == "ranked"]
+    played_by = " and ".join(card.simulators) or "unknown"
+    lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
+    if ranked:
+        lines.append(f"ranked on the {card.common} dialogues scored for every model")
+    lines += [f"{row.model}: failure case, outside the ranking" for row in card.outside()]
+    if "embedded" in card.simulators:
+        lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")
+    lines += card.notes
+    return lines

@@ -1,0 +1,403 @@
+"""The score card of a run: what each model's dialogues came to, and what could not be measured.
+
+Pure: transcripts and settings in, numbers out. Covers SAGE (mean final emotion, success, failure: SAGE Table 2;
+per topic: Table 3; tokens per dialogue: App. D). Does not cover how it looks (`leaderboard`, `site`), nor tests between
+two models (`heartloop compare`).
+
+Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause
+and enters no mean. Models are ranked on the dialogues scored for all of them, so that nobody gains by failing on a
+hard person; a failure case (`heartloop/garbage`) is shown outside the ranking and does not shrink that common set.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from heartloop.dialogue import Call, Transcript, total_usage
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.errors import UseError
+from heartloop.scoring.emotion import summarise
+from heartloop.scoring.statistics import bootstrap_interval
+
+__all__ = [
+    "ALLOWED_UNSCORED",
+    "FAILURE_CASES",
+    "Cause",
+    "GroupMean",
+    "ModelScore",
+    "Outcomes",
+    "RoleUse",
+    "ScoreCard",
+    "Standing",
+    "intention_order",
+    "latest",
+    "score_card",
+]
+
+FAILURE_CASES = frozenset({"heartloop/garbage"})
+"""Models that show what broken output looks like; they belong to no ranking."""
+ALLOWED_UNSCORED = 0.05
+"""A larger share of unscored dialogues is said on the face of every table."""
+_NOTICED_LOSS = 0.05
+"""A common set smaller than the best-scored model's own by more than this share is pointed out."""
+
+Standing = Literal["ranked", "unranked", "failure case"]
+_Key = tuple[str, str, int]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Outcomes(_Frozen):
+    """Final emotions in sum. `mean` is `None` without dialogues, `low` and `high` where one scenario gives no interval."""
+
+    n: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    success: int = 0
+    failure: int = 0
+    success_percent: float | None = None
+    failure_percent: float | None = None
+
+
+class GroupMean(_Frozen):
+    """Mean final emotion of one intention or theme."""
+
+    key: str
+    n: int
+    mean: float
+
+
+class Cause(_Frozen):
+    """Why dialogues are unscored: whose instrument failed and how."""
+
+    role: str
+    kind: str
+    n: int
+
+
+class RoleUse(_Frozen):
+    """Calls and tokens of one role over all dialogues played, failed ones included."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool
+    """Whether some tokens were counted by us, roughly, because the endpoint did not."""
+
+
+class ModelScore(_Frozen):
+    """One model under test."""
+
+    model: str
+    standing: Standing
+    rank: int | None
+    """Place among the ranked; equal means share it."""
+    planned: int | None
+    """Dialogues the settings ask for, where they say."""
+    played: int
+    scored: int
+    unscored: int
+    unscored_share: float
+    flagged: bool
+    """More than the allowed share is unscored."""
+    causes: tuple[Cause, ...]
+    headline: Outcomes
+    """On the common set for a ranked model, on its own scored dialogues otherwise."""
+    own: Outcomes
+    """On every dialogue of its own that was scored."""
+    median_turns: float | None
+    silences: int
+    truncated: int
+    filtered: int
+    """Replies an endpoint's content filter stopped. A refusal in words is a reply like any other and is not counted."""
+    reasks: int
+    repaired: int
+    """Answers of an instrument that did not parse at first and did after a re-ask."""
+    clamped: int
+    lost_farewells: int
+    roles: dict[str, RoleUse]
+    tokens_per_dialogue: float | None
+    """Mean completion tokens of the policy over its scored dialogues."""
+    cost: float | None
+    """In the currency of the price file; `None` unless every role that spent tokens has a price."""
+    intentions: tuple[GroupMean, ...]
+    themes: tuple[GroupMean, ...]
+    stops: dict[str, int]
+
+
+class ScoreCard(_Frozen):
+    """A run in numbers: ranked models first, then unranked ones, then failure cases."""
+
+    schema_version: int = 1
+    heartloop_version: str | None
+    environment: str
+    simulators: tuple[str, ...]
+    presets: tuple[str, ...]
+    variants: tuple[str, ...]
+    played: int
+    scored: int
+    unscored: int
+    unscored_share: float
+    flagged: bool
+    replaced: int
+    """Dialogues that were played again later; only the last playing counts."""
+    common: int
+    """(scenario, repeat) pairs scored for all ranked models."""
+    notes: tuple[str, ...]
+    """What a reader must know before comparing, in sentences."""
+    models: tuple[ModelScore, ...]
+
+    def outside(self) -> tuple[ModelScore, ...]:
+        """The failure cases."""
+        return tuple(model for model in self.models if model.standing == "failure case")
+
+
+def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
+    """One transcript a dialogue: the last one written, in the order of first appearance."""
+    return list({transcript.key: transcript for transcript in transcripts}.values())
+
+
+def intention_order(keys: Iterable[str]) -> list[str]:
+    """Intentions in the published order, unknown ones after them by name."""
+    known = {key: place for place, key in enumerate(INTENTIONS)}
+    return sorted(set(keys), key=lambda key: (known.get(key, len(known)), key))
+
+
+def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
+    """The score card of a run's transcripts.
+
+    Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (model: {"input", "output"}, per
+    million tokens) and `heartloop_version`.
+
+    Raises:
+        UseError: a transcript belongs to an environment other than SAGE.
+    """
+    for transcript in transcripts:
+        if transcript.environment != "sage":
+            raise UseError(f"no score card for environment {transcript.environment!r}; expected 'sage'")
+    dialogues = latest(transcripts)
+    by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
+    for dialogue in dialogues:
+        by_model.setdefault(dialogue.model, []).append(dialogue)
+    scored_of = {model: {_person(d): d for d in mine if d.scored} for model, mine in by_model.items()}
+    contenders = [model for model, mine in scored_of.items() if mine and model not in FAILURE_CASES]
+    common = set.intersection(*(set(scored_of[model]) for model in contenders)) if contenders else set()
+    ranked = set(contenders) if common else set()
+    planned = _planned(settings)
+    rows = [
+        _model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()
+    ]
+    rows = _ranked(rows)
+    unscored = sum(row.unscored for row in rows if row.standing != "failure case")
+    played = sum(row.played for row in rows if row.standing != "failure case")
+    share = unscored / played if played else 0.0
+    return ScoreCard(
+        heartloop_version=_text(settings.get("heartloop_version")),
+        environment=dialogues[0].environment if dialogues else _text(settings.get("environment")) or "sage",
+        simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
+        presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
+        variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
+        played=len(dialogues),
+        scored=sum(row.scored for row in rows),
+        unscored=sum(row.unscored for row in rows),
+        unscored_share=share,
+        flagged=share > ALLOWED_UNSCORED,
+        replaced=len(transcripts) - len(dialogues),
+        common=len(common),
+        notes=tuple(_notes(rows, len(common), planned)),
+        models=tuple(rows),
+    )
+
+
+def model_names(settings: Mapping[str, Any]) -> list[str]:
+    """Names of the models under test as the settings give them: a list of names, of objects with a name, or a mapping."""
+    models = settings.get("models")
+    if not isinstance(models, (list, tuple, dict)):
+        return []
+    names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _person(dialogue: Transcript) -> _Key:
+    """What two models must share to be compared: the same person, word for word, in the same repeat."""
+    return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat)
+
+
+def _planned(settings: Mapping[str, Any]) -> int | None:
+    scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
+    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
+        return None
+    return len(scenarios) * repeats
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
+    found = tuple(sorted(set(values)))
+    return found or tuple(text for text in map(_text, fallbacks) if text)[:1]
+
+
+def _model_score(
+    model: str, mine: list[Transcript], common: set[_Key] | None, planned: int | None, settings: Mapping[str, Any]
+) -> ModelScore:
+    scored = [d for d in mine if d.scored]
+    basis = scored if common is None else [d for d in scored if _person(d) in common]
+    unscored = len(mine) - len(scored)
+    share = unscored / len(mine) if mine else 0.0
+    causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
+    policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
+    return ModelScore(
+        model=model,
+        standing="failure case" if model in FAILURE_CASES else "unranked" if common is None else "ranked",
+        rank=None,
+        planned=planned,
+        played=len(mine),
+        scored=len(scored),
+        unscored=unscored,
+        unscored_share=share,
+        flagged=share > ALLOWED_UNSCORED,
+        causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
+        headline=_outcomes(basis),
+        own=_outcomes(scored),
+        median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
+        silences=sum(turn.silent for d in mine for turn in d.turns),
+        truncated=sum(turn.truncated for d in mine for turn in d.turns),
+        filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
+        reasks=sum(d.counts.get("re-asks", 0) for d in mine),
+        repaired=sum(_repaired(d) for d in mine),
+        clamped=sum(d.counts.get("clamped changes", 0) for d in mine),
+        lost_farewells=sum(d.counts.get("lost farewells", 0) for d in mine),
+        roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
+        tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
+        cost=_cost(mine, settings.get("prices")),
+        intentions=_group_means(basis, lambda d: d.facts.get("intention"), intention_order),
+        themes=_group_means(basis, lambda d: d.facts.get("theme"), sorted),
+        stops=dict(sorted(Counter(d.stop for d in mine).items())),
+    )
+
+
+def _outcomes(dialogues: Sequence[Transcript]) -> Outcomes:
+    finals = [d.score for d in dialogues if d.score is not None]
+    if not finals:
+        return Outcomes(n=0)
+    summary = summarise(finals)
+    interval = bootstrap_interval(finals, clusters=[d.scenario for d in dialogues])
+    alone = interval.low != interval.low  # nan: one scenario gives no spread to resample
+    return Outcomes(
+        n=summary.n,
+        mean=interval.mean,
+        low=None if alone else interval.low,
+        high=None if alone else interval.high,
+        success=summary.success,
+        failure=summary.failure,
+        success_percent=100.0 * summary.success / summary.n,
+        failure_percent=100.0 * summary.failure / summary.n,
+    )
+
+
+def _repaired(dialogue: Transcript) -> int:
+    """Questions an instrument answered properly only when asked again.
+
+    The question on which the dialogue failed, or its farewell was lost, was asked again in vain and is left out.
+    """
+    if not dialogue.calls:
+        return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
+
+    def question(call: Call) -> tuple[str, str, int]:
+        return (call.role, call.purpose, call.turn)
+
+    asked_again = {question(call) for call in dialogue.calls if call.reask}
+    instruments = [call for call in dialogue.calls if call.role != "policy"]
+    in_vain = dialogue.counts.get("lost farewells", 0) or (dialogue.failure and dialogue.failure.role != "policy")
+    return len(asked_again - ({question(instruments[-1])} if in_vain and instruments else set()))
+
+
+def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
+    usage = total_usage(d.usage[role] for d in dialogues if role in d.usage)
+    return RoleUse(
+        calls=sum(call.role == role for d in dialogues for call in d.calls),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        estimated=usage.estimated,
+    )
+
+
+def _cost(dialogues: Sequence[Transcript], prices: object) -> float | None:
+    if not isinstance(prices, Mapping) or not dialogues:
+        return None
+    total = 0.0
+    for dialogue in dialogues:
+        for role, usage in dialogue.usage.items():
+            price = prices.get(dialogue.models.get(role, dialogue.model))
+            if not usage.total:
+                continue
+            if not isinstance(price, Mapping):
+                return None
+            sides = [price.get("input", price.get("prompt")), price.get("output", price.get("completion"))]
+            if not all(isinstance(side, (int, float)) for side in sides):
+                return None
+            total += (usage.prompt_tokens * float(sides[0]) + usage.completion_tokens * float(sides[1])) / 1e6
+    return total
+
+
+def _group_means(
+    dialogues: Sequence[Transcript],
+    key_of: Callable[[Transcript], str | None],
+    order: Callable[[Iterable[str]], list[str]],
+) -> tuple[GroupMean, ...]:
+    groups: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        key = key_of(dialogue)
+        if key and dialogue.score is not None:
+            groups.setdefault(key, []).append(dialogue.score)
+    return tuple(GroupMean(key=key, n=len(groups[key]), mean=statistics.fmean(groups[key])) for key in order(groups))
+
+
+def _ranked(rows: list[ModelScore]) -> list[ModelScore]:
+    """Ranked by mean on the common set, then the unranked by their own mean, then the failure cases."""
+    places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
+    rows = sorted(rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else -1.0)))
+    means = [row.headline.mean for row in rows if row.standing == "ranked"]
+    return [
+        row.model_copy(update={"rank": means.index(row.headline.mean) + 1}) if row.standing == "ranked" else row for row in rows
+    ]
+
+
+def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
+    contenders = [row for row in rows if row.standing != "failure case"]
+    played = sum(row.played for row in contenders)
+    unscored = sum(row.unscored for row in contenders)
+    if played and unscored / played > ALLOWED_UNSCORED:
+        yield (
+            f"{unscored} of {played} dialogues ({unscored / played:.0%}) are unscored because an instrument failed; "
+            f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on these numbers."
+        )
+    if not any(row.scored for row in rows):
+        yield "No dialogue is scored, so there is nothing to rank." if any(row.played for row in rows) else "No dialogue yet."
+        return
+    scored = [row for row in contenders if row.scored]
+    most = max((row.scored for row in scored), default=0)
+    if len(scored) > 1 and not common:
+        yield "The models share no scored person, so they are not ranked; each mean is over that model's own dialogues."
+    elif most and (most - common) / most > _NOTICED_LOSS:
+        fewest = min(scored, key=lambda row: row.scored)
+        yield (
+            f"The ranking rests on the {common} dialogues scored for every model; the best-covered model has {most}, "
+            f"{fewest.model} only {fewest.scored}."
+        )
+    for row in contenders:
+        if not row.scored:
+            yield f"{row.model} has no scored dialogue and is not ranked."
+    missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
+    if missing:
+        yield f"The run is unfinished: {missing} of {planned * len(rows) if planned else 0} dialogues have not been played."

@@ -1,0 +1,1 @@
+"""Checks on written scenarios. Later: seed pools, writer, auditor, importers."""

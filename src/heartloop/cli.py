@@ -1,0 +1,374 @@
+"""The command line: one short function a command; imports inside the function, so that `--help` is quick.
+
+Exit codes: 0 done, 1 finished with more than 5 % of the dialogues unscored, 2 wrong use or input.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from heartloop.chat import ChatModel
+    from heartloop.dialogue import Sampling
+    from heartloop.environments.sage import Sage
+    from heartloop.evaluation import EvaluationSettings, Run
+    from heartloop.models import Meter
+
+__all__ = ["main"]
+
+ALLOWED_UNSCORED = 0.05
+"""Share of unscored dialogues above which a run exits 1."""
+DEMO_SCENARIOS = 24
+DEMO_SEED = 0
+
+app = typer.Typer(
+    name="heartloop",
+    help="How well does a dialogue model take care of a person over a whole conversation?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+scenarios_app = typer.Typer(
+    help="Look at the shipped scenarios, or check a file of your own.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(scenarios_app, name="scenarios")
+
+
+def main() -> None:
+    """Entry point: runs the command and turns our errors into one sentence and exit code 2."""
+    from heartloop.errors import InputError, UseError
+
+    try:
+        app()
+    except (UseError, InputError) as error:
+        typer.echo(f"heartloop: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("heartloop: interrupted; finished dialogues are kept, the same command goes on from there", err=True)
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        import heartloop
+
+        typer.echo(heartloop.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo")) -> None:
+    """Scripted supporters meet 24 shipped people; prints the leaderboard and writes a report. No key, no network."""
+    import shutil
+
+    from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
+    from heartloop.evaluation.settings import stratified
+    from heartloop.models import Meter, resolve
+    from heartloop.supporters import SUPPORTERS
+
+    run = out / "run"
+    if (run / "settings.json").exists():  # an earlier demo: the settings may have moved on since
+        shutil.rmtree(run)
+    names = [f"heartloop/{name}" for name in SUPPORTERS]
+    scenarios = stratified(load_scenarios("support"), DEMO_SCENARIOS)
+    environment = Sage(scenarios, EmbeddedUser())
+    settings = _settings(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
+    policies = {name: resolve(name) for name in names}
+    _play(run, settings, environment, policies, Meter(), max_connections=8)
+    page = _report([run], out)
+    typer.echo(
+        "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
+        f"Report: {page}"
+    )
+
+
+@app.command("eval")
+def evaluate_command(
+    environment: Annotated[str, typer.Argument(help="What to play: sage.")],
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model under test; repeat for several. service/model, heartloop/listener, python:module:function.",
+        ),
+    ],
+    simulator: Annotated[str | None, typer.Option(help="Model that plays the person.")] = None,
+    user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
+    scenarios: Annotated[str, typer.Option(help="support, chat, or a JSON-lines file.")] = "support",
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
+    limit: Annotated[int | None, typer.Option(help="So many scenarios, evenly over the intentions.")] = None,
+    repeats: Annotated[int, typer.Option(help="Dialogues per model and scenario.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides all that is left to chance.")] = 0,
+    shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
+    preset: Annotated[str, typer.Option(help="corrected, or released (as the authors' code computes it).")] = "corrected",
+    variant: Annotated[str, typer.Option(help="vanilla, or challenging (a more reserved person).")] = "vanilla",
+    max_turns: Annotated[int, typer.Option(help="Policy replies in a dialogue at most.")] = 10,
+    sampling: Annotated[
+        list[str] | None,
+        typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
+    ] = None,
+    max_connections: Annotated[int, typer.Option(help="Dialogues in flight at once.")] = 32,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for one answer.")] = 120.0,
+    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
+    ] = None,
+    pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask after the estimate.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
+) -> None:
+    """Models talk with simulated people; how those felt is the score. The same command again resumes."""
+    from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+    from heartloop.errors import UseError
+    from heartloop.evaluation.settings import Shard, stratified
+    from heartloop.models import Meter, Metered, is_paid, load_env, load_prices, resolve
+
+    if environment != "sage":
+        raise UseError(f"unknown environment {environment!r}; expected sage")
+    if user not in (None, "embedded") or (user is None) == (simulator is None):
+        raise UseError("say who plays the person: either --user embedded, or --simulator service/model")
+    if len(set(model)) != len(model):
+        raise UseError(f"--model names a model twice: {', '.join(model)}; repeats are asked for with --repeats")
+    load_env()
+    samplings = _samplings(sampling or [])
+    chosen = stratified(load_scenarios(scenarios, exclude_tags=exclude_tag or []), limit)
+    part = Shard.parse(shard) if shard is not None else None
+    if part is not None:
+        chosen = chosen[part.index - 1 :: part.count]
+    table = load_prices(prices) if prices is not None else {}
+    names = [*model, simulator] if simulator is not None else list(model)
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
+    found = {name: resolve(name, timeout=timeout, max_connections=max_connections) for name in dict.fromkeys(names)}
+    policies: dict[str, ChatModel] = {name: Metered(found[name], meter, "policy") for name in model}
+    if simulator is None:
+        person: EmbeddedUser | LLMUser = EmbeddedUser(variant=variant)
+    else:
+        person = LLMUser(
+            Metered(found[simulator], meter, "simulator"), preset=preset, variant=variant, sampling=samplings.get("simulator")
+        )
+    sage = Sage(chosen, person, preset=preset, variant=variant, max_turns=max_turns)
+    settings = _settings(
+        sage, model, user=user or "llm", scenario_set=scenarios, limit=limit, seed=seed, repeats=repeats, shard=part,
+        exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings,
+    )  # fmt: skip
+    run = out or Path("runs") / f"sage-{settings.hash}"
+    ask = _Pilot(yes=yes, only=pilot, meter=meter) if pilot or any(is_paid(name) for name in names) else None
+    ended = _play(
+        run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed, pilot=ask, opened=found
+    )
+    page = _report([run], run / "report")
+    typer.echo(f"\nRun: {run}\nReport: {page}")
+    unscored = (ended.failed + ended.missing) / ended.planned
+    if ended.stopped is not None:
+        typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} of {ended.planned} dialogues were not played.", err=True)
+    if unscored > ALLOWED_UNSCORED and not (pilot and ended.failed == 0):
+        typer.echo(f"{unscored:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed.", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
+) -> None:
+    """Write the report of one or several finished runs."""
+    typer.echo(f"Report: {_report(runs, out or runs[0] / 'report')}")
+
+
+@app.command()
+def check(environment: Annotated[str, typer.Argument(help="Which environment: sage.")] = "sage") -> None:
+    """Conformance test of an environment with its embedded user: same seed, same result, and more."""
+    from heartloop.environments.check import check_environment
+    from heartloop.environments.sage import PRESETS, SETS, VARIANTS, EmbeddedUser, Sage, load_scenarios
+    from heartloop.errors import EnvironmentBroken, UseError
+    from heartloop.supporters import Supporter
+
+    if environment != "sage":
+        raise UseError(f"unknown environment {environment!r}; expected sage")
+    try:
+        for name in SETS:
+            for preset in PRESETS:
+                for variant in VARIANTS:
+                    sage = Sage(load_scenarios(name), EmbeddedUser(variant=variant), preset=preset, variant=variant)
+                    check_environment(sage, policy=Supporter("listener"))
+                    typer.echo(f"sage, {name}, {preset}, {variant}: keeps its promises")
+    except EnvironmentBroken as broken:
+        typer.echo(f"heartloop: {broken}", err=True)
+        raise typer.Exit(1) from broken
+
+
+@scenarios_app.command("list")
+def scenarios_list(
+    scenarios: Annotated[str, typer.Argument(help="support, chat, or a file.")] = "support",
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
+) -> None:
+    """One line a scenario: id, intention, person, theme, tags."""
+    from heartloop.environments.sage import load_scenarios
+
+    for s in load_scenarios(scenarios, exclude_tags=exclude_tag or []):
+        person = f"{s.persona.name}, {s.persona.age}, {s.persona.occupation}"
+        typer.echo(f"{s.id:24} {s.intention:11} {person}: {s.theme} [{' '.join(s.tags)}]")
+
+
+@scenarios_app.command("show")
+def scenarios_show(
+    scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
+    scenarios: Annotated[
+        str | None, typer.Option("--from", help="support, chat, or a file; by default taken from the id.")
+    ] = None,
+) -> None:
+    """One scenario, as a simulator reads it, with its written lines."""
+    from heartloop.environments.sage import INTENTIONS, load_scenarios
+    from heartloop.environments.sage.llm_user import render_background, render_persona
+    from heartloop.errors import UseError
+
+    found = {s.id: s for s in load_scenarios(scenarios or scenario.partition("-")[0])}
+    if scenario not in found:
+        raise UseError(f"no scenario {scenario!r}; `heartloop scenarios list` shows them")
+    s = found[scenario]
+    typer.echo(f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})\n\nSecretly {INTENTIONS[s.intention].text}.\n")
+    typer.echo(f"{render_persona(s)}\n\n{render_background(s)}\n\nFirst message: {s.first_message}\n")
+    for beat in s.beats:
+        typer.echo(f"  {beat.kind:8} {beat.text}")
+
+
+@scenarios_app.command("check")
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, or a file.")]) -> None:
+    """Schema, give-away first messages, near-duplicates, namesakes: what a set must pass."""
+    from heartloop.authoring.checks import problems_of_set
+    from heartloop.environments.sage import load_scenarios
+
+    problems = problems_of_set(load_scenarios(scenarios))
+    for problem in problems:
+        typer.echo(problem)
+    if problems:
+        typer.echo(f"{len(problems)} problems", err=True)
+        raise typer.Exit(1)
+    typer.echo("no problem found")
+
+
+class _Pilot:
+    """Shows the estimate and, in a terminal, asks whether to go on."""
+
+    def __init__(self, *, yes: bool, only: bool, meter: Meter) -> None:
+        self._yes, self._only, self._meter = yes, only, meter
+
+    def __call__(self, estimate: Any) -> bool:
+        share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
+        cost = self._meter.cost
+        money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
+        typer.echo(
+            f"Pilot: {estimate.dialogues} more dialogues will take about {estimate.calls} calls "
+            f"and {estimate.tokens:,} tokens{money}.",
+            err=True,
+        )
+        if self._only:
+            return False
+        return self._yes or not sys.stdin.isatty() or typer.confirm("Go on?")
+
+
+def _settings(environment: Sage, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
+    from heartloop.evaluation.settings import EvaluationSettings, prompts_of
+
+    return EvaluationSettings(
+        environment=environment.name,
+        models=tuple(models),
+        user=user,
+        simulator=environment.user.name,
+        preset=environment.preset,
+        variant=environment.variant,
+        scenario_set=scenario_set,
+        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
+        max_turns=environment.max_turns,
+        prompts=prompts_of(environment),
+        **more,
+    )
+
+
+def _play(
+    path: Path,
+    settings: EvaluationSettings,
+    environment: Sage,
+    policies: Mapping[str, ChatModel],
+    meter: Meter,
+    *,
+    opened: Mapping[str, ChatModel] | None = None,
+    **how: Any,
+) -> Run:
+    """Plays a run with a progress line, writes `scores.json`, prints the leaderboard."""
+    import asyncio
+
+    from heartloop.evaluation import RunDirectory, evaluate
+    from heartloop.evaluation.progress import ProgressLine
+    from heartloop.models import close
+
+    async def go(directory: RunDirectory, line: ProgressLine) -> Run:
+        try:
+            return await evaluate(directory, environment, policies, report=line.show, **how)
+        finally:
+            await close((opened or {}).values())
+
+    with RunDirectory(path, settings) as directory:
+        with ProgressLine(meter) as line:
+            ended = asyncio.run(go(directory, line))
+        _leaderboard(path)
+    typer.echo(
+        f"{ended.played} dialogues played in {ended.seconds:.1f} s"
+        + (f", {ended.resumed} found finished" if ended.resumed else "")
+        + (f", {ended.failed} failed and unscored" if ended.failed else "")
+        + (f"; {meter.summary()}" if meter.tokens else "")
+    )
+    return ended
+
+
+def _leaderboard(run: Path) -> None:
+    from rich.console import Console
+
+    from heartloop.analysis import leaderboard, write_scores
+
+    Console().print(leaderboard(write_scores(run)))
+
+
+def _report(runs: list[Path], out: Path) -> Path:
+    from heartloop.analysis import write_site
+
+    return write_site(runs, out)
+
+
+def _samplings(texts: list[str]) -> dict[str, Sampling]:
+    """`role.setting=value` texts as sampling settings by role."""
+    from pydantic import ValidationError
+
+    from heartloop.dialogue import Sampling
+    from heartloop.errors import UseError
+
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        role, dot, setting = name.partition(".")
+        if not (equals and dot) or role not in ("policy", "simulator") or setting not in Sampling.model_fields:
+            raise UseError(
+                f"--sampling is {text!r}; expected role.setting=value with role policy or simulator "
+                f"and setting {', '.join(Sampling.model_fields)}"
+            )
+        found.setdefault(role, {})[setting] = value
+    try:
+        return {role: Sampling.model_validate(values) for role, values in found.items()}
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
+
+
+if __name__ == "__main__":
+    main()

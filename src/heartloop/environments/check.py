@@ -1,0 +1,93 @@
+"""check_environment(): the public conformance test every environment passes.
+
+Covers the promises other rooms rely on: determinism, fresh episodes, states and rewards that fit together,
+silence taken, transcripts that survive their file. Does not cover whether scores make sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from heartloop.chat import ChatModel, ScriptedChat
+from heartloop.dialogue import Transcript, write_line
+from heartloop.environments.episode import Environment, play
+from heartloop.errors import EnvironmentBroken, InputError
+
+__all__ = ["PROBES", "check_environment"]
+
+PROBES: tuple[tuple[str, str], ...] = (
+    ("plain", "I see. What happened then?"),
+    ("silence", ""),
+    ("thinking only", "<think>What would she want to hear?"),
+    ("hostile", '</script>{{reply}} {"change": 10} \x00 \U0001f9e8 ' + "very " * 2000),
+)
+"""Replies an environment must survive, by name."""
+
+
+def check_environment(environment: Environment, *, scenarios: int = 3, policy: ChatModel | None = None) -> None:
+    """Plays a few scenarios with every probe and raises on the first broken promise.
+
+    The environment's own roles must be deterministic (embedded, or scripted).
+
+    Args:
+        scenarios: how many scenarios to try, spread over the list.
+        policy: one more policy to try besides the probes.
+
+    Raises:
+        EnvironmentBroken: says which promise was broken, in which scenario, and by what.
+    """
+    ids = list(environment.scenario_ids)
+    if not ids:
+        raise EnvironmentBroken(f"environment {environment.name!r} has no scenario")
+    if len(set(ids)) != len(ids):
+        raise EnvironmentBroken(f"environment {environment.name!r} lists a scenario twice")
+    try:
+        environment.begin("no-such-scenario")
+    except InputError:
+        pass
+    else:
+        raise EnvironmentBroken("begin() took an unknown scenario; expected InputError")
+    chosen = [ids[i * len(ids) // min(scenarios, len(ids))] for i in range(min(scenarios, len(ids)))]
+    for scenario in chosen:
+        for name, text in PROBES:
+            first, second = asyncio.run(_twice(environment, scenario, lambda text=text: ScriptedChat([text], cycle=True)))
+            _check(first, second, f"{scenario}, probe {name!r}")
+            if name in ("silence", "thinking only") and not all(turn.silent for turn in first.turns):
+                raise EnvironmentBroken(f"{scenario}, probe {name!r}: the user saw something; expected silence")
+        if policy is not None:
+            first, second = asyncio.run(_twice(environment, scenario, lambda: policy))
+            _check(first, second, f"{scenario}, policy {policy.name}")
+
+
+async def _twice(environment: Environment, scenario: str, policy: object) -> Sequence[Transcript]:
+    # interleaved, so that episodes which share state are caught
+    return await asyncio.gather(*(play(environment, scenario, policy(), seed=7) for _ in range(2)))  # type: ignore[operator]
+
+
+def _check(first: Transcript, second: Transcript, where: str) -> None:
+    left, right = (t.model_copy(update={"seconds": 0.0}) for t in (first, second))
+    if left != right:
+        fields = [name for name in Transcript.model_fields if getattr(left, name) != getattr(right, name)]
+        raise EnvironmentBroken(f"{where}: same seed, different {', '.join(fields)}")
+    if Transcript.model_validate_json(write_line(first)) != first:
+        raise EnvironmentBroken(f"{where}: the transcript does not survive its file")
+    if not first.turns:
+        raise EnvironmentBroken(f"{where}: no turn was played ({first.failure})")
+    if first.stop == "failed":
+        raise EnvironmentBroken(f"{where}: ended as failed: {first.failure}")
+    if first.score is None:
+        raise EnvironmentBroken(f"{where}: not failed, yet unscored")
+    judged = [turn for turn in first.turns if turn.state is not None]
+    if len(first.rewards) != len(judged):
+        raise EnvironmentBroken(f"{where}: {len(first.rewards)} rewards for {len(judged)} judged turns")
+    before = first.start
+    for turn in judged:
+        for name, value in (turn.state or {}).items():
+            moved = (turn.change or {}).get(name)
+            if moved is None or abs(before[name] + moved - value) > 1e-9:
+                raise EnvironmentBroken(f"{where}, turn {turn.index}: {name} {before[name]} {moved} -> {value} does not add up")
+        before = turn.state or before
+    for turn in first.turns[:-1]:
+        if not turn.message:
+            raise EnvironmentBroken(f"{where}, turn {turn.index}: the talk goes on without a message")

@@ -1,0 +1,130 @@
+"""A run is a directory: `settings.json`, `transcripts.jsonl`, `scores.json`.
+
+Covers making or reopening it, keeping a second process out, appending whole lines, and knowing what is
+finished. Does not cover scores (`heartloop.analysis`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from filelock import FileLock, Timeout
+
+from heartloop.dialogue import Transcript, read_transcripts, write_line
+from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.evaluation.settings import EvaluationSettings
+
+__all__ = ["RunDirectory"]
+
+
+class RunDirectory:
+    """A run directory held by this process; use it as a context manager.
+
+    Opening reads what is finished and cuts off a last line that a killed process left half written.
+
+    Raises:
+        UseError: the directory cannot be written, holds something else, or another process has it.
+        SettingsMismatch: it belongs to other settings; names them.
+        InputError: a finished line cannot be read.
+    """
+
+    def __init__(self, path: Path, settings: EvaluationSettings) -> None:
+        self.path = path
+        self.settings = settings
+        self.finished: dict[tuple[str, str, int], bool] = {}
+        """Keys of finished dialogues; the value says whether they were scored."""
+        self._lock = FileLock(path / ".lock")
+        self._file: BinaryIO | None = None
+
+    @property
+    def transcripts(self) -> Path:
+        """Path of `transcripts.jsonl`."""
+        return self.path / "transcripts.jsonl"
+
+    def __enter__(self) -> Self:
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
+            fresh = not (self.path / "settings.json").exists()
+            if fresh and self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
+                raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
+        except OSError as error:
+            raise UseError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from error
+        try:
+            self._open(fresh)
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._lock.release()
+
+    def append(self, transcript: Transcript) -> None:
+        """One whole line in one write, handed to the operating system before this returns."""
+        if self._file is None:
+            raise RuntimeError("the run directory is not open")
+        self._file.write(write_line(transcript).encode())
+        self._file.flush()
+        self.finished[transcript.key] = transcript.scored
+
+    def _open(self, fresh: bool) -> None:
+        if fresh:
+            body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+            _write_whole(self.path / "settings.json", body)
+        else:
+            changed = self.settings.differences(self._saved())
+            if changed:
+                raise SettingsMismatch(
+                    f"{self.path} was made with other settings: {', '.join(changed)} differ; "
+                    "repeat the first command to go on with it, or choose another --out"
+                )
+        self._cut_torn_tail()
+        if self.transcripts.exists():
+            for transcript in read_transcripts(self.transcripts):
+                self.finished[transcript.key] = transcript.scored
+        self._file = self.transcripts.open("ab")
+
+    def _saved(self) -> dict[str, Any]:
+        path = self.path / "settings.json"
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}; expected the JSON that a run writes") from error
+        if not isinstance(saved, dict):
+            raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
+        return saved
+
+    def _cut_torn_tail(self) -> None:
+        if not self.transcripts.exists():
+            return
+        with self.transcripts.open("rb+") as file:
+            file.seek(0, os.SEEK_END)
+            size = end = file.tell()
+            while end > 0:
+                start = max(0, end - 65536)
+                file.seek(start)
+                found = file.read(end - start).rfind(b"\n")
+                if found >= 0:
+                    end = start + found + 1
+                    break
+                end = start
+            if end < size:
+                file.truncate(end)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Either the whole text or nothing, even if the process dies."""
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

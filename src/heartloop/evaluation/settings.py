@@ -1,0 +1,131 @@
+"""Everything that decides a run, resolved before the first call, and its hash.
+
+Covers which dialogues a run consists of. Does not cover how fast or how dear it may be (connections,
+timeouts, budget): those change no transcript and are not part of the hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+import heartloop
+from heartloop.dialogue import Sampling
+from heartloop.environments.episode import Environment
+from heartloop.environments.sage.scenario import Scenario
+from heartloop.errors import UseError
+
+__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "stratified"]
+
+
+class Shard(BaseModel):
+    """Part `index` of `count`, counted from 1."""
+
+    model_config = ConfigDict(frozen=True)
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `i/n`.
+
+        Raises:
+            UseError: not two whole numbers with 1 <= i <= n.
+        """
+        index, slash, count = text.partition("/")
+        if not slash or not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
+            raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
+        return cls(index=int(index), count=int(count))
+
+
+class Job(BaseModel):
+    """One dialogue to play."""
+
+    model_config = ConfigDict(frozen=True)
+    model: str
+    scenario: str
+    repeat: int
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The key its transcript will have."""
+        return (self.model, self.scenario, self.repeat)
+
+
+class EvaluationSettings(BaseModel):
+    """A resolved run. `scenarios` maps every scenario of the run to its fingerprint, in playing order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    environment: str
+    models: tuple[str, ...] = Field(min_length=1)
+    user: str
+    """`llm` or `embedded`."""
+    simulator: str
+    """The simulator's model name, or `embedded`."""
+    preset: str
+    variant: str
+    scenario_set: str
+    scenarios: Mapping[str, str]
+    exclude_tags: tuple[str, ...] = ()
+    limit: int | None = None
+    shard: Shard | None = None
+    repeats: int = Field(default=1, ge=1)
+    seed: int = 0
+    sampling: Mapping[str, Sampling] = Field(default_factory=dict)
+    """By role: policy, simulator."""
+    max_turns: int = Field(ge=1)
+    prompts: Mapping[str, str] = Field(default_factory=dict)
+    heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
+
+    @property
+    def hash(self) -> str:
+        """First 10 hex digits of the SHA-256 of everything above except the version."""
+        body = self.model_dump(mode="json", exclude={"heartloop_version"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Every dialogue of the run: scenario by scenario, so that models stay comparable when a run is cut short."""
+        return [
+            Job(model=model, scenario=scenario, repeat=repeat, seed=dialogue_seed(self.seed, scenario, repeat))
+            for repeat in range(self.repeats)
+            for scenario in self.scenarios
+            for model in self.models
+        ]
+
+    def differences(self, other: Mapping[str, Any]) -> list[str]:
+        """Names of the settings in which a saved run differs, the version left aside."""
+        mine = self.model_dump(mode="json", exclude={"heartloop_version"})
+        return sorted(name for name in mine if mine[name] != other.get(name))
+
+
+def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
+    """A seed in [0, 2^31) for one dialogue: the same for every model, so that all meet the same person."""
+    return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
+
+
+def stratified(scenarios: Sequence[Scenario], limit: int | None) -> list[Scenario]:
+    """The first `limit` scenarios, taken in turn from each intention, in their order; all when `limit` is `None`."""
+    if limit is None or limit >= len(scenarios):
+        return list(scenarios)
+    if limit < 1:
+        raise UseError(f"--limit is {limit}; expected at least 1")
+    groups: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        groups.setdefault(scenario.intention, []).append(scenario)
+    deep = max(len(group) for group in groups.values())
+    taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
+    chosen = {scenario.id for scenario in taken}
+    return [scenario for scenario in scenarios if scenario.id in chosen]
+
+
+def prompts_of(environment: Environment) -> dict[str, str]:
+    """Prompt hashes of an environment, by name."""
+    first = environment.scenario_ids[0]
+    return dict(environment.describe(first)["prompts"])
