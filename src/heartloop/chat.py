@@ -1,7 +1,8 @@
-"""Talking to models: the `ChatModel` protocol, the OpenAI-compatible client, and the fake that ships.
+"""What it takes to be a model: the `ChatModel` protocol, its `Reply`, and the fake that ships.
 
-Covers one call: messages in, one `Reply` out, with bounded retries. Does not cover which name means which
-model and what may be spent (`models`), nor whether the answer makes sense (`judging`).
+Covers one call as its callers see it: messages in, one `Reply` out. Does not cover the client for real
+endpoints (`endpoint`), which name means which model and what may be spent (`models`), nor whether the
+answer makes sense (`judging`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.errors import ModelError
 
-__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens"]
+__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "whole_characters"]
 
 
 class Reply(NamedTuple):
@@ -49,6 +50,19 @@ class ChatModel(Protocol):
 def estimate_tokens(text: str) -> int:
     """A rough token count for endpoints that do not count: four characters a token, at least one a word."""
     return max(len(text.split()), (len(text) + 3) // 4)
+
+
+def whole_characters(text: str) -> str:
+    """The text with half characters (lone surrogates) replaced by U+FFFD.
+
+    A completion cut in the middle of an emoji arrives as one half of it, which no file and no pydantic model takes.
+
+    >>> whole_characters("well \\ud83d")
+    'well \ufffd'
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class ScriptedChat:

@@ -278,7 +278,8 @@ def _slotted(phrases: Sequence[str], slots: Mapping[str, Sequence[str]], pick: _
         return [row for row in rows if all(slots[blank] for blank in re.findall(r"\{(\w+)\}", row))]
 
     values = {name: found[0] for name, found in slots.items() if found}
-    return _fill(pick.one(usable(phrases), otherwise=usable(otherwise)), **values)
+    spare = usable(otherwise)
+    return _fill(pick.one(usable(phrases) or spare, otherwise=spare), **values)
 
 
 def _fixer(heard: _Heard, pick: _Pick) -> str:

@@ -1,0 +1,122 @@
+"""In which order does the embedded user put the scripted supporters? `python benchmarks/embedded_order.py --half held-out`
+
+Plays every scripted supporter on one half of the shipped scenarios and prints mean final emotions overall and by
+intention, the distribution of changes, and which of the claims of docs/decisions/0002 hold. Covers the embedded
+user only; says nothing about language models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.episode import play
+from heartloop.environments.sage import EmbeddedUser, Sage, half_of, load_scenarios
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.supporters import SUPPORTERS, Supporter
+
+
+class Claim(NamedTuple):
+    """One inequality of the written order, and whether it held."""
+
+    text: str
+    holds: bool
+
+
+def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(SUPPORTERS)) -> list[Transcript]:
+    """Every named supporter on one half (`tuning`, `held-out`, `all`) of the sets."""
+    scenarios = [s for name in sets for s in load_scenarios(name) if half in ("all", half_of(s.id))]
+    sage = Sage(scenarios, EmbeddedUser())
+
+    async def go() -> list[Transcript]:
+        return [await play(sage, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in scenarios for name in names]
+
+    return asyncio.run(go())
+
+
+def means(played: Sequence[Transcript], fact: str = "family") -> dict[tuple[str, str], float]:
+    """Mean final emotion by (supporter, value of a fact)."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for t in played:
+        groups.setdefault((t.model.removeprefix("heartloop/"), t.facts[fact]), []).append(t.score or 0.0)
+    return {key: fmean(values) for key, values in groups.items()}
+
+
+def claims(played: Sequence[Transcript]) -> list[Claim]:
+    """The inequalities of docs/decisions/0002 on these dialogues."""
+    family, intention = means(played), means(played, "intention")
+
+    def above(higher: Sequence[str], lower: Sequence[str], where: str) -> list[Claim]:
+        table = intention if (higher[0], where) in intention else family
+        return [Claim(f"{where}: {a} > {b}", table[a, where] > table[b, where]) for a in higher for b in lower]
+
+    found: list[Claim] = []
+    weak = ["template", "lecturer", "flatterer"]
+    if ("listener", "support") in family:
+        found += above(["listener", "coach"], ["fixer"], "support")
+        found += above(["fixer"], [*weak, "garbage"], "support")
+        found += above(weak, ["silent"], "support")
+        found += above(["coach"], ["listener"], "advice")
+        found += above(["listener"], ["coach"], "listen")
+        found += above(["listener"], ["coach"], "empathy")
+    if ("listener", "chat") in family:
+        found += above(["listener", "coach"], weak, "chat")
+        found += above(weak, ["silent"], "chat")
+    return found
+
+
+def main() -> None:
+    """Prints the tables; exits 1 if a claim does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
+    parser.add_argument("--sets", nargs="+", default=["support", "chat"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
+    arguments = parser.parse_args()
+    broken, record = 0, []
+    for seed in arguments.seeds:
+        played = transcripts(arguments.sets, arguments.half, seed)
+        by_family, by_intention = means(played), means(played, "intention")
+        held = claims(played)
+        print(
+            f"\nseed {seed}, {arguments.half} half, {len(played)} dialogues; {sum(c.holds for c in held)}/{len(held)} claims hold"
+        )
+        columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]
+        print(f"{'':10}" + "".join(f"{c[:9]:>10}" for c in columns))
+        for name in SUPPORTERS:
+            print(f"{name:10}" + "".join(f"{ {**by_family, **by_intention}[name, c]:10.1f}" for c in columns))
+        changes = Counter(
+            int(turn.change["emotion"]) for t in played if t.model != "heartloop/garbage" for turn in t.turns if turn.change
+        )
+        total = sum(changes.values())
+        print("changes " + "  ".join(f"{change:+d} {n / total:.0%}" for change, n in sorted(changes.items())))
+        for claim in held:
+            if not claim.holds:
+                print("does not hold:", claim.text)
+                broken += 1
+        record.append(
+            {
+                "seed": seed,
+                "half": arguments.half,
+                "means": {f"{a}/{b}": round(v, 2) for (a, b), v in {**by_family, **by_intention}.items()},
+                "claims": {c.text: c.holds for c in held},
+                "changes": dict(sorted(changes.items())),
+            }
+        )
+    if arguments.out:
+        machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+        arguments.out.write_text(json.dumps({"machine": machine, "runs": record}, indent=1) + "\n", encoding="utf-8")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

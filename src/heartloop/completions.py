@@ -1,0 +1,193 @@
+"""The chat completions format: what is sent, what servers may not understand of it, and reading what they answer.
+
+Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply` or as `Trouble`.
+Does not cover sending and retrying (`endpoint`); there is no network here.
+
+A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` and are scored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from heartloop.chat import Reply, estimate_tokens, whole_characters
+from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
+
+__all__ = ["Habits", "Trouble", "read_refusal", "read_reply"]
+
+_PASSING = {408, 409, 425, 429}
+_NOT_UNDERSTOOD = {400, 404, 422, 501}
+_OPTIONAL = ("temperature", "top_p", "seed")
+_BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
+"""Finish reasons that servers give when the generation failed on their side."""
+_NO_MAX_TOKENS = re.compile(
+    r"max_completion_tokens|\b(unsupported|unrecogni[sz]ed|unknown|unexpected|extra)\b.*\bmax_tokens\b"
+    r"|\bmax_tokens\b.{0,40}not (supported|allowed|permitted)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Trouble(NamedTuple):
+    """Why an attempt gave no reply."""
+
+    kind: type[ModelError]
+    text: str
+    status: int = 200
+    names: str = ""
+    """Where the server may have named what it did not understand."""
+    passing: bool = True
+    """Whether trying again may mend it."""
+    wait: float | None = None
+    """Seconds the server asked for."""
+
+
+class Habits(NamedTuple):
+    """What a model at an address understands. A trial is remembered only when a call succeeds by it."""
+
+    format: int = 0
+    """How a schema is sent: 0 as `json_schema`, 1 as `json_object`, 2 by the prompt alone."""
+    long_name: bool = False
+    """`max_completion_tokens` in place of `max_tokens`."""
+    refused: frozenset[str] = frozenset()
+
+    def body(
+        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
+    ) -> dict[str, Any]:
+        """The request; sampling settings that are `None` are left to the endpoint."""
+        body: dict[str, Any] = {"model": model, "messages": [{"role": m.role, "content": m.content} for m in messages]}
+        for name in _OPTIONAL:
+            value = getattr(sampling, name)
+            if value is not None and name not in self.refused:
+                body[name] = value
+        if sampling.max_tokens is not None:
+            body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
+        if schema is not None and self.format == 0:
+            name = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
+            # strict would refuse optional fields and number ranges at OpenAI; answers are validated here anyway
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": False, "schema": dict(schema)},
+            }
+        elif schema is not None and self.format == 1:
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    def without(self, trouble: Trouble, body: Mapping[str, Any]) -> Habits | None:
+        """What to try instead after a server did not understand a body; `None` when there is nothing left to give up."""
+        if trouble.status not in _NOT_UNDERSTOOD:
+            return None
+        if "max_tokens" in body and _NO_MAX_TOKENS.search(trouble.names):
+            return self._replace(long_name=True)
+        named = {name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", trouble.names)}
+        if named:
+            return self._replace(refused=self.refused | named)
+        if "response_format" in body:
+            return self._replace(format=self.format + 1)
+        return None
+
+
+def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
+    """The body of a 200 as a reply; tokens are estimated from it and `messages` where the server did not count."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return Trouble(MalformedReply, f"a body that is not JSON: {_text(data) or '(empty)'}")
+    if isinstance(found, dict) and found.get("error") and not found.get("choices"):
+        error = found["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, int) and 400 <= code < 600:  # OpenRouter reports its upstream's errors this way
+            return read_refusal(code, data)
+        return Trouble(MalformedReply, f"an error in place of an answer: {_complaint(data)[0]}")
+    try:
+        choice = found["choices"][0]
+        message, finish = choice["message"], choice.get("finish_reason")
+        text, thinking = _content(message.get("content"))
+    except (LookupError, TypeError, AttributeError):
+        return Trouble(MalformedReply, f"JSON without a usable choice: {_text(data)}")
+    finish = finish if isinstance(finish, str) else None
+    refusal = message.get("refusal")
+    if not text and isinstance(refusal, str):
+        text = refusal
+    if finish in _BROKEN_OFF or (finish is None and message.get("content") is None and not text):
+        return Trouble(MalformedReply, f"an answer that broke off (finish_reason {finish!r})")
+    beside = (message.get("reasoning_content"), message.get("reasoning"), thinking)
+    reasoning = next((whole_characters(part) for part in beside if isinstance(part, str) and part), None)
+    text = whole_characters(text)
+    usage = _usage(found.get("usage")) or Usage(
+        prompt_tokens=sum(estimate_tokens(m.content) for m in messages),
+        completion_tokens=estimate_tokens(text) + estimate_tokens(reasoning or ""),
+        estimated=True,
+    )
+    return Reply(text, reasoning, finish, usage)
+
+
+def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:
+    """A status outside 200 to 299 and its body; `wait` is the Retry-After in seconds."""
+    said, names, code = _complaint(data)
+    passing = (status in _PASSING or status >= 500) and code != "insufficient_quota"
+    kind = TransportError if passing else RefusedByServer
+    return Trouble(kind, f"{status} {said or '(no message)'}", status, names, passing, wait)
+
+
+def _text(data: bytes) -> str:
+    """A body for people: without tags, scripts and styles if it is HTML."""
+    text = data[:20_000].decode("utf-8", "replace")
+    if "<" in text[:200]:
+        text = re.sub(r"(?is)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
+    return text.strip()
+
+
+def _complaint(data: bytes) -> tuple[str, str, str]:
+    """What a server says is wrong, where it may have named a parameter, and its code."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return _text(data), _text(data), ""
+    if isinstance(found, list) and found:
+        found = found[0]
+    if not isinstance(found, dict):
+        return _text(data), _text(data), ""
+    error = found.get("error") or found
+    if not isinstance(error, dict):
+        return str(error), str(error), ""
+    said = error.get("message") or error.get("detail") or ""
+    if isinstance(said, list):  # FastAPI: its `input` repeats the whole request, so only place and message are kept
+        said = "; ".join(f"{'.'.join(map(str, d.get('loc', ())))}: {d.get('msg', '')}" for d in said if isinstance(d, dict))
+    said = str(said) or _text(data)
+    named = error.get("param")
+    return said, f"{named}: {said}" if isinstance(named, str) else said, str(error.get("code") or "")
+
+
+def _content(content: Any) -> tuple[str, str]:
+    """A message's content as text and thinking. Raises TypeError for what is neither text, nor parts, nor nothing."""
+    if content is None:
+        return "", ""
+    if isinstance(content, str):
+        return content, ""
+    if not isinstance(content, list):
+        raise TypeError("content is neither text nor parts")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part.get("type") == "thinking":
+            thinking = part.get("thinking")
+            thoughts.append(thinking if isinstance(thinking, str) else _content(thinking)[0])
+        else:
+            found = part.get("text") or part.get("refusal") or ""
+            texts.append(found if isinstance(found, str) else "")
+    return "".join(texts), "".join(thoughts)
+
+
+def _usage(found: Any) -> Usage | None:
+    if not isinstance(found, dict):
+        return None
+    prompt, completion = found.get("prompt_tokens"), found.get("completion_tokens")
+    if type(prompt) is not int or type(completion) is not int or min(prompt, completion) < 0:
+        return None
+    return Usage(prompt_tokens=prompt, completion_tokens=completion)

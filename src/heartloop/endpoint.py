@@ -1,0 +1,354 @@
+"""An OpenAI-compatible endpoint as a `ChatModel`: one POST a call on aiohttp, with bounded retries.
+
+Covers connections and their limit, what each endpoint understands (found out once and remembered), retries with
+exponential backoff and full jitter, and keeping the key out of everything that is written. Does not cover how
+requests and answers are written (`completions`), nor which name means which endpoint and what may be spent (`models`).
+
+What a retry may mend is retried; what it cannot mend raises at once, with the mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+from heartloop.chat import Reply, whole_characters
+from heartloop.completions import Habits, Trouble, read_refusal, read_reply
+from heartloop.dialogue import Message, Sampling
+from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["CONNECTIONS", "RETRIES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
+
+CONNECTIONS = 64
+"""Calls in flight at one address."""
+TIMEOUT = 120.0
+"""Seconds one attempt may take, from connecting to the last byte."""
+RETRIES = 5
+"""Further attempts after the first."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; 2, 4, 8, ... outlasts a rate limit that is counted by the minute
+_SHOWN = 240  # characters of a server's message that an error repeats
+
+
+def variable(service: str, what: str) -> str:
+    """The environment variable of a service.
+
+    >>> variable("my-lab.v2", "API_KEY")
+    'MY_LAB_V2_API_KEY'
+    """
+    return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
+
+
+def scrub(text: str, secret: str) -> str:
+    """The text without the secret, whole, URL-encoded, or cut short after eight characters or more."""
+    if len(secret) < 4:  # a placeholder, and part of many words
+        return text
+    text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+    return re.sub(re.escape(secret[:8]) + r"[^\s\"'<>,;]*", "***", text) if len(secret) >= 12 else text
+
+
+class Connections:
+    """What the models of one run share: one pool of sockets, and a limit on calls in flight at each address.
+
+    Use as `async with Connections(64) as connections`, or `close()` it. Sockets are opened in the running loop at the
+    first call. It also remembers what each model at each address turned out not to understand.
+
+    Args:
+        limit: calls in flight at one address, over all its models; waiting for a place is not part of a call's timeout.
+
+    Raises:
+        UseError: a limit below 1.
+    """
+
+    def __init__(self, limit: int = CONNECTIONS) -> None:
+        if limit < 1:
+            raise UseError(f"connections is {limit}; expected at least 1")
+        self.limit = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._gates: dict[str, asyncio.Semaphore] = {}
+        self._habits: dict[tuple[str, str], Habits] = {}
+
+    def session(self) -> aiohttp.ClientSession:
+        """The session of the running loop."""
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._loop, self._gates = loop, {}
+            # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    def gate(self, address: str) -> asyncio.Semaphore:
+        """The places at one address, `limit` of them; ask for the session first."""
+        return self._gates.setdefault(address, asyncio.Semaphore(self.limit))
+
+    def habits(self, address: str, model: str) -> Habits:
+        """What a model at an address is known to understand."""
+        return self._habits.get((address, model), Habits())
+
+    def remember(self, address: str, model: str, found: Habits) -> None:
+        """Adds what a successful call found out; what others found out meanwhile is kept."""
+        known = self.habits(address, model)
+        self._habits[address, model] = Habits(
+            max(known.format, found.format), known.long_name or found.long_name, known.refused | found.refused
+        )
+
+    async def close(self) -> None:
+        """Closes the sockets. A later call opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class _Key:
+    """An API key that shows itself to the server only."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def headers(self) -> dict[str, str]:
+        """What the server wants to see."""
+        held = {"Content-Type": "application/json"}
+        return {**held, "Authorization": f"Bearer {self._value}"} if self._value else held
+
+    def scrub(self, text: str) -> str:
+        """The text without the key."""
+        return scrub(text, self._value)
+
+    def in_words(self, text: str) -> bool:
+        """Whether a model's words hold the key; a placeholder such as `EMPTY` may stand in them by right."""
+        return len(self._value) >= 12 and self._value[:8] in text
+
+
+class EndpointChat:
+    """A model behind an OpenAI-compatible chat completions endpoint.
+
+    Safe for hundreds of calls at once. Close it, use it as `async with`, or share `connections` and close those.
+
+    Args:
+        name: what it is called here, `service/model`; the service names the variables that error messages speak of.
+        model: what it is called at the endpoint.
+        base_url: address up to `/v1`; `/chat/completions` is added.
+        api_key: sent as a bearer token; `None` where the server asks for none.
+        timeout: seconds for one attempt.
+        retries: further attempts after the first.
+        connections: calls in flight, or the `Connections` shared with other models.
+        sleep: what waits between attempts (seconds); for tests.
+
+    Raises:
+        UseError: an address or a key that cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        connections: int | Connections = CONNECTIONS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        service = name.partition("/")[0]
+        self._key_variable, self._url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
+        parts = _address(base_url, self._url_variable, self._key_variable)
+        if api_key and not all("!" <= character <= "~" for character in api_key):
+            raise UseError(f"{self._key_variable} holds a space or a character that no key has; copy it again")
+        self._name = name
+        self._model = model
+        self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
+        self._address = urlunsplit(parts._replace(query="", fragment=""))
+        self._proxy = _proxy(parts)
+        self._key = _Key(api_key or "")
+        self._timeout = timeout
+        self._retries = retries
+        self._owned = isinstance(connections, int)
+        self._connections = Connections(connections) if isinstance(connections, int) else connections
+        self._sleep = sleep
+        self.retried = 0
+        """Retries so far."""
+        self.dropped: Counter[str] = Counter()
+        """Calls answered without something that was asked for, by what the endpoint refused: `seed`, `response_format`, ..."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"EndpointChat({self._name!r}, base_url={self._address!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes its sockets; shared `connections` are left to whoever made them."""
+        if self._owned:
+            await self._connections.close()
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion.
+
+        Raises:
+            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
+            MalformedReply: the server kept answering something that is no chat completion.
+            RefusedByServer: an answer that no retry mends.
+        """
+        sampling = sampling or Sampling()
+        known = habits = self._connections.habits(self._address, self._model)
+        tries = 0
+        while True:
+            body = habits.body(self._model, messages, schema, sampling)
+            outcome = self._clean(await self._attempt(body, messages))
+            if isinstance(outcome, Reply):
+                break
+            instead = habits.without(outcome, body)
+            if instead is not None:
+                habits = instead
+                continue
+            if not outcome.passing or tries >= self._retries:
+                # raised here, where no exception is being handled: a chained traceback could show the request's headers
+                raise self._error(outcome, tries + 1)
+            tries += 1
+            self.retried += 1
+            await self._sleep(_pause(tries, outcome.wait))
+        if habits is not known:
+            self._connections.remember(self._address, self._model, habits)
+        self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        if schema is not None and habits.format:
+            self.dropped["response_format"] += 1
+        return outcome
+
+    async def _attempt(self, body: Mapping[str, Any], messages: Sequence[Message]) -> Reply | Trouble:
+        import aiohttp
+
+        session = self._connections.session()
+        async with self._connections.gate(self._address):
+            try:
+                async with session.post(
+                    self._url,
+                    data=json.dumps(body).encode(),
+                    headers=self._key.headers(),
+                    timeout=aiohttp.ClientTimeout(total=self._timeout),
+                    proxy=self._proxy,
+                    allow_redirects=False,  # aiohttp would go on with a GET
+                ) as response:
+                    status, wait, data = response.status, response.headers.get("Retry-After"), await response.read()
+            except TimeoutError:
+                return Trouble(TransportError, f"no answer within {self._timeout:g} s")
+            except (aiohttp.ClientError, OSError) as error:
+                return Trouble(TransportError, f"the connection failed: {error or type(error).__name__}")
+        if 200 <= status < 300:
+            return read_reply(data, messages)
+        return read_refusal(status, data, wait=_seconds(wait))
+
+    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
+        """The outcome without the key, should the server have repeated it."""
+        if isinstance(outcome, Trouble):
+            text = " ".join(whole_characters(self._key.scrub(outcome.text)).split())
+            text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+            return outcome._replace(text=text, names=self._key.scrub(outcome.names))
+        if not self._key.in_words(outcome.text) and not self._key.in_words(outcome.reasoning or ""):
+            return outcome
+        reasoning = outcome.reasoning and self._key.scrub(outcome.reasoning)
+        return outcome._replace(text=self._key.scrub(outcome.text), reasoning=reasoning)
+
+    def _error(self, trouble: Trouble, tries: int) -> ModelError:
+        if trouble.kind is RefusedByServer:
+            key, url = self._key_variable, self._url_variable
+            mend = {
+                401: f"set {key} to a valid key",
+                402: f"top up the account behind {key}",
+                403: f"check that the key in {key} may use this model",
+                404: f"check the model's name and {url}",
+                413: "the dialogue is too long for this endpoint",
+                429: f"top up the account behind {key}",
+            }.get(trouble.status, "check the model's name and its sampling settings")
+            if 300 <= trouble.status < 400:
+                mend = f"set {url} to the address it redirects to"
+            return RefusedByServer(f"{self._name} at {self._address} answered {trouble.text}; {mend}")
+        count = f"{tries} {'try' if tries == 1 else 'tries'}"
+        if trouble.kind is MalformedReply:
+            return MalformedReply(
+                f"{self._name} at {self._address} gave no chat completion in {count}; the last was {trouble.text}; "
+                f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
+            )
+        return TransportError(
+            f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
+            "check that it is up, or use fewer connections, then retry"
+        )
+
+
+def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
+    parts: SplitResult | None = None
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(base_url.strip())
+        _ = parts.port
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UseError(f"{url_variable} is not an address; expected one such as http://127.0.0.1:8000/v1")
+    if parts.username or parts.password:
+        raise UseError(f"{url_variable} holds a user name or a password; put the key into {key_variable} instead")
+    return parts
+
+
+def _proxy(parts: SplitResult) -> str | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY ask for; never for this machine itself."""
+    host = parts.hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _pause(tries: int, wait: float | None) -> float:
+    """Seconds before the next attempt: exponential with full jitter, and not before the server's own wish."""
+    jitter = random.uniform(0.0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1)))
+    # callers that were all told the same second come back spread over a quarter more
+    wished = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
+    return min(_LONGEST_PAUSE, max(jitter, wished))
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After header in seconds from now."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if not math.isnan(seconds) else None

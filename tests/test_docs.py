@@ -1,0 +1,79 @@
+"""Documentation is executed: generated pages are current, and every command in the README runs as written.
+
+A fenced block marked `sh` is run line by line in a fresh directory, except lines that need an endpoint, which are
+parsed by the command line but not carried out (they stand under a `# needs an endpoint` comment). A block
+marked `python` is run whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.write_docs import ROOT, cli_page
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(page and number, text) of every fenced block of a language."""
+    found = []
+    for page in PAGES:
+        for number, match in enumerate(FENCE.finditer(page.read_text(encoding="utf-8")), start=1):
+            if match[1] == language:
+                found.append((f"{page.name}-{number}", match[2]))
+    return found
+
+
+def test_cli_page_is_current() -> None:
+    """`make docs` was run after the last change of a command."""
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page()
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("sh"), ids=lambda value: value if len(value) < 30 else "")
+def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+    needs_endpoint = False
+    joined = re.sub(r"\\\n\s*", " ", text)
+    for line in joined.splitlines():
+        if line.startswith("#"):
+            needs_endpoint = "needs an endpoint" in line or (needs_endpoint and "no endpoint" not in line)
+            continue
+        words = shlex.split(line, comments=True)
+        if not words or words[0] in ("make", "git", "cd", "pip", "export") or words[0].endswith("_KEY"):
+            continue  # the two make commands are tried by hand and by CI itself
+        assert words[0] == "heartloop", f"{where}: {line!r} is not a command of ours"
+        if needs_endpoint:
+            words += ["--help"]  # the options are parsed before help is printed
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{where}: {line}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("python"), ids=lambda value: value if len(value) < 30 else "")
+def test_python_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{where}:\n{done.stderr}"
+
+
+def test_every_document_link_leads_somewhere() -> None:
+    """A relative link in a Markdown page names a file that exists."""
+    for page in [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md"), *(ROOT / "src").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not target.startswith("mailto:"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_map_in_the_readme_names_every_module() -> None:
+    """The README's map of files has a line for every room and module of the package."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "heartloop"
+    for path in sorted(package.iterdir()):
+        if path.name.startswith(("__", ".")) or path.suffix in (".pyc", ".typed"):
+            continue
+        assert path.name in readme, f"{path.name} is missing on the README's map"
