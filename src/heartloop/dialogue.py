@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.errors import InputError
 
@@ -29,6 +29,7 @@ __all__ = [
     "read_transcripts",
     "total_usage",
     "visible",
+    "writable",
     "write_line",
 ]
 
@@ -39,6 +40,18 @@ StopReason = Literal["success", "failure", "goodbye", "turn_limit", "failed"]
 SCHEMA_VERSION = 1
 
 
+def writable(text: str) -> str:
+    """The text as UTF-8 can hold it: half an emoji, as a reply cut by a token limit may end in, becomes U+FFFD.
+
+    >>> writable("well\\ud83d")
+    'well�'
+    """
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+Text = Annotated[str, AfterValidator(writable)]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +60,7 @@ class Message(_Frozen):
     """One chat message as a model receives it."""
 
     role: Role
-    content: str
+    content: Text
 
 
 class Sampling(_Frozen):
@@ -87,8 +100,8 @@ class Call(_Frozen):
     purpose: str
     """reply, feel, speak, ..."""
     turn: int
-    text: str
-    reasoning: str | None = None
+    text: Text
+    reasoning: Text | None = None
     """Text an endpoint returned beside the answer as `reasoning_content`."""
     finish_reason: str | None = None
     usage: Usage = Usage()
@@ -102,14 +115,14 @@ class Failure(_Frozen):
     role: str
     kind: str
     """The error's class name, e.g. TransportError, AnswerError."""
-    detail: str
+    detail: Text
 
 
 class Turn(_Frozen):
     """One policy reply and how the person took it."""
 
     index: int
-    reply: str
+    reply: Text
     """What the person saw; empty when they met silence."""
     silent: bool = False
     truncated: bool = False
@@ -118,7 +131,7 @@ class Turn(_Frozen):
     change: dict[str, float] | None = None
     thoughts: dict[str, str] = Field(default_factory=dict)
     evidence: dict[str, Any] = Field(default_factory=dict)
-    message: str | None = None
+    message: Text | None = None
     """What the person answered; `None` when the dialogue ended first."""
 
 
@@ -191,11 +204,10 @@ def visible(text: str) -> Visible:
     Visible(text='', unclosed=True)
     """
     closings = list(_CLOSE.finditer(text))
-    if closings:
-        return Visible(text[closings[-1].end() :].strip(), unclosed=False)
-    if _OPEN.match(text):
+    rest = text[closings[-1].end() :] if closings else text
+    if _OPEN.match(rest):
         return Visible("", unclosed=True)
-    return Visible(text.strip(), unclosed=False)
+    return Visible(rest.strip(), unclosed=False)
 
 
 def write_line(transcript: Transcript) -> str:

@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
-from urllib.request import getproxies, proxy_bypass
 
 from heartloop.chat import Reply, whole_characters
 from heartloop.completions import Habits, Trouble, read_refusal, read_reply
@@ -31,7 +30,7 @@ from heartloop.errors import MalformedReply, ModelError, RefusedByServer, Transp
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["CONNECTIONS", "RETRIES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
+__all__ = ["CONNECTIONS", "LOCAL", "RETRIES", "SERVICES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
 
 CONNECTIONS = 64
 """Calls in flight at one address."""
@@ -42,6 +41,24 @@ RETRIES = 5
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; 2, 4, 8, ... outlasts a rate limit that is counted by the minute
 _SHOWN = 240  # characters of a server's message that an error repeats
+
+
+SERVICES: Mapping[str, str] = {
+    "openai": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+}
+"""Addresses of services that ask for a key; `<SERVICE>_BASE_URL` overrides them."""
+
+LOCAL: Mapping[str, str] = {
+    "vllm": "http://127.0.0.1:8000/v1",
+    "sglang": "http://127.0.0.1:30000/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+}
+"""Addresses of servers that people run themselves: no key needed, no price."""
 
 
 def variable(service: str, what: str) -> str:
@@ -270,7 +287,7 @@ class EndpointChat:
             except TimeoutError:
                 return Trouble(TransportError, f"no answer within {self._timeout:g} s")
             except (aiohttp.ClientError, OSError) as error:
-                return Trouble(TransportError, f"the connection failed: {error or type(error).__name__}")
+                return Trouble(TransportError, f"the connection failed: {str(error) or type(error).__name__}")
         if 200 <= status < 300:
             return read_reply(data, messages)
         return read_refusal(status, data, wait=_seconds(wait))
@@ -326,6 +343,8 @@ def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult
 
 def _proxy(parts: SplitResult) -> str | None:
     """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY ask for; never for this machine itself."""
+    from urllib.request import getproxies, proxy_bypass
+
     host = parts.hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
         return None

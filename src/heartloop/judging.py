@@ -97,7 +97,7 @@ def _first_object(text: str) -> dict[str, Any] | None:
     for start in (found.start() for found in re.finditer(r"\{", text)):
         try:
             value, _ = decoder.raw_decode(text, start)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # ValueError: no JSON, or a number of thousands of digits
             continue
         if isinstance(value, dict):
             return value

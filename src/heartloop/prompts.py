@@ -54,9 +54,8 @@ def load_prompt(package: str, name: str) -> Prompt:
     Raises:
         PromptError: there is no such file.
     """
-    resource = resources.files(package) / "prompts" / f"{name}.md"
     try:
-        text = resource.read_text(encoding="utf-8")
+        text = (resources.files(package) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
     except (FileNotFoundError, ModuleNotFoundError) as error:
         raise PromptError(f"no prompt {name!r} in {package}/prompts; expected {name}.md") from error
     text = re.sub(r"\A\s*<!--.*?-->\s*", "", text, flags=re.DOTALL).strip()

@@ -36,6 +36,7 @@ __all__ = [
     "Standing",
     "intention_order",
     "latest",
+    "model_names",
     "score_card",
 ]
 
@@ -196,9 +197,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         _model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()
     ]
     rows = _ranked(rows)
-    unscored = sum(row.unscored for row in rows if row.standing != "failure case")
-    played = sum(row.played for row in rows if row.standing != "failure case")
-    share = unscored / played if played else 0.0
+    unscored = sum(row.unscored for row in rows)
+    share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
         heartloop_version=_text(settings.get("heartloop_version")),
         environment=dialogues[0].environment if dialogues else _text(settings.get("environment")) or "sage",
@@ -207,7 +207,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
-        unscored=sum(row.unscored for row in rows),
+        unscored=unscored,
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         replaced=len(transcripts) - len(dialogues),
@@ -218,9 +218,9 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the models under test as the settings give them: a list of names, of objects with a name, or a mapping."""
+    """Names of the models under test as the settings give them: a list of names, or of objects with a name."""
     models = settings.get("models")
-    if not isinstance(models, (list, tuple, dict)):
+    if not isinstance(models, (list, tuple)):
         return []
     names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
     return [name for name in names if isinstance(name, str)]
@@ -233,7 +233,8 @@ def _person(dialogue: Transcript) -> _Key:
 
 def _planned(settings: Mapping[str, Any]) -> int | None:
     scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
-    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
+    # a shard plays a part of the scenarios it lists, so nothing can be called missing
+    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int) or settings.get("shard"):
         return None
     return len(scenarios) * repeats
 
@@ -375,8 +376,8 @@ def _ranked(rows: list[ModelScore]) -> list[ModelScore]:
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
     contenders = [row for row in rows if row.standing != "failure case"]
-    played = sum(row.played for row in contenders)
-    unscored = sum(row.unscored for row in contenders)
+    played = sum(row.played for row in rows)
+    unscored = sum(row.unscored for row in rows)
     if played and unscored / played > ALLOWED_UNSCORED:
         yield (
             f"{unscored} of {played} dialogues ({unscored / played:.0%}) are unscored because an instrument failed; "

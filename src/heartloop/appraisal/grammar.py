@@ -7,6 +7,7 @@ question asked here, and stay fast.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -110,11 +111,17 @@ def has_finite_verb(words: Sequence[str]) -> bool:
             return True
         if before and not is_function_word(before) and before.endswith("s") and _is(word, "base_verb"):
             return True
-        if word.endswith("es") and _is(word[:-2], "base_verb"):
+        if before.endswith("s") and not is_function_word(before) and not is_function_word(word) and not word.endswith(_NOT_PLAIN):
             return True
-    return any(w.endswith("s") and (_is(w[:-1], "base_verb") or w in _PRESENT) for w in words)
+    if any(w.endswith("s") and (_is(w[:-1], "base_verb") or _is(w[:-2], "base_verb") or w in _PRESENT) for w in words):
+        return True
+    return any(
+        before.endswith("s") and not before.endswith("ss") and not is_function_word(before) and (_is(word, "det") or _is(word, "object"))
+        for before, word in zip(words[1:], words[2:], strict=False)
+    )
 
 
+_NOT_PLAIN = ("s", "ing", "ly", "ed", "'s")
 _PRESENT = frozenset("sounds seems looks means takes makes needs wants hurts goes comes gets keeps says helps works happens matters".split())
 
 
@@ -182,6 +189,16 @@ def features_of(sentence: Sentence, context: str = "") -> frozenset[str]:
         found.add("they")
     if not (_FIRST | _SECOND) & words:
         found.add("general")
+    if {"we", "us", "our"} & words:
+        found.add("we")
+    if re.search(" (?:i|we) (?:will|shall|am going to) ", sentence.line):
+        found.add("promises")
+    if re.search(" (?:will|is going to|are going to) ", sentence.line):
+        found.add("future")
+    if re.search(" (?:could|would|might|should) ", sentence.line):
+        found.add("modal")
+    if {"not", "never", "no", "nobody", "nothing", "without", "none"} & words:
+        found.add("negated")
     pairs = list(zip(sentence.words, sentence.words[1:], strict=False))
     if any(a == "i" and (_is(b, "past") or b.endswith("ed")) for a, b in pairs):
         found.add("i_past")

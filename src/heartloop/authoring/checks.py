@@ -1,4 +1,4 @@
-"""What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes, counts.
+"""What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes.
 
 Covers SAGE sets. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a reader.
 """

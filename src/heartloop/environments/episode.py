@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.chat import ChatModel
-from heartloop.dialogue import Call, Failure, Message, Sampling, StopReason, Transcript, Turn, Usage, total_usage, visible
+from heartloop.dialogue import Call, Failure, Message, Sampling, StopReason, Transcript, Turn, Usage, total_usage, visible, writable
 from heartloop.errors import AnswerError, ModelError
 
 __all__ = ["Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
@@ -151,7 +151,7 @@ async def play(
                     usage=answer.usage,
                 )
             )
-            seen = visible(answer.text)
+            seen = visible(writable(answer.text))
             felt = await episode.step(seen.text)
             turns.append(
                 Turn(

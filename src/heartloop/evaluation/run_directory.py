@@ -49,8 +49,8 @@ class RunDirectory:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
-            fresh = not (self.path / "settings.json").exists()
-            if fresh and self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
+            ours = {".lock", "settings.part"}  # what a run killed before its settings were written leaves behind
+            if self._fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
                 raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -59,7 +59,7 @@ class RunDirectory:
         except OSError as error:
             raise UseError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from error
         try:
-            self._open(fresh)
+            self._open(self._fresh)  # asked again: another process may have been first
         except BaseException:
             self._lock.release()
             raise
@@ -77,6 +77,10 @@ class RunDirectory:
         self._file.write(write_line(transcript).encode())
         self._file.flush()
         self.finished[transcript.key] = transcript.scored
+
+    @property
+    def _fresh(self) -> bool:
+        return not (self.path / "settings.json").exists()
 
     def _open(self, fresh: bool) -> None:
         if fresh:

@@ -37,9 +37,13 @@ class Shard(BaseModel):
             UseError: not two whole numbers with 1 <= i <= n.
         """
         index, slash, count = text.partition("/")
-        if not slash or not index.isdigit() or not count.isdigit() or not 1 <= int(index) <= int(count):
+        if not slash or not index.isdecimal() or not count.isdecimal() or not 1 <= int(index) <= int(count):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
         return cls(index=int(index), count=int(count))
+
+    def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        """This part of a list: every `count`-th, so that a stratified list stays so."""
+        return list(scenarios[self.index - 1 :: self.count])
 
 
 class Job(BaseModel):
@@ -126,6 +130,11 @@ def stratified(scenarios: Sequence[Scenario], limit: int | None) -> list[Scenari
 
 
 def prompts_of(environment: Environment) -> dict[str, str]:
-    """Prompt hashes of an environment, by name."""
-    first = environment.scenario_ids[0]
-    return dict(environment.describe(first)["prompts"])
+    """Prompt hashes of an environment, by name.
+
+    Raises:
+        UseError: the environment has no scenario, for example because a shard of a short list is empty.
+    """
+    if not environment.scenario_ids:
+        raise UseError("no scenario is left to play; exclude fewer tags, raise --limit, or use fewer shards")
+    return dict(environment.describe(environment.scenario_ids[0])["prompts"])

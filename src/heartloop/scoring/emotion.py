@@ -63,9 +63,9 @@ def step(emotion: float, change: float) -> float:
     (50.0, 0.0, 100.0)
     """
     band(emotion)
-    if not -1e9 < change < 1e9:
+    if not float("-inf") < change < float("inf"):
         raise UseError(f"change of emotion is {change!r}; expected a finite number")
-    clamped = max(-CHANGE_LIMIT, min(CHANGE_LIMIT, float(change)))
+    clamped = max(-CHANGE_LIMIT, min(CHANGE_LIMIT, change))
     return max(0.0, min(100.0, float(emotion) + clamped))
 
 

@@ -1,0 +1,157 @@
+"""Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
+
+The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one
+JSON value. What was said is untrusted: `script_json` writes nothing that could end a script or start markup, and the
+pages put text in as text. Does not cover pages (`site`) or how a dialogue looks (`static/report.js`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from heartloop.analysis.trajectories import emotions_of
+from heartloop.dialogue import Transcript, Turn
+
+__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
+
+CHUNK = 20
+"""Dialogues in one file: opening one dialogue loads as many."""
+HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
+"""Dialogues with these tags stay folded until a reader opens them."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """Text with control, direction-changing and unpaired surrogate characters made visible.
+
+    >>> printable("a\\x00b\\u202ec\\r\\n")
+    'a␀b⟨U+202E⟩c\\n'
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+
+    return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
+
+
+def script_json(value: object) -> str:
+    """JSON that may stand inside a script element: ASCII, and without `<`, `>` or `&`.
+
+    >>> script_json("</script>")
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def tags_of(transcript: Transcript) -> list[str]:
+    """Content tags other than `none`."""
+    return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]
+
+
+def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
+    """An address for each dialogue, readable and unique, the same whenever the same run is shown again."""
+    taken: set[str] = set()
+    ids: list[str] = []
+    for model, scenario, repeat in (transcript.key for transcript in transcripts):
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model} {scenario}").strip("-") or "unnamed"
+        wanted = base = f"dialogue-{plain}" + (f"-r{repeat + 1}" if repeat else "")
+        number = 2
+        while wanted in taken:
+            wanted, number = f"{base}--{number}", number + 1
+        taken.add(wanted)
+        ids.append(wanted)
+    return ids
+
+
+def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models: Sequence[str], turns: int) -> dict[str, Any]:
+    """What the list of all dialogues needs, without what was said beyond the first message."""
+    people: dict[tuple[str, str], int] = {}
+    scenarios: list[dict[str, Any]] = []
+    rows: list[list[Any]] = []
+    for number, (transcript, address) in enumerate(zip(transcripts, ids, strict=True)):
+        person = (transcript.scenario, transcript.fingerprint)
+        if person not in people:
+            people[person] = len(scenarios)
+            scenarios.append(_person(transcript))
+        rows.append(
+            [
+                address,
+                models.index(transcript.model),
+                people[person],
+                transcript.repeat,
+                transcript.stop,
+                transcript.score,
+                [_short(value) for value in emotions_of(transcript)],
+                number // CHUNK,
+            ]
+        )
+    return {"models": [printable(model) for model in models], "turns": turns, "people": scenarios, "rows": rows}
+
+
+def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
+    """What was said and felt in some dialogues, in their order."""
+    return [
+        {
+            "turns": [_turn(turn) for turn in transcript.turns],
+            "failure": None if transcript.failure is None else _clean(transcript.failure.model_dump()),
+            "seed": transcript.seed,
+        }
+        for transcript in transcripts
+    ]
+
+
+def _person(transcript: Transcript) -> dict[str, Any]:
+    facts = transcript.facts
+    tags = tags_of(transcript)
+    return {
+        "id": printable(transcript.scenario),
+        **{
+            name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "intention", "intention_text")
+        },
+        "tags": [printable(tag) for tag in tags],
+        "heavy": any(tag in HEAVY_TAGS for tag in tags),
+        "opening": None if transcript.opening is None else printable(transcript.opening),
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    found: dict[str, Any] = {"reply": printable(turn.reply)}
+    if turn.silent:
+        found["silent"] = True
+    if turn.truncated:
+        found["truncated"] = True
+    found["emotion"] = _short((turn.state or {}).get("emotion"))
+    found["change"] = _short((turn.change or {}).get("emotion"))
+    found["thoughts"] = _clean(turn.thoughts)
+    evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
+    if evidence:
+        found["evidence"] = _clean(evidence)
+    if turn.message is not None:
+        found["message"] = printable(turn.message)
+    return found
+
+
+def _short(value: float | None) -> float | int | None:
+    """40.0 is written as 40, and no number longer than it can be told apart on a page."""
+    if value is None or value != value:
+        return None
+    return int(value) if value == int(value) else round(value, 2)
+
+
+def _clean(value: Any) -> Any:
+    """The same value with every text printable; a number JSON does not know becomes a word."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {printable(str(key)): _clean(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(entry) for entry in value]
+    if isinstance(value, float) and not -1e308 < value < 1e308:
+        return str(value)
+    return value

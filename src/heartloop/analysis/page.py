@@ -1,0 +1,243 @@
+"""What stands on one page of the report, worked out from a measurement and its score card.
+
+Pure: values in, values out. Does not cover files (`site`) or markup (`templates/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
+from heartloop.analysis.runs import Measurement
+from heartloop.analysis.scores import GroupMean, ModelScore, ScoreCard, intention_order, latest
+from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, emotions_of, faint_lines, mean_curve, path_of
+from heartloop.dialogue import Transcript
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.scoring.emotion import CHANGE_LIMIT, START
+
+__all__ = ["Cell", "Highlight", "IntentionColumn", "Page", "Panel", "ThemeRow", "strategy_names"]
+
+_MOST_THEMES = 24
+_DATE_KEYS = ("date", "started", "started_at", "created", "created_at")
+_STOP_WORDS = {
+    "success": "reached 100",
+    "failure": "fell below 10",
+    "goodbye": "said goodbye",
+    "turn_limit": "turn limit",
+    "failed": "unscored",
+}
+"""Why a dialogue ended, in a reader's words."""
+
+
+class Panel(NamedTuple):
+    """Emotion over the turns for one model."""
+
+    score: ModelScore
+    number: int
+    n: int
+    drawn: int
+    lines: list[Line]
+    mean: list[float]
+    mean_path: str
+
+
+class Cell(NamedTuple):
+    """One model with one intention or theme; `tint` in [0, 1] shades the cell."""
+
+    mean: float | None
+    n: int
+    tint: float
+
+
+class IntentionColumn(NamedTuple):
+    """A hidden intention and what it means."""
+
+    key: str
+    text: str
+    kind: str
+
+
+class ThemeRow(NamedTuple):
+    """A theme with a cell for each model."""
+
+    theme: str
+    n: int
+    cells: list[Cell]
+
+
+class Highlight(NamedTuple):
+    """A dialogue worth opening first."""
+
+    address: str
+    score: float
+    title: str
+    person: str
+    intention: str
+    stop: str
+    tags: str
+    heavy: bool
+    opening: str
+    path: str
+    end: tuple[float, float]
+
+
+class Page:
+    """One page: a measurement, its score card, and everything that is derived from them."""
+
+    stop_words = _STOP_WORDS
+    spark = Frame(left=2, top=3, width=92, height=22)
+
+    def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
+        self.card = card
+        self.number = number
+        self.settings = measurement.settings
+        self.dialogues: list[Transcript] = latest(measurement.transcripts)
+        self.ids = dialogue_ids(self.dialogues)
+        self.frame = Frame(turns=self._turns())
+        self.start = next((d.start["emotion"] for d in self.dialogues if "emotion" in d.start), START)
+        self.change_limit = CHANGE_LIMIT
+        self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
+        for place, dialogue in enumerate(self.dialogues):
+            self._of_model[dialogue.model].append(place)
+
+    def _turns(self) -> int:
+        limit = self.settings.get("max_turns")
+        longest = max((len(d.turns) for d in self.dialogues), default=0)
+        return max(longest, limit if isinstance(limit, int) else 0) or 10
+
+    @property
+    def label(self) -> str:
+        """How this page is called where a site has several."""
+        return " · ".join(filter(None, (*self.card.simulators, *self.card.presets, *self.card.variants))) or "no dialogue yet"
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the rule-based stand-in played the person."""
+        return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The settings a reader must know, as (what, value)."""
+        card, settings = self.card, self.settings
+        people = len({d.scenario for d in self.dialogues})
+        repeats = len({d.repeat for d in self.dialogues})
+        date = next((str(settings[key])[:10] for key in _DATE_KEYS if settings.get(key)), "")
+        facts = [
+            ("Environment", card.environment.upper()),
+            ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
+            ("Preset", ", ".join(card.presets)),
+            ("Variant", ", ".join(card.variants)),
+            ("Scenario set", str(settings.get("scenario_set") or "")),
+            ("People", f"{people}" + (f", {repeats} times each" if repeats > 1 else "") if people else ""),
+            ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
+            ("Seed", str(settings["seed"]) if isinstance(settings.get("seed"), int) else ""),
+            ("Date", date),
+            ("heartloop", card.heartloop_version or ""),
+        ]
+        return [(name, value) for name, value in facts if value]
+
+    @cached_property
+    def prompts(self) -> list[tuple[str, str]]:
+        """Prompts and rule files with their hashes; two rows of one name mean that it changed within the run."""
+        return sorted({item for d in self.dialogues for item in d.prompts.items()})
+
+    @cached_property
+    def role_models(self) -> list[tuple[str, str]]:
+        """Who played the roles other than the policy."""
+        return sorted({item for d in self.dialogues for item in d.models.items() if item[0] != "policy"})
+
+    @cached_property
+    def panels(self) -> list[Panel]:
+        """A panel for each model with a scored dialogue."""
+        panels = []
+        for number, row in enumerate(self.card.models):
+            curves = [emotions_of(self.dialogues[i]) for i in self._of_model[row.model] if self.dialogues[i].scored]
+            curves = [curve for curve in curves if curve]
+            if curves:
+                mean = mean_curve(curves, self.frame.turns)
+                drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
+                lines = faint_lines(curves, self.frame)
+                panels.append(Panel(row, number, len(curves), drawn, lines, mean, path_of(mean, self.frame)))
+        return panels
+
+    @cached_property
+    def intentions(self) -> list[IntentionColumn]:
+        """The hidden intentions that occur."""
+        texts = {d.facts["intention"]: d.facts.get("intention_text", "") for d in self.dialogues if d.facts.get("intention")}
+        columns = []
+        for key in intention_order(texts):
+            known = INTENTIONS.get(key)
+            kind = "" if known is None else "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
+            columns.append(IntentionColumn(key, texts[key], kind))
+        return columns
+
+    @cached_property
+    def heat(self) -> list[tuple[ModelScore, list[Cell]]]:
+        """Model by intention."""
+        keys = [column.key for column in self.intentions]
+        return [(row, _cells(row.intentions, keys)) for row in self.card.models if row.scored]
+
+    @cached_property
+    def themes(self) -> list[ThemeRow]:
+        """Theme by model; empty where nearly every person has a theme of their own, so that a mean would be one dialogue."""
+        keys = sorted({group.key for row in self.card.models for group in row.themes})
+        people = len({d.scenario for d in self.dialogues})
+        if not keys or len(keys) > _MOST_THEMES or people < 2 * len(keys):
+            return []
+        rows = [row for row in self.card.models if row.scored]
+        table = []
+        for key in keys:
+            cells = [_cells(row.themes, [key])[0] for row in rows]
+            table.append(ThemeRow(key, sum(cell.n for cell in cells), cells))
+        return table
+
+    @cached_property
+    def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
+        """For each model its best and its worst dialogue; of two equal ones the shorter."""
+        found = []
+        for row in self.card.models:
+            mine = [i for i in self._of_model[row.model] if self.dialogues[i].scored]
+            if mine:
+                best = min(mine, key=lambda i: (-self._final(i), len(self.dialogues[i].turns)))
+                worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
+                found.append((row, self._highlight(best), self._highlight(worst)))
+        return found
+
+    def _final(self, place: int) -> float:
+        score = self.dialogues[place].score
+        return -1.0 if score is None else score
+
+    def _highlight(self, place: int) -> Highlight:
+        dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
+        curve, tags = emotions_of(dialogue) or [0.0], tags_of(dialogue)
+        return Highlight(
+            address=self.ids[place],
+            score=self._final(place),
+            title=dialogue.facts.get("title") or dialogue.scenario,
+            person=dialogue.facts.get("person", ""),
+            intention=dialogue.facts.get("intention", ""),
+            stop=_STOP_WORDS[dialogue.stop],
+            tags=", ".join(tags),
+            heavy=any(tag in HEAVY_TAGS for tag in tags),
+            opening=dialogue.opening or "",
+            path=path_of(curve, frame),
+            end=(frame.x(len(curve) - 1), frame.y(curve[-1])),
+        )
+
+
+def _cells(groups: Iterable[GroupMean], keys: Sequence[str]) -> list[Cell]:
+    by_key = {group.key: group for group in groups}
+    return [
+        Cell(by_key[key].mean, by_key[key].n, round(by_key[key].mean / 100.0, 3)) if key in by_key else Cell(None, 0, 0.0)
+        for key in keys
+    ]
+
+
+def strategy_names() -> dict[str, list[str]]:
+    """Support strategies by id: name and group name; a strategy not listed is shown by its id."""
+    from heartloop.appraisal import STRATEGIES  # not needed for scores, and it brings the whole appraisal along
+
+    table: dict[str, Any] = dict(STRATEGIES)
+    return {key: [str(getattr(entry, "name", key)), str(getattr(entry, "group_name", ""))] for key, entry in table.items()}

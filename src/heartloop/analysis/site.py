@@ -1,0 +1,94 @@
+"""The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
+
+Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), `assets/` with our style
+and scripts and one copy of plotly, `data/` with the dialogues in chunks. What stands on a page is decided in `page`.
+Nothing is fetched from outside, and nothing a model wrote is put in as markup.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
+from heartloop.analysis.page import Page, strategy_names
+from heartloop.analysis.runs import comparable, read_run
+from heartloop.analysis.scores import score_card
+from heartloop.errors import InputError, UseError
+
+__all__ = ["write_site"]
+
+_STATIC = ("report.css", "report.js", "dialogue.js", "chart.js")
+
+
+def write_site(run_dirs: Sequence[Path], out: Path) -> Path:
+    """Writes the report of some runs into `out` and returns its `index.html`.
+
+    Runs of the same environment, user, preset, variant and prompts share a page; others get a page of their own, since
+    their numbers do not compare.
+
+    Raises:
+        UseError: no run directory was given, or a run is of an environment without a report.
+        InputError: a run directory does not fit its schema, or `out` cannot be written.
+    """
+    if not run_dirs:
+        raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
+    measurements = comparable([read_run(path) for path in run_dirs])
+    names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
+    pages = [
+        Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
+        for number, measurement in enumerate(measurements, start=1)
+    ]
+    tabs = [{"name": name, "label": page.label} for name, page in zip(names, pages, strict=True)]
+    try:
+        _copy_assets(out / "assets")
+        for name, page in zip(names, pages, strict=True):
+            _write_data(out / "data" / str(page.number), page)
+            html = _templates().get_template("page.html").render(page=page, tabs=tabs if len(tabs) > 1 else [], here=name)
+            (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
+    return out / "index.html"
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("heartloop.analysis"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.filters["one"] = lambda value: "–" if value is None else f"{value:.1f}"
+    environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}".replace(",", " ")
+    return environment
+
+
+def _copy_assets(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _STATIC:
+        (folder / name).write_bytes((resources.files("heartloop.analysis") / "static" / name).read_bytes())
+    with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
+        shutil.copyfile(plotly, folder / "plotly.min.js")
+
+
+def _write_data(folder: Path, page: Page) -> None:
+    """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("dialogues-*.js"):
+        stale.unlink()
+    listing = dialogue_list(page.dialogues, page.ids, [row.model for row in page.card.models], page.frame.turns)
+    listing["strategies"] = strategy_names()
+    _write_script(folder / "list.js", "list", listing)
+    for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
+        chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK])}
+        _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)
+
+
+def _write_script(path: Path, kind: str, value: object) -> None:
+    path.write_text(f'heartloop.take("{kind}",{script_json(value)});\n', encoding="ascii")

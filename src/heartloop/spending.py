@@ -1,0 +1,317 @@
+"""What a run spends: tokens and money by model and role, with hard stops.
+
+Covers prices, counting, and holding back what calls in flight may take. Does not cover estimating a whole run
+beforehand (`evaluation`), nor the calls themselves (`endpoint`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heartloop.chat import ChatModel, Reply, estimate_tokens
+from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.endpoint import LOCAL
+from heartloop.errors import BudgetSpent, InputError, UseError
+
+__all__ = ["Meter", "Metered", "Price", "Spend", "is_paid", "load_prices"]
+
+_FIRST_GUESS = 512  # completion tokens a call is taken to need before its role has been heard
+
+
+class Price(NamedTuple):
+    """Money per million tokens, in the currency of the price file."""
+
+    input: float
+    output: float
+
+    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """What so many tokens cost.
+
+        >>> Price(2.0, 8.0).of(1_000_000, 500_000)
+        6.0
+        """
+        return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
+
+
+def load_prices(path: Path) -> dict[str, Price]:
+    """The user's price file: a table a model, `["openai/gpt-4.1"]`, with `input` and `output` in money per million tokens.
+
+    Raises:
+        InputError: says which table does not fit, and how it should look.
+    """
+    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on lines of their own, money per million tokens'
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a price file") from error
+    except ValueError as error:  # broken TOML and broken UTF-8
+        raise InputError(f"{path}: {error}; expected tables such as {form}") from error
+    prices: dict[str, Price] = {}
+    for name, table in tables.items():
+        fits = isinstance(table, dict) and set(table) == {"input", "output"}
+        if not fits or not all(type(value) in (int, float) and 0 <= value < math.inf for value in table.values()):
+            raise InputError(f"{path}, table {name!r}: {table!r}; expected {form}")
+        prices[name] = Price(float(table["input"]), float(table["output"]))
+    return prices
+
+
+def is_paid(name: str) -> bool:
+    """Whether calls of a model cost money; scripted, embedded and Python models and servers of one's own do not.
+
+    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/listener")
+    (True, False, False)
+    """
+    return not (_is_scripted(name) or name.startswith("python:") or name.partition("/")[0].lower() in LOCAL)
+
+
+class Spend(NamedTuple):
+    """What was spent so far. Plain numbers, safe to show while calls are in flight."""
+
+    calls: int = 0
+    """Calls that ended, failed ones included."""
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = 0.0
+    """Money, in the currency of the price file; `None` where a model that was called has no price."""
+    estimated: bool = False
+    """Whether some endpoint left the counting to us."""
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class _Tally:
+    """What one model spent in one role."""
+
+    def __init__(self) -> None:
+        self.calls = self.failed = self.prompt_tokens = self.completion_tokens = 0
+        self.estimated = False
+
+    @property
+    def usual(self) -> float:
+        """Completion tokens a call usually takes."""
+        answered = self.calls - self.failed
+        return self.completion_tokens / answered if answered else _FIRST_GUESS
+
+
+class _Held(NamedTuple):
+    """What a call in flight may cost."""
+
+    model: str
+    role: str
+    tokens: float
+    cost: float
+
+
+class Meter:
+    """Counts what the models of a run spend, and stops before a limit is passed.
+
+    A call in flight holds back an estimate of what it will take: its prompt, and as many completion tokens as its role
+    took so far on average. When the rest of the budget is held back, further calls wait until those in flight have
+    shown what they took; a call that does not fit even then is refused. So the limit is passed by no more than
+    the calls already sent took over their estimates. Failed calls count as no tokens: endpoints report none.
+
+    Tokens of `heartloop/` supporters are counted, but are no part of `max_tokens`. For one event loop; not for threads.
+
+    Args:
+        max_tokens: prompt and completion tokens together.
+        max_cost: money, in the currency of the prices.
+        prices: by model name; a price given here counts for models that are otherwise free, too.
+        models: names that the run will call.
+
+    Raises:
+        UseError: a limit that is not positive, or a `max_cost` with a paid model that has no price.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+        prices: Mapping[str, Price] | None = None,
+        models: Iterable[str] = (),
+    ) -> None:
+        for what, limit in (("--max-tokens", max_tokens), ("--max-cost", max_cost)):
+            if limit is not None and not limit > 0:
+                raise UseError(f"{what} is {limit}; expected more than 0, or leave it out")
+        self._max_tokens = max_tokens
+        self._max_cost = max_cost
+        self._prices = dict(prices or {})
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._in_flight: list[_Held] = []
+        self._settled = asyncio.Event()
+        for model in models:
+            self.admit(model)
+
+    def admit(self, model: str) -> None:
+        """Checks that what the model spends can be held to the limits.
+
+        Raises:
+            UseError: there is a `max_cost` and the model has no price.
+        """
+        if self._max_cost is not None and self._price(model) is None:
+            raise UseError(
+                f'--max-cost needs a price for {model}; add ["{model}"] with input and output (money per million tokens) '
+                "to the price file, or use --max-tokens"
+            )
+
+    def spend(self, model: str | None = None, role: str | None = None) -> Spend:
+        """What was spent so far: in all, by one model, in one role."""
+        total = Spend()
+        for (name, part), tally in self._tallies.items():
+            if (model is not None and name != model) or (role is not None and part != role):
+                continue
+            price = self._price(name)
+            cost = None if price is None else price.of(tally.prompt_tokens, tally.completion_tokens)
+            total = Spend(
+                total.calls + tally.calls,
+                total.failed + tally.failed,
+                total.prompt_tokens + tally.prompt_tokens,
+                total.completion_tokens + tally.completion_tokens,
+                None if total.cost is None or cost is None else total.cost + cost,
+                total.estimated or tally.estimated,
+            )
+        return total
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that were called, in the order of their first call."""
+        return tuple(dict.fromkeys(model for model, _ in self._tallies))
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens so far."""
+        return self.spend().tokens
+
+    @property
+    def cost(self) -> float | None:
+        """Money so far; `None` where a model that was called has no price."""
+        return self.spend().cost
+
+    def summary(self) -> str:
+        """Tokens, and cost where there are prices, in a few words; empty before the first call."""
+        spent = self.spend()
+        if not spent.calls:
+            return ""
+        tokens = f"{'about ' if spent.estimated else ''}{spent.tokens:,} tokens"
+        return f"{tokens}, cost {spent.cost:.2f}" if self._prices and spent.cost is not None else tokens
+
+    def record(self, model: str, role: str, usage: Usage | None) -> None:
+        """Counts one call that ended; `None` for one that failed. Also for what an earlier part of a run spent."""
+        tally = self._tallies.setdefault((model, role), _Tally())
+        tally.calls += 1
+        if usage is None:
+            tally.failed += 1
+            return
+        tally.prompt_tokens += usage.prompt_tokens
+        tally.completion_tokens += usage.completion_tokens
+        tally.estimated = tally.estimated or usage.estimated
+
+    async def hold(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Held:
+        """Holds back what a call may take; waits for calls in flight where the budget might not bear it.
+
+        Raises:
+            BudgetSpent: the budget does not bear it.
+        """
+        if self._max_tokens is None and self._max_cost is None:
+            return _Held(model, role, 0.0, 0.0)
+        while True:
+            held = self._estimate(model, role, messages, sampling)
+            refused = self._refusal(held, in_flight=True)
+            if refused is None:
+                self._in_flight.append(held)
+                return held
+            if not self._in_flight or self._refusal(held, in_flight=False) is not None:
+                raise BudgetSpent(refused)
+            await self._settled.wait()
+
+    def settle(self, held: _Held, usage: Usage | None) -> None:
+        """Replaces what was held back by what the call took; `None` for one that failed."""
+        if held in self._in_flight:
+            self._in_flight.remove(held)
+        self.record(held.model, held.role, usage)
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+    def _price(self, model: str) -> Price | None:
+        return self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
+
+    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Held:
+        prompt = sum(estimate_tokens(message.content) for message in messages)
+        tally = self._tallies.get((model, role))
+        completion = _FIRST_GUESS if tally is None else tally.usual
+        if sampling is not None and sampling.max_tokens is not None:
+            completion = min(completion, sampling.max_tokens)
+        price = self._price(model) or Price(0.0, 0.0)
+        tokens = 0.0 if _is_scripted(model) else prompt + completion
+        return _Held(model, role, tokens, price.of(prompt, completion))
+
+    def _refusal(self, held: _Held, *, in_flight: bool) -> str | None:
+        """Why a call cannot be borne by what is left, with or without what is held back; `None` if it can."""
+        reserved = self._in_flight if in_flight else []
+        if self._max_tokens is not None and held.tokens:
+            spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not _is_scripted(m))
+            if spent + sum(other.tokens for other in reserved) + held.tokens > self._max_tokens:
+                return (
+                    f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {held.model} "
+                    f"needs about {held.tokens:.0f}; raise it and run the same command again to go on"
+                )
+        if self._max_cost is not None and held.cost:
+            cost = self.spend().cost or 0.0
+            if cost + sum(other.cost for other in reserved) + held.cost > self._max_cost:
+                return (
+                    f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {held.model} "
+                    f"needs about {held.cost:.4f}; raise it and run the same command again to go on"
+                )
+        return None
+
+
+def _is_scripted(model: str) -> bool:
+    return model == "embedded" or model.startswith("heartloop/")
+
+
+class Metered:
+    """A `ChatModel` whose calls go through a meter.
+
+    Args:
+        role: `policy`, `simulator`, `judge`, ...; estimates are kept apart by it.
+
+    Raises:
+        UseError: the meter has a `max_cost` and the model no price.
+    """
+
+    def __init__(self, model: ChatModel, meter: Meter, role: str) -> None:
+        meter.admit(model.name)
+        self.model = model
+        self.meter = meter
+        self.role = role
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion, counted.
+
+        Raises:
+            BudgetSpent: before the call, when the budget does not bear it.
+            ModelError: the call failed for good.
+        """
+        held = await self.meter.hold(self.name, self.role, messages, sampling)
+        usage: Usage | None = None
+        try:
+            reply = await self.model.complete(messages, schema=schema, sampling=sampling)
+            usage = reply.usage
+            return reply
+        finally:
+            self.meter.settle(held, usage)

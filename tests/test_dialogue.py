@@ -1,0 +1,220 @@
+"""What a person sees of a reply, and how a finished dialogue is written down and read back.
+
+1. The person sees only what follows the last `</think>`; nothing but thinking is silence.
+2. A transcript survives its line, whatever was said in it, and stays one line.
+3. A torn last line is passed over; a broken line is named with file, number and field.
+4. Usages add up; one estimated part makes the sum an estimate.
+
+Do not fix one of these tests without a decision (docs/decisions).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from heartloop.dialogue import (
+    Call,
+    Failure,
+    Message,
+    Sampling,
+    Transcript,
+    Turn,
+    Usage,
+    Visible,
+    read_transcripts,
+    total_usage,
+    visible,
+    writable,
+    write_line,
+)
+from heartloop.errors import InputError
+
+# Every code point UTF-8 can hold, with those over-represented that some readers take for a line's end.
+SPOKEN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\n\r\x0b\x0c\x1c\x85\u2028\u2029\x00"\\{}🧨'))
+
+
+def transcript(**changes: object) -> Transcript:
+    """A finished dialogue of one turn, with some fields changed."""
+    fields: dict[str, object] = {
+        "environment": "tiny",
+        "scenario": "tiny-01",
+        "fingerprint": "0" * 16,
+        "model": "scripted",
+        "preset": "corrected",
+        "simulator": "embedded",
+        "opening": "Hello.",
+        "start": {"emotion": 40.0},
+        "turns": (Turn(index=0, reply="Hello yourself.", state={"emotion": 45.0}, change={"emotion": 5.0}),),
+        "stop": "turn_limit",
+        "score": 45.0,
+    }
+    return Transcript.model_validate(fields | changes)
+
+
+class TestVisible:
+    """What the person sees of a policy's reply."""
+
+    @pytest.mark.parametrize(
+        ("reply", "seen"),
+        [
+            ("Tell me more.", "Tell me more."),
+            ("  Tell me more.\n", "Tell me more."),
+            ("<think>She is hurt.</think>\n\nTell me more.", "Tell me more."),
+            ("She is hurt.</think>Tell me more.", "Tell me more."),  # the opening tag stood in the chat template
+            ("<think>a</think><think>b</think> Tell me more.", "Tell me more."),
+            ("<think>a</think> Tell me <think>b</think> more.", "more."),  # what precedes the last block may be a draft
+            ("<THINK>a</Think>Tell me more.", "Tell me more."),
+            ("Some people <think> too much.", "Some people <think> too much."),  # a tag inside a sentence opens nothing
+        ],
+        ids=["no tags", "blanks", "closed", "tag in template", "several", "a draft between", "any case", "inside a sentence"],
+    )
+    def test_only_what_follows_the_last_closing_tag_is_seen(self, reply: str, seen: str) -> None:
+        assert visible(reply) == Visible(seen, unclosed=False)
+
+    @pytest.mark.parametrize("reply", ["<think>She is hurt", " \n<Think>\n", "<think>a</think>\n<think>b", "a</think><think>b"])
+    def test_a_block_left_open_is_nothing_but_thinking_and_reaches_the_person_as_silence(self, reply: str) -> None:
+        assert visible(reply) == Visible("", unclosed=True)
+
+    @pytest.mark.parametrize("reply", ["", "  \n ", "<think>She is hurt.</think>", "<think></think> \n", "</think>"])
+    def test_an_empty_reply_or_one_of_thinking_alone_is_silence(self, reply: str) -> None:
+        assert visible(reply) == Visible("", unclosed=False)
+
+    @given(thought=st.text(min_size=1), answer=st.text(), tag=st.sampled_from(["</think>", "</THINK>", "</Think>"]))
+    def test_no_thought_before_the_last_closing_tag_is_ever_seen(self, thought: str, answer: str, tag: str) -> None:
+        marked = f"\ue000{thought}\ue001"
+        seen = visible(f"<think>{marked}{tag}{answer}").text
+        assert "\ue000" not in seen.replace(answer.strip(), "")
+        assert seen in answer
+
+    @given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
+    def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(self, pieces: list[str]) -> None:
+        reply = "".join(pieces)
+        seen = visible(reply).text
+        assert "</think>" not in seen
+        assert seen in reply.rpartition("</think>")[2]
+
+
+class TestJsonLines:
+    """One dialogue, one line."""
+
+    @given(said=SPOKEN, thought=SPOKEN, quote=SPOKEN)
+    def test_a_transcript_survives_its_line_whatever_was_said(self, said: str, thought: str, quote: str) -> None:
+        before = transcript(
+            opening=said,
+            turns=(
+                Turn(index=0, reply=said, thoughts={"activity": thought}, evidence={"quotes": [quote], "n": 1}, message=said),
+            ),
+            calls=(Call(role="policy", purpose="reply", turn=0, text=thought, reasoning=quote),),
+            failure=Failure(role="simulator", kind="AnswerError", detail=quote),
+            facts={"title": quote},
+            usage={"policy": Usage(prompt_tokens=3, completion_tokens=2, estimated=True)},
+        )
+        line = write_line(before)
+        assert line.encode().count(b"\n") == 1
+        assert line.endswith("\n")
+        assert Transcript.model_validate_json(line) == before
+
+    @given(st.text(st.characters() | st.characters(categories=["Cs"])))
+    def test_half_an_emoji_at_the_cut_of_a_reply_does_not_cost_the_line(self, said: str) -> None:
+        kept = writable(said)
+        kept.encode()
+        assert writable(kept) == kept
+        turn = Turn(index=0, reply=said, message=said)
+        call = Call(role="policy", purpose="reply", turn=0, text=said, reasoning=said)
+        assert Transcript.model_validate_json(write_line(transcript(turns=(turn,), calls=(call,)))).turns[0].reply == kept
+
+    def test_two_halves_of_an_emoji_make_the_emoji_again(self) -> None:
+        assert writable("so \ud83e\udde8!") == "so 🧨!"
+
+    def test_lines_are_read_in_order_and_blank_ones_skipped(self, tmp_path: Path) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        written = [transcript(repeat=n, opening="a\u2028b\x85c\rd") for n in range(3)]
+        path.write_text("\n".join(write_line(t) for t in written), encoding="utf-8", newline="")
+        assert list(read_transcripts(path)) == written
+
+    def test_a_last_line_without_its_line_break_is_passed_over(self, tmp_path: Path) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
+        assert [t.repeat for t in read_transcripts(path)] == [0]
+
+    def test_a_torn_tail_is_an_error_for_those_who_ask(self, tmp_path: Path) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
+        with pytest.raises(InputError, match="line 2"):
+            list(read_transcripts(path, torn_tail=False))
+
+    @pytest.mark.parametrize(
+        ("broken", "where"),
+        [
+            (b"{oops}\n", "record"),
+            (b"\xff\xfe\n", "record"),
+            (b"[1, 2]\n", "record"),
+            (write_line(transcript()).replace('"score":45.0', '"score":"high"').encode(), "score"),
+            (write_line(transcript()).replace('"index":0', '"index":"first"').encode(), r"turns\.0\.index"),
+            (write_line(transcript()).replace('"environment"', '"surroundings"').encode(), "environment"),
+        ],
+        ids=["no JSON", "no UTF-8", "no object", "wrong type", "wrong type deep inside", "unknown field"],
+    )
+    def test_a_broken_line_is_named_with_file_number_and_field(self, tmp_path: Path, broken: bytes, where: str) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        path.write_bytes(write_line(transcript()).encode() + b"\n" + broken + write_line(transcript()).encode())
+        with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: .*; remove or mend"):
+            list(read_transcripts(path))
+
+    def test_a_file_that_is_not_there_is_said_so_in_one_sentence(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"cannot read .*nowhere\.jsonl: No such file"):
+            list(read_transcripts(tmp_path / "nowhere.jsonl"))
+
+    def test_a_written_value_cannot_be_changed(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            transcript().score = 100.0  # type: ignore[misc]
+
+    def test_the_same_dialogue_is_model_scenario_and_repeat(self) -> None:
+        assert transcript(repeat=2, seed=5, seconds=1.5).key == transcript(repeat=2).key == ("scripted", "tiny-01", 2)
+
+    def test_unscored_means_no_score_and_a_score_of_zero_is_a_score(self) -> None:
+        assert transcript(score=0.0).scored
+        assert not transcript(score=None, stop="failed").scored
+
+
+class TestUsage:
+    """Tokens add up."""
+
+    def test_prompts_and_completions_add_up_apart(self) -> None:
+        # 3 + 10 prompt, 4 + 20 completion: 13 + 24 = 37
+        both = Usage(prompt_tokens=3, completion_tokens=4) + Usage(prompt_tokens=10, completion_tokens=20)
+        assert both == Usage(prompt_tokens=13, completion_tokens=24)
+        assert both.total == 37
+
+    @pytest.mark.parametrize(("one", "other", "both"), [(False, False, False), (True, False, True), (False, True, True)])
+    def test_one_estimate_makes_the_sum_an_estimate(self, one: bool, other: bool, both: bool) -> None:
+        assert (Usage(estimated=one) + Usage(estimated=other)).estimated is both
+
+    def test_the_sum_of_nothing_is_zero(self) -> None:
+        assert total_usage([]) == Usage()
+
+    @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=8))
+    def test_the_order_of_adding_does_not_matter(self, parts: list[tuple[int, int]]) -> None:
+        usages = [Usage(prompt_tokens=p, completion_tokens=c) for p, c in parts]
+        assert total_usage(usages) == total_usage(reversed(usages))
+        assert total_usage(usages).total == sum(p + c for p, c in parts)
+
+    def test_negative_counts_are_refused(self) -> None:
+        with pytest.raises(ValidationError):
+            Usage(prompt_tokens=-1)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -0.1}, {"temperature": 2.1}, {"top_p": 0.0}, {"max_tokens": 0}, {"heat": 1}])
+def test_sampling_outside_its_range_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        Sampling.model_validate(wrong)
+
+
+def test_a_message_has_one_of_three_roles() -> None:
+    with pytest.raises(ValidationError):
+        Message.model_validate({"role": "tool", "content": "x"})
