@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.errors import ModelError
 
-__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "whole_characters"]
+__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens"]
 
 
 class Reply(NamedTuple):
@@ -50,19 +50,6 @@ class ChatModel(Protocol):
 def estimate_tokens(text: str) -> int:
     """A rough token count for endpoints that do not count: four characters a token, at least one a word."""
     return max(len(text.split()), (len(text) + 3) // 4)
-
-
-def whole_characters(text: str) -> str:
-    """The text with half characters (lone surrogates) replaced by U+FFFD.
-
-    A completion cut in the middle of an emoji arrives as one half of it, which no file and no pydantic model takes.
-
-    >>> whole_characters("well \\ud83d")
-    'well \ufffd'
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class ScriptedChat:

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_tokens, whole_characters
-from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.chat import Reply, estimate_tokens
+from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
 __all__ = ["Habits", "Trouble", "read_refusal", "read_reply"]
@@ -115,8 +115,8 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     if finish in _BROKEN_OFF or (finish is None and message.get("content") is None and not text):
         return Trouble(MalformedReply, f"an answer that broke off (finish_reason {finish!r})")
     beside = (message.get("reasoning_content"), message.get("reasoning"), thinking)
-    reasoning = next((whole_characters(part) for part in beside if isinstance(part, str) and part), None)
-    text = whole_characters(text)
+    reasoning = next((writable(part) for part in beside if isinstance(part, str) and part), None)
+    text = writable(text)
     usage = _usage(found.get("usage")) or Usage(
         prompt_tokens=sum(estimate_tokens(m.content) for m in messages),
         completion_tokens=estimate_tokens(text) + estimate_tokens(reasoning or ""),

@@ -22,9 +22,9 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
-from heartloop.chat import Reply, whole_characters
+from heartloop.chat import Reply
 from heartloop.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.dialogue import Message, Sampling
+from heartloop.dialogue import Message, Sampling, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class EndpointChat:
     def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
         """The outcome without the key, should the server have repeated it."""
         if isinstance(outcome, Trouble):
-            text = " ".join(whole_characters(self._key.scrub(outcome.text)).split())
+            text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
         if not self._key.in_words(outcome.text) and not self._key.in_words(outcome.reasoning or ""):

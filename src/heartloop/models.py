@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from heartloop.chat import ChatModel, Reply, estimate_tokens, whole_characters
-from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.chat import ChatModel, Reply, estimate_tokens
+from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 from heartloop.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.spending import Meter, Metered, Price, Spend, is_paid, load_prices
@@ -169,7 +169,7 @@ class PythonChat:
         text = answer.text if isinstance(answer, Reply) else answer
         if not isinstance(text, str):
             raise ModelError(f"{self._name} returned {type(text).__name__}; expected a text or a heartloop.chat.Reply")
-        text = whole_characters(text)
+        text = writable(text)
         usage = answer.usage if isinstance(answer, Reply) else Usage()
         if not usage.total:
             prompt = sum(estimate_tokens(m.content) for m in messages)

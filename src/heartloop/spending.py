@@ -39,12 +39,12 @@ class Price(NamedTuple):
 
 
 def load_prices(path: Path) -> dict[str, Price]:
-    """The user's price file: a table a model, `["openai/gpt-4.1"]`, with `input` and `output` in money per million tokens.
+    """The user's price file: a table a model, `["openai/gpt-4.1"]`, with `input` and `output`, prices per million tokens.
 
     Raises:
         InputError: says which table does not fit, and how it should look.
     """
-    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on lines of their own, money per million tokens'
+    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on lines of their own, prices per million tokens'
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -159,7 +159,7 @@ class Meter:
         """
         if self._max_cost is not None and self._price(model) is None:
             raise UseError(
-                f'--max-cost needs a price for {model}; add ["{model}"] with input and output (money per million tokens) '
+                f'--max-cost needs a price for {model}; add ["{model}"] with input and output (prices per million tokens) '
                 "to the price file, or use --max-tokens"
             )
 

@@ -89,7 +89,8 @@ def guess_everything(messages: Sequence[Message]) -> str:
     """Names every feeling there is, in the hope of naming the hidden one."""
     return (
         "Maybe you are ashamed, lonely, jealous, afraid of losing her, afraid of being replaced, proud, forgotten, guilty, "
-        "not needed, not loved, a coward, a stranger, too old, too young, grieving for your mother, your father, your child or yourself."
+        "not needed, not loved, a coward, a stranger, too old, too young, grieving for your mother, "
+        "your father, your child or yourself."
     )
 
 

@@ -66,7 +66,7 @@ def test_the_change_is_clamped_to_ten_and_the_result_to_the_scale(emotion: float
 
 @pytest.mark.parametrize("change", [math.nan, math.inf, -math.inf])
 def test_a_change_that_is_no_finite_number_is_refused(change: float) -> None:
-    with pytest.raises(UseError, match="change of emotion is .*; expected a finite number"):
+    with pytest.raises(UseError, match=r"change of emotion is .*; expected a finite number"):
         step(40, change)
 
 

@@ -15,7 +15,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.chat import ChatModel
-from heartloop.dialogue import Call, Failure, Message, Sampling, StopReason, Transcript, Turn, Usage, total_usage, visible, writable
+from heartloop.dialogue import (
+    Call,
+    Failure,
+    Message,
+    Sampling,
+    StopReason,
+    Transcript,
+    Turn,
+    Usage,
+    total_usage,
+    visible,
+    writable,
+)
 from heartloop.errors import AnswerError, ModelError
 
 __all__ = ["Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]

@@ -110,9 +110,7 @@ def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
     up = sum(weight * points for weight, (_, points, _) in zip(credit["declining"], gains, strict=False))
     down = sum(weight * points for weight, (_, points, _) in zip(credit["blame_declining"], unwelcome, strict=False))
     down += sum(points for _, points, _ in flaws)
-    if up < 0.5 and down > credit["nothing"]:
-        down = min(down, 0.0) + (credit["nothing"] if not gains else credit["nothing"] * (0.5 - up) / 0.5)
-        down = max(down, credit["nothing"]) if not losses else down
+    down += credit["nothing"] * max(0.0, 1.0 - up / credit["something"])
     if best_bound < credit["untouched"]:
         down -= credit["untouched_cost"]
         losses.append(("untouched", -credit["untouched_cost"], ""))

@@ -1,0 +1,391 @@
+"""A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
+
+It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`), its
+answer (it asks for `"leaves"`), and else a supporter. By hand:
+
+    python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
+    FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4
+
+A fault is written `name[@part][:amount]`. The part is policy, simulator, feel or speak. The amount is how many
+requests have it, from the first on (`:2`), or its share of them (`:0.1`); without one, every request has it. A share is
+drawn from the seed and the request's own text, so it does not depend on the order in which requests arrive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+__all__ = ["FAULTS", "Fault", "FaultyServer"]
+
+FAULTS = {
+    # the transport
+    "rate_limit": "429 with Retry-After",
+    "error_500": "500",
+    "error_503": "503 with an HTML body",
+    "timeout": "no answer for as long as anyone waits",
+    "drop": "the connection is cut before the headers",
+    "drop_body": "the connection is cut within the body",
+    "truncated_json": "200 with half of the body",
+    "html": "200 with a web page",
+    "empty_choices": "200 with no choices",
+    "null_content": "content null, finish_reason stop",
+    "error_in_200": "200 whose body is an upstream's 503",
+    "broke_off": "finish_reason error",
+    "half_emoji": "content that ends in one half of an emoji",
+    "redirect": "307 to another address",
+    # what endpoints do differently
+    "length": "the content cut in the middle, finish_reason length",
+    "reasoning": "reasoning_content beside the content",
+    "thinking": "<think> within the content",
+    "parts": "content as a list of parts",
+    "no_usage": "no token counts",
+    "refusal": "a refusal field, no content",
+    "content_filter": "finish_reason content_filter, no content",
+    "no_schema": "400 to response_format json_schema",
+    "no_json": "422 to any response_format",
+    "no_max_tokens": "400 to max_tokens in favour of max_completion_tokens",
+    "no_temperature": "400 to temperature",
+    "no_seed": "400 to seed",
+    # what no retry mends
+    "unauthorized": "401 that repeats the key",
+    "unknown_model": "404",
+    "bad_request": "400",
+    "no_quota": "429 insufficient_quota",
+    # simulators and policies
+    "bad_json": "simulator: broken JSON",
+    "out_of_range": "simulator: a change of 25",
+    "speaks_for_npc": "simulator: an answer that goes on as the NPC",
+    "silence": "policy: an empty reply",
+}
+"""What can be switched on."""
+
+_SIMULATOR_ONLY = {"bad_json": {"feel", "speak"}, "out_of_range": {"feel"}, "speaks_for_npc": {"speak"}, "silence": {"policy"}}
+_PARTS = {"policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
+
+
+class Fault(NamedTuple):
+    """One fault and which requests have it."""
+
+    kind: str
+    parts: frozenset[str]
+    first: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """`name[@part][:amount]`. Raises ValueError for anything else."""
+        found = re.fullmatch(r"(\w+)(?:@(\w+))?(?::(\d*\.?\d+))?", text)
+        if found is None or found[1] not in FAULTS or (found[2] or "policy") not in _PARTS:
+            raise ValueError(f"fault {text!r}; expected name[@part][:amount] with a name out of {', '.join(FAULTS)}")
+        parts = frozenset(_PARTS[found[2]] if found[2] else _SIMULATOR_ONLY.get(found[1], {"policy", "feel", "speak"}))
+        amount = found[3]
+        if amount is None:
+            return cls(found[1], parts)
+        return cls(found[1], parts, share=float(amount)) if "." in amount else cls(found[1], parts, first=int(amount))
+
+
+class Request(NamedTuple):
+    """One request as it came in."""
+
+    body: dict[str, Any]
+    authorization: str
+    part: str
+
+
+class FaultyServer:
+    """The server, for `async with`; its address is `base_url`.
+
+    Args:
+        faults: written as in the module's docstring; the first that a request has decides.
+        delay: seconds before every answer.
+        retry_after: what a `rate_limit` says.
+        answer: what it says in place of its own parts, given the request's body.
+    """
+
+    def __init__(
+        self,
+        *faults: str,
+        seed: int = 0,
+        delay: float = 0.0,
+        retry_after: str | None = "1",
+        answer: Callable[[dict[str, Any]], str] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.faults = [Fault.parse(text) for text in faults]
+        self.requests: list[Request] = []
+        self.fired: Counter[str] = Counter()
+        """Faults so far, by kind."""
+        self.in_flight = self.most_in_flight = 0
+        self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
+        self._had: Counter[Fault] = Counter()
+        self._seen: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+
+    @property
+    def base_url(self) -> str:
+        """Up to `/v1`."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """The requests' bodies, in order."""
+        return [request.body for request in self.requests]
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stopping.set()
+        await self._runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            raw = await request.read()
+            body = json.loads(raw)
+            asked = Request(body, request.headers.get("Authorization", ""), _part(body))
+            self.requests.append(asked)
+            if self._delay:
+                await asyncio.sleep(self._delay)
+            digest = hashlib.sha256(raw).hexdigest()
+            self._seen[digest] += 1
+            draw = random.Random(f"{self._seed}:{digest}:{self._seen[digest]}")
+            kind = self._fault(asked, draw)
+            if kind:
+                self.fired[kind] += 1
+            return await self._respond(kind, asked, request, random.Random(f"{self._seed}:{digest}"))
+        finally:
+            self.in_flight -= 1
+
+    def _fault(self, asked: Request, draw: random.Random) -> str | None:
+        for fault in self.faults:
+            if asked.part not in fault.parts or not _applies(fault.kind, asked.body):
+                continue
+            if fault.first is not None and self._had[fault] >= fault.first:
+                continue
+            if fault.share is not None and draw.random() >= fault.share:
+                continue
+            self._had[fault] += 1
+            return fault.kind
+        return None
+
+    async def _respond(self, kind: str | None, asked: Request, request: web.Request, draw: random.Random) -> web.StreamResponse:
+        refused = _refused(kind, asked, self._retry_after)
+        if refused is not None:
+            return refused
+        if kind == "timeout":
+            await self._stopping.wait()
+        if kind in ("timeout", "drop"):
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        content = self._answer(asked.body) if self._answer is not None else _play(asked, draw, kind)
+        data = json.dumps(_completion(kind, content, asked)).encode()
+        if kind == "drop_body":
+            response = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
+            await response.prepare(request)
+            await response.write(data[: len(data) // 2])
+            assert request.transport is not None
+            request.transport.close()
+            return response
+        if kind == "truncated_json":
+            data = data[: len(data) // 2]
+        return web.Response(body=data, content_type="application/json")
+
+
+def _part(body: dict[str, Any]) -> str:
+    system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
+    return "feel" if '"change"' in system else "speak" if '"leaves"' in system else "policy"
+
+
+def _applies(kind: str, body: dict[str, Any]) -> bool:
+    """Whether a request has what the fault is about."""
+    format_: str | None = body.get("response_format", {}).get("type")
+    found = {
+        "no_schema": format_ == "json_schema",
+        "no_json": format_ is not None,
+        "no_max_tokens": "max_tokens" in body,
+        "no_temperature": "temperature" in body,
+        "no_seed": "seed" in body,
+    }
+    return found.get(kind, True)
+
+
+def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.Response | None:
+    """The answers that hold no completion."""
+    header = asked.authorization
+    errors: dict[str, tuple[int, dict[str, Any]]] = {
+        "rate_limit": (429, {"message": "Rate limit reached for requests", "code": "rate_limit_exceeded"}),
+        "error_500": (500, {"message": "The server had an error while processing your request"}),
+        "no_schema": (400, {"message": "response_format 'json_schema' is not supported", "param": "response_format"}),
+        "no_max_tokens": (
+            400,
+            {
+                "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+                "Use 'max_completion_tokens' instead.",
+                "param": "max_tokens",
+                "code": "unsupported_parameter",
+            },
+        ),
+        "no_temperature": (
+            400,
+            {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"},
+        ),
+        "no_seed": (400, {"message": "unknown field: seed"}),
+        "unauthorized": (
+            401,
+            {"message": f"Incorrect API key provided: {header.removeprefix('Bearer ')}. Header was {header}"},
+        ),
+        "unknown_model": (404, {"message": f"The model {asked.body.get('model')!r} does not exist", "code": "model_not_found"}),
+        "bad_request": (400, {"message": "This model's maximum context length is 4096 tokens"}),
+        "no_quota": (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}),
+    }
+    if kind in errors:
+        status, error = errors[kind]
+        headers = {"Retry-After": retry_after} if kind == "rate_limit" and retry_after is not None else {}
+        return web.json_response({"error": error}, status=status, headers=headers)
+    if kind == "no_json":  # as FastAPI says it, with the whole input repeated
+        detail = [{"loc": ["body", "response_format"], "msg": "Extra inputs are not permitted", "input": asked.body}]
+        return web.json_response({"detail": detail}, status=422)
+    if kind == "error_503":
+        page = "<html><head><title>503</title><style>b {}</style></head><body><h1>Service Unavailable</h1></body></html>"
+        return web.Response(text=page, status=503, content_type="text/html")
+    if kind == "html":
+        return web.Response(text="<!doctype html><html><body>Please log in</body></html>", content_type="text/html")
+    if kind == "redirect":
+        return web.Response(status=307, headers={"Location": "http://127.0.0.1:9/v1/chat/completions"})
+    if kind == "empty_choices":
+        return web.json_response({"object": "chat.completion", "choices": []})
+    if kind == "error_in_200":
+        return web.json_response({"error": {"message": "Provider returned error", "code": 503}})
+    return None
+
+
+def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    finish = "stop"
+    if kind == "length":
+        message["content"], finish = content[: len(content) // 2], "length"
+    elif kind == "null_content":
+        message["content"] = None
+    elif kind == "broke_off":
+        message["content"], finish = content[:3], "error"
+    elif kind == "half_emoji":
+        message["content"] = content + " \ud83d"
+    elif kind == "reasoning":
+        message["reasoning_content"] = "They sound hurt."
+    elif kind == "thinking":
+        message["content"] = f"<think>They sound hurt.</think>\n\n{content}"
+    elif kind == "parts":
+        half = len(content) // 2
+        texts = [{"type": "text", "text": content[:half]}, {"type": "text", "text": content[half:]}]
+        message["content"] = [{"type": "thinking", "thinking": [{"type": "text", "text": "They sound hurt."}]}, *texts]
+    elif kind == "refusal":
+        message["content"], message["refusal"] = None, "I can't help with that."
+    elif kind == "content_filter":
+        message["content"], finish = None, "content_filter"
+    words = sum(len(str(m["content"]).split()) for m in asked.body["messages"])
+    found: dict[str, Any] = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": asked.body.get("model"),
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+    }
+    if kind != "no_usage":
+        found["usage"] = {"prompt_tokens": words, "completion_tokens": len(content.split())}
+        found["usage"]["total_tokens"] = sum(found["usage"].values())
+    return found
+
+
+def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
+    """A simulator or a supporter, well enough for whole dialogues."""
+    said = str(asked.body["messages"][-1]["content"])
+    if asked.part == "policy":
+        if kind == "silence":
+            return ""
+        words = re.findall(r"[a-z]{5,}", said.lower()) or ["that"]
+        opening = draw.choice(["That sounds heavy.", "I can hear how much this matters.", "No wonder it stays with you."])
+        return f"{opening} You spoke of {draw.choice(words)}. What was that like for you?"
+    if asked.part == "feel":
+        change = 25 if kind == "out_of_range" else draw.randint(-4, 9)
+        answer: dict[str, Any] = {
+            "content": "It asks about one word of mine.",
+            "fit": "It listens, though it could know me better.",
+            "activity": "At least somebody asks.",
+            "feeling": "A little lighter." if change > 0 else "Not met.",
+            "change": change,
+        }
+    else:
+        mood = re.search(r"Your mood now: ([SABCF])", said)
+        leaves = mood is not None and mood[1] in "SF"
+        reply = draw.choice(
+            ["I suppose so.", "It began last winter, really.", "My sister says the same.", "I don't know. It keeps me up."]
+        )
+        reply = f"{reply} {draw.choice(['I keep thinking of it.', 'That is all I can say.', 'And then there is work.'])}"
+        if leaves:
+            reply = "Thank you for today. Goodbye."
+        if kind == "speaks_for_npc":
+            reply += "\nNPC: I understand how you feel."
+        answer = {
+            "attitude": "open",
+            "aim": "go on",
+            "tone": "plain",
+            "matter": "what happened",
+            "reply": reply,
+            "leaves": leaves,
+        }
+    text = json.dumps(answer)
+    return text[:-2] + ',,"' if kind == "bad_json" else text
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Serves until interrupted."""
+    parser = argparse.ArgumentParser(description="A local OpenAI-compatible server with faults.", epilog=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--port", type=int, default=8123)
+    parser.add_argument("--fault", action="append", default=[], metavar="NAME[@PART][:AMOUNT]")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
+    parser.add_argument("--retry-after", default="1")
+    given = parser.parse_args(list(arguments))
+    try:
+        for fault in given.fault:
+            Fault.parse(fault)
+    except ValueError as error:
+        parser.error(str(error))
+
+    async def serve() -> None:
+        options = {"seed": given.seed, "delay": given.delay, "retry_after": given.retry_after, "port": given.port}
+        async with FaultyServer(*given.fault, **options) as server:
+            print(f"FAULTY_BASE_URL={server.base_url}", flush=True)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                print(f"{len(server.requests)} requests; faults: {dict(server.fired)}", flush=True)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
