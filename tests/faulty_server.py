@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import json
 import random
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -134,7 +134,7 @@ class FaultyServer:
         self._stopping = asyncio.Event()
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
     @property
     def base_url(self) -> str:
@@ -196,8 +196,8 @@ class FaultyServer:
         if kind == "timeout":
             await self._stopping.wait()
         if kind in ("timeout", "drop"):
-            assert request.transport is not None
-            request.transport.abort()
+            if request.transport is not None:  # else the client has left already
+                request.transport.abort()
             return web.Response()
         content = self._answer(asked.body) if self._answer is not None else _play(asked, draw, kind)
         data = json.dumps(_completion(kind, content, asked)).encode()
@@ -205,8 +205,8 @@ class FaultyServer:
             response = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
             await response.prepare(request)
             await response.write(data[: len(data) // 2])
-            assert request.transport is not None
-            request.transport.close()
+            if request.transport is not None:
+                request.transport.close()
             return response
         if kind == "truncated_json":
             data = data[: len(data) // 2]
@@ -378,13 +378,13 @@ def main(arguments: Iterable[str]) -> None:
         options = {"seed": given.seed, "delay": given.delay, "retry_after": given.retry_after, "port": given.port}
         async with FaultyServer(*given.fault, **options) as server:
             print(f"FAULTY_BASE_URL={server.base_url}", flush=True)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                print(f"{len(server.requests)} requests; faults: {dict(server.fired)}", flush=True)
+            stop = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            await stop.wait()
+            print(f"{len(server.requests)} requests; faults: {dict(server.fired)}", flush=True)
 
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+    asyncio.run(serve())
 
 
 if __name__ == "__main__":

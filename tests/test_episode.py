@@ -331,7 +331,7 @@ class TestCheckEnvironment:
                 self.turns += 1  # every episode lasts longer than the one before
                 return super().begin(scenario_id, seed=seed)
 
-        with pytest.raises(EnvironmentBroken, match="same seed, different .*turns"):
+        with pytest.raises(EnvironmentBroken, match=r"same seed, different .*turns"):
             check_environment(Moody())
 
     def test_states_that_do_not_add_up_are_refused(self) -> None:

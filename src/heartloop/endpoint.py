@@ -10,7 +10,6 @@ What a retry may mend is retried; what it cannot mend raises at once, with the m
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import math
 import random
@@ -330,11 +329,12 @@ class EndpointChat:
 
 
 def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
-    parts: SplitResult | None = None
-    with contextlib.suppress(ValueError):
+    try:
         parts = urlsplit(base_url.strip())
-        _ = parts.port
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        fits = False
+    if not fits:
         raise UseError(f"{url_variable} is not an address; expected one such as http://127.0.0.1:8000/v1")
     if parts.username or parts.password:
         raise UseError(f"{url_variable} holds a user name or a password; put the key into {key_variable} instead")

@@ -94,6 +94,7 @@ class _Tally:
     def __init__(self) -> None:
         self.calls = self.failed = self.prompt_tokens = self.completion_tokens = 0
         self.estimated = False
+        self.guessed = self.took = 0  # prompt tokens of metered calls, before and after
 
     @property
     def usual(self) -> float:
@@ -101,23 +102,31 @@ class _Tally:
         answered = self.calls - self.failed
         return self.completion_tokens / answered if answered else _FIRST_GUESS
 
+    @property
+    def ratio(self) -> float:
+        """How many tokens the endpoint counts for one of our estimate: chat templates, languages other than English."""
+        return self.took / self.guessed if self.guessed else 1.0
+
 
 class _Held(NamedTuple):
     """What a call in flight may cost."""
 
     model: str
     role: str
-    tokens: float
+    guess: int
+    """Our estimate of the prompt, before it is corrected by what earlier calls took."""
+    tokens: int
     cost: float
 
 
 class Meter:
     """Counts what the models of a run spend, and stops before a limit is passed.
 
-    A call in flight holds back an estimate of what it will take: its prompt, and as many completion tokens as its role
-    took so far on average. When the rest of the budget is held back, further calls wait until those in flight have
-    shown what they took; a call that does not fit even then is refused. So the limit is passed by no more than
-    the calls already sent took over their estimates. Failed calls count as no tokens: endpoints report none.
+    A call in flight holds back an estimate of what it will take: its prompt, corrected by how earlier estimates came out,
+    and as many completion tokens as its role took so far on average. When the rest of the budget is held back, further
+    calls wait until those in flight have shown what they took; a call that does not fit even then is refused. So the
+    limit is passed by no more than the calls already sent took over their estimates. Failed calls count as no tokens:
+    endpoints report none.
 
     Tokens of `heartloop/` supporters are counted, but are no part of `max_tokens`. For one event loop; not for threads.
 
@@ -146,7 +155,8 @@ class Meter:
         self._max_cost = max_cost
         self._prices = dict(prices or {})
         self._tallies: dict[tuple[str, str], _Tally] = {}
-        self._in_flight: list[_Held] = []
+        self._in_flight = self._held_tokens = 0
+        self._held_cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
             self.admit(model)
@@ -221,13 +231,15 @@ class Meter:
         Raises:
             BudgetSpent: the budget does not bear it.
         """
-        if self._max_tokens is None and self._max_cost is None:
-            return _Held(model, role, 0.0, 0.0)
+        if not self._limited:
+            return _Held(model, role, 0, 0, 0.0)
         while True:
             held = self._estimate(model, role, messages, sampling)
             refused = self._refusal(held, in_flight=True)
             if refused is None:
-                self._in_flight.append(held)
+                self._in_flight += 1
+                self._held_tokens += held.tokens
+                self._held_cost += held.cost
                 return held
             if not self._in_flight or self._refusal(held, in_flight=False) is not None:
                 raise BudgetSpent(refused)
@@ -235,38 +247,47 @@ class Meter:
 
     def settle(self, held: _Held, usage: Usage | None) -> None:
         """Replaces what was held back by what the call took; `None` for one that failed."""
-        if held in self._in_flight:
-            self._in_flight.remove(held)
+        if self._limited:
+            self._in_flight -= 1
+            self._held_tokens -= held.tokens
+            self._held_cost = self._held_cost - held.cost if self._in_flight else 0.0  # no drift of sums
         self.record(held.model, held.role, usage)
+        if usage is not None:
+            tally = self._tallies[held.model, held.role]
+            tally.guessed += held.guess
+            tally.took += usage.prompt_tokens if held.guess else 0
         self._settled.set()
         self._settled = asyncio.Event()
+
+    @property
+    def _limited(self) -> bool:
+        return self._max_tokens is not None or self._max_cost is not None
 
     def _price(self, model: str) -> Price | None:
         return self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
 
     def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Held:
-        prompt = sum(estimate_tokens(message.content) for message in messages)
-        tally = self._tallies.get((model, role))
-        completion = _FIRST_GUESS if tally is None else tally.usual
+        guess = sum(estimate_tokens(message.content) for message in messages)
+        tally = self._tallies.get((model, role)) or _Tally()
+        prompt, completion = guess * tally.ratio, tally.usual
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
         price = self._price(model) or Price(0.0, 0.0)
-        tokens = 0.0 if _is_scripted(model) else prompt + completion
-        return _Held(model, role, tokens, price.of(prompt, completion))
+        tokens = 0 if _is_scripted(model) else round(prompt + completion)
+        return _Held(model, role, guess, tokens, price.of(prompt, completion))
 
     def _refusal(self, held: _Held, *, in_flight: bool) -> str | None:
         """Why a call cannot be borne by what is left, with or without what is held back; `None` if it can."""
-        reserved = self._in_flight if in_flight else []
         if self._max_tokens is not None and held.tokens:
             spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not _is_scripted(m))
-            if spent + sum(other.tokens for other in reserved) + held.tokens > self._max_tokens:
+            if spent + in_flight * self._held_tokens + held.tokens > self._max_tokens:
                 return (
                     f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {held.model} "
-                    f"needs about {held.tokens:.0f}; raise it and run the same command again to go on"
+                    f"needs about {held.tokens}; raise it and run the same command again to go on"
                 )
         if self._max_cost is not None and held.cost:
             cost = self.spend().cost or 0.0
-            if cost + sum(other.cost for other in reserved) + held.cost > self._max_cost:
+            if cost + in_flight * self._held_cost + held.cost > self._max_cost:
                 return (
                     f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {held.model} "
                     f"needs about {held.cost:.4f}; raise it and run the same command again to go on"

@@ -111,9 +111,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
     tags = tags_of(transcript)
     return {
         "id": printable(transcript.scenario),
-        **{
-            name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "intention", "intention_text")
-        },
+        **{name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "intention", "intention_text")},
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
         "opening": None if transcript.opening is None else printable(transcript.opening),

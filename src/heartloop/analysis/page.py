@@ -87,7 +87,7 @@ class Page:
     """One page: a measurement, its score card, and everything that is derived from them."""
 
     stop_words = _STOP_WORDS
-    spark = Frame(left=2, top=3, width=92, height=22)
+    spark = Frame(left=2, top=3, width=92, height=34)
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card

@@ -193,9 +193,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     common = set.intersection(*(set(scored_of[model]) for model in contenders)) if contenders else set()
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
-    rows = [
-        _model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()
-    ]
+    rows = [_model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()]
     rows = _ranked(rows)
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0

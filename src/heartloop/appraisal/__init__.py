@@ -1,6 +1,7 @@
 """From a reply to an appraisal: what each sentence does, whom it is about, what is wrong with it."""
 
-from heartloop.appraisal.reading import appraise, lacks_english
+from heartloop.appraisal.fluency import lacks_english
+from heartloop.appraisal.reading import appraise
 from heartloop.appraisal.strategies import STRATEGIES, Strategy, strategies_of
 from heartloop.appraisal.values import Appraisal, Flaw, FlawKind, Reading, Story, Topic
 

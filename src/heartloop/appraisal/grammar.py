@@ -10,25 +10,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
-from heartloop.appraisal.lexicon import classes_of, is_function_word, weight_of
+from heartloop.appraisal.lexicon import class_set, classes_of, is_function_word, weight_of
 from heartloop.appraisal.words import Sentence, stem, words_of
 
 __all__ = ["features_of", "has_finite_verb", "is_open_question", "is_question", "overlap"]
 
-_WH = frozenset("who whom whose which what when where why how".split())
-_INVERTING = frozenset(
-    "do did does are is am was were have has had can could would will should shall might may must".split()
-)
-_SUBJECT = frozenset("i you he she it we they that this there anyone anybody someone somebody".split())
-_FIRST = frozenset("i me my mine we us our ours myself".split())
-_SECOND = frozenset("you your yours yourself yourselves".split())
-_THIRD = frozenset("he she they him her them his their hers theirs".split())
-_LEADING = frozenset("please just maybe perhaps then instead first next tonight today tomorrow also simply either always never".split())
-_PHRASE_CLASSES = (
-    "distress", "warmth", "praise", "outrage", "relief", "professional", "science", "official", "hedge", "cause", "idea", "deed",
-    "quality", "time_comfort", "people",
-)  # fmt: skip
+_WH = class_set("wh")
+_INVERTING = class_set("inverting")
+_SUBJECT = class_set("asked_subject")
+_FIRST = class_set("first_person")
+_SECOND = class_set("second_person")
+_THIRD = class_set("third_person")
+_LEADING = class_set("leading")
+_PRESENT = class_set("present_verb")
+_HAS = {
+    name: f"has:{name}"
+    for name in (
+        "distress",
+        "warmth",
+        "praise",
+        "outrage",
+        "relief",
+        "professional",
+        "science",
+        "official",
+        "hedge",
+        "cause",
+        "idea",
+        "deed",
+        "quality",
+        "time_comfort",
+        "people",
+    )
+}
 
 
 def _is(word: str, name: str) -> bool:
@@ -93,7 +109,7 @@ def has_finite_verb(words: Sequence[str]) -> bool:
     if not words:
         return False
     i = _head(words)
-    if _is(words[i], "base_verb") or any(w in _LEADING and _is(v, "base_verb") for w, v in zip(words, words[1:], strict=False)):
+    if _is(words[i], "base_verb") or any(w in _LEADING and _is(v, "base_verb") for w, v in pairwise(words)):
         return True
     for before, word in zip(("", *words), words, strict=False):
         classes = classes_of(word)
@@ -116,13 +132,15 @@ def has_finite_verb(words: Sequence[str]) -> bool:
     if any(w.endswith("s") and (_is(w[:-1], "base_verb") or _is(w[:-2], "base_verb") or w in _PRESENT) for w in words):
         return True
     return any(
-        before.endswith("s") and not before.endswith("ss") and not is_function_word(before) and (_is(word, "det") or _is(word, "object"))
-        for before, word in zip(words[1:], words[2:], strict=False)
+        before.endswith("s")
+        and not before.endswith("ss")
+        and not is_function_word(before)
+        and (_is(word, "det") or _is(word, "object"))
+        for before, word in pairwise(words[1:])
     )
 
 
 _NOT_PLAIN = ("s", "ing", "ly", "ed", "'s")
-_PRESENT = frozenset("sounds seems looks means takes makes needs wants hurts goes comes gets keeps says helps works happens matters".split())
 
 
 def _imperative(sentence: Sentence) -> tuple[bool, bool]:
@@ -150,14 +168,31 @@ def _imperative(sentence: Sentence) -> tuple[bool, bool]:
 
 def _opens_request(clause: Sequence[str]) -> bool:
     """Whether what stands before the comma leads up to a request: `if she is late, ...`, `for now, ...`, a name."""
-    return clause[0] in {"if", "when", "before", "after", "once", "since", "for", "next", "tonight", "tomorrow", "instead", "first", "please"} or (
-        len(clause) <= 2
-    )
+    return clause[0] in {
+        "if",
+        "when",
+        "before",
+        "after",
+        "once",
+        "since",
+        "for",
+        "next",
+        "tonight",
+        "tomorrow",
+        "instead",
+        "first",
+        "please",
+    } or (len(clause) <= 2)
+
+
+@lru_cache(maxsize=64)
+def _stems(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(stem(w) for w in words if weight_of(w) > 0)
 
 
 def overlap(words: Sequence[str], told: Sequence[str]) -> float:
     """How much of what was told the words take up, as a sum of word weights."""
-    there = {stem(w) for w in told if weight_of(w) > 0}
+    there = _stems(tuple(told))
     seen: dict[str, float] = {}
     for word in words:
         key = stem(word)
@@ -199,7 +234,7 @@ def features_of(sentence: Sentence, context: str = "") -> frozenset[str]:
         found.add("modal")
     if {"not", "never", "no", "nobody", "nothing", "without", "none"} & words:
         found.add("negated")
-    pairs = list(zip(sentence.words, sentence.words[1:], strict=False))
+    pairs = list(pairwise(sentence.words))
     if any(a == "i" and (_is(b, "past") or b.endswith("ed")) for a, b in pairs):
         found.add("i_past")
     if any(_is(w, "past") or (w.endswith("ed") and len(w) > 4) for w in words):
@@ -209,12 +244,17 @@ def features_of(sentence: Sentence, context: str = "") -> frozenset[str]:
     for clause in sentence.clauses:
         i = _head(clause)
         rest = clause[i:]
-        if len(rest) > 1 and "question" not in found and (
-            (rest[0] == "how" and rest[1] not in _INVERTING and rest[1] not in {"you", "to", "i"}) or rest[:2] in (("what", "a"), ("what", "an"))
+        if (
+            len(rest) > 1
+            and "question" not in found
+            and (
+                (rest[0] == "how" and rest[1] not in _INVERTING and rest[1] not in {"you", "to", "i"})
+                or rest[:2] in (("what", "a"), ("what", "an"))
+            )
         ):
             found.add("how_exclaim")
-    for word in sentence.words:
-        found.update(f"has:{name}" for name in _PHRASE_CLASSES if _is(word, name))
+    classes = [classes_of(w) for w in sentence.words]
+    found.update(_HAS[name] for name in frozenset().union(*classes) & _HAS.keys())
     if len(sentence.words) <= 4:
         found.add("short")
     if len(sentence.words) >= 16:
@@ -228,8 +268,8 @@ def features_of(sentence: Sentence, context: str = "") -> frozenset[str]:
         found.add("bound")
     if shared >= 1.3:
         found.add("well_bound")
-    if sum(1 for w in words if _is(w, "relief")) >= 2:
+    if sum("relief" in c for c in classes) >= 2:
         found.add("much_relief")
-    if sum(1 for w in words if _is(w, "official")) >= 2:
+    if sum("official" in c for c in classes) >= 2:
         found.add("much_official")
     return frozenset(found)

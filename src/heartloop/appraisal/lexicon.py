@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["canonical", "class_words", "classes_of", "data", "irregular", "is_function_word", "weight_of"]
+__all__ = ["class_set", "class_words", "classes_of", "data", "irregular", "is_function_word", "synonyms", "weight_of"]
 
 
 @lru_cache(maxsize=8)
@@ -31,6 +31,11 @@ def class_words(name: str) -> tuple[str, ...]:
     for word in _classes()[name]:
         found.extend(class_words(word[1:]) if word.startswith("@") else (word,))
     return tuple(found)
+
+
+def class_set(name: str) -> frozenset[str]:
+    """The words of a class in which no word is cut short."""
+    return frozenset(class_words(name))
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +80,8 @@ def irregular(word: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _synonyms() -> dict[str, str]:
+def synonyms() -> dict[str, str]:
+    """Every word of a group of near synonyms with the first of its group."""
     shared: dict[str, str] = {}
     for row in data("lexicon.toml")["synonym"]["rows"]:
         first, *others = row.split()
@@ -83,18 +89,15 @@ def _synonyms() -> dict[str, str]:
     return shared
 
 
-def canonical(word: str) -> str | None:
-    """The word that stands for a group of near synonyms, or `None`."""
-    return _synonyms().get(word)
-
-
 @lru_cache(maxsize=20_000)
 def weight_of(word: str) -> float:
-    """How much it tells, in [0, 1], that two texts share this word: nothing for `thing`, little for `mother`, much for `marquee`."""
+    """How much it tells, in [0, 1], to share this word: nothing for `thing`, little for `mother`, much for `marquee`."""
     weights = data("lexicon.toml")["weight"]
     classes = classes_of(word)
     if word[:1].isdigit():
         return float(weights["small_number"] if len(word) == 1 else weights["number"])
+    if "number" in classes:
+        return float(weights["small_number"])
     if "vague" in classes or "function" in classes:
         return 0.0
     return float(weights["everyday"] if "everyday" in classes else weights["particular"])

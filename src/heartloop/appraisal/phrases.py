@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from heartloop.appraisal.lexicon import class_words
+from heartloop.appraisal.lexicon import class_set, class_words
 from heartloop.errors import InputError
 
 __all__ = ["Phrase", "PhraseIndex", "parse_phrase"]
@@ -102,7 +102,7 @@ def parse_phrase(source: str) -> Phrase:
     return Phrase(source, re.compile("".join(parts)), best)
 
 
-_COMMON = frozenset("i you it is are be to the a of and that this in for not do have me my your what how if so as can will would".split())
+_COMMON = class_set("frequent")
 
 
 def _cost(triggers: frozenset[str]) -> float:

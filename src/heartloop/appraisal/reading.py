@@ -1,13 +1,99 @@
-from __future__ import annotations
-from collections.abc import Sequence
-from heartloop.appraisal.values import Appraisal, Story
+"""From a reply to its appraisal: the one function the environments call.
 
-__all__ = ["appraise", "lacks_english"]
+Covers putting the parts together, sentence by sentence. Does not cover what an appraisal is worth. Pure and
+deterministic: the same reply to the same story reads the same, always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from heartloop.appraisal.binding import bond, ground_of, insight_of, proposes_again
+from heartloop.appraisal.flaws import flaws_of, told_lines_of
+from heartloop.appraisal.fluency import broken_sentences
+from heartloop.appraisal.grammar import is_open_question, is_question
+from heartloop.appraisal.lexicon import classes_of
+from heartloop.appraisal.strategies import strategies_of
+from heartloop.appraisal.values import Appraisal, Reading, Story
+from heartloop.appraisal.words import read_sentence, split_sentences
+from heartloop.errors import UseError
+
+__all__ = ["appraise"]
+
+_TIED_FROM = 0.2
+_MOST_INSIGHTS = 2
+"""A third guess in one reply shows that the first two were guesses as well."""
+_LEAST_PROPOSAL = 0.45
+_ANY_LETTER = re.compile(r"[^\W_]")
 
 
 def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal:
-    return Appraisal((), (), len(reply.split()), not reply.strip(), 0.0)
+    """Read a reply against what the person has told.
+
+    Every sentence gets its strategies (SAGE Table 4), how far it is bound to this person, what it names that they have
+    not said, and whether a person would say it; the reply as a whole gets its flaws. `earlier` holds the supporter's own
+    previous replies, oldest first: they show repetition, and how much listening came before advice. The first 24,000
+    characters are read; all words are counted.
+
+    Raises:
+        UseError: the story has nothing told.
+
+    >>> story = Story(told=("Fourth night. She was up at four again, and this time it was the stove.",))
+    >>> seen = appraise("Four nights, and then the stove frightened you. What did you do when you saw it?", story)
+    >>> [s.bound > 0.5 for s in seen.sentences], seen.sentences[1].open_question, seen.flaws
+    ([True, False], True, ())
+    """
+    if not story.told:
+        raise UseError("story.told is empty; expected at least the person's first message")
+    ground = ground_of(story)
+    read = [read_sentence(text) for text in split_sentences(reply)]
+    broken = broken_sentences(read)
+    bonds = [bond(sentence, ground) for sentence in read]
+    last = story.told[-1]
+    context = " ".join(story.told)
+    readings: list[Reading] = []
+    insights = 0
+    before = 0.0
+    for sentence, is_broken, held in zip(read, broken, bonds, strict=True):
+        strategies = strategies_of(sentence.text, context)
+        bound = 0.0 if is_broken else held.bound
+        insight = None
+        if not is_broken and insights < _MOST_INSIGHTS:
+            insight = insight_of(sentence, ground, max(bound, before) >= _TIED_FROM)
+            insights += insight is not None
+        question = is_question(sentence)
+        proposal = any(c >= _LEAST_PROPOSAL and (s in {"F-2", "F-3", "F-4", "F-5", "G-2", "A-3"}) for s, c in strategies)
+        readings.append(
+            Reading(
+                text=sentence.text,
+                strategies=strategies,
+                bound=bound,
+                latest=0.0 if is_broken else held.latest,
+                insight=insight,
+                tentative=question or any("hedge" in classes_of(w) for w in sentence.words),
+                question=question,
+                open_question=is_open_question(sentence),
+                repeats_attempt=proposes_again(sentence, ground) if proposal and not is_broken else None,
+                broken=is_broken,
+            )
+        )
+        before = bound
+    words = len(reply.split())
+    total = sum(max(1, len(s.words)) for s in read)
+    return Appraisal(
+        sentences=tuple(readings),
+        flaws=flaws_of(reply, words, read, readings, bonds, ground, last, told_lines_of(story.told), earlier),
+        words=words,
+        silent=_is_silent(reply),
+        broken=round(sum(max(1, len(s.words)) for s, b in zip(read, broken, strict=True) if b) / total, 4) if total else 0.0,
+    )
 
 
-def lacks_english(text: str) -> bool:
-    return False
+def _is_silent(reply: str) -> bool:
+    """Nothing a person could take up: no words, or one or two of the kind of `ok` and `mm`."""
+    if not _ANY_LETTER.search(reply):
+        return True
+    pieces = split_sentences(reply)
+    words = [w for piece in pieces for w in read_sentence(piece).words]
+    return bool(words) and len(words) <= 2 and all("content_free" in classes_of(w) for w in words)

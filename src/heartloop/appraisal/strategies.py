@@ -101,7 +101,7 @@ def _rules() -> tuple[tuple[_Rule, ...], PhraseIndex, float]:
 def strategies_of(sentence: str, context: str = "") -> tuple[tuple[str, float], ...]:
     """The support strategies of one sentence, best first, each with a confidence in [0.3, 1]; may be empty.
 
-    `context` is what the person said last: with it, advice and empathy that take up what was told are known as such.
+    `context` is what the person said, last or so far: with it, advice and empathy that take up what was told are known as such.
 
     >>> strategies_of("Have you tried talking to her about it?")[0][0]
     'A-3'

@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-from heartloop.appraisal.lexicon import canonical, irregular, is_function_word
+from heartloop.appraisal.lexicon import class_set, irregular, is_function_word, synonyms
 
 __all__ = ["READ_CHARACTERS", "READ_SENTENCES", "Sentence", "content_stems", "fold", "read_sentence", "split_sentences", "stem"]
 
@@ -27,7 +27,8 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'",
 _WORD = re.compile(r"\d[\d,.:]*\d|\d|[a-z]+(?:'[a-z]+)*")
 _PIECE = re.compile(r"(\d[\d,.:]*\d|\d|[a-z]+(?:'[a-z]+)*)|([,;:—()]|(?<=\s)-(?=\s))")
 _BOUNDARY = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=\S)|\n+")
-_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|e\.g|i\.e|vs|etc|no|p\.m|a\.m)\.[\"')\]*_]*$", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|e\.g|i\.e|vs|etc|p\.m|a\.m)\.[\"')\]*_]*$", re.IGNORECASE)
+_NUMBERED = re.compile(r"\s*\(?\d{1,3}[.)]\s*$")
 _MARKUP = re.compile(r"^[\s>#*_•\-–—\d.)(]*(?=[^\W\d_])")
 _LETTER = re.compile(r"[^\W_]")
 
@@ -37,9 +38,7 @@ _WHOLE = {
     "i'm": "i am", "im": "i am", "ive": "i have", "dont": "do not", "didnt": "did not", "youre": "you are", "thats": "that is",
 }  # fmt: skip
 _ENDINGS = {"n't": "not", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'m": "am"}
-_IS_AFTER = frozenset(
-    "it that there here he she who what how where when this which something everything nothing everyone somebody nobody".split()
-)
+_IS_AFTER = class_set("is_after")
 
 
 class Sentence(NamedTuple):
@@ -100,7 +99,7 @@ def split_sentences(text: str) -> list[str]:
     start = 0
     for boundary in _BOUNDARY.finditer(text):
         piece = text[start : boundary.end()]
-        if "\n" not in boundary.group() and _ABBREVIATION.search(piece[-12:].rstrip()):
+        if "\n" not in boundary.group() and (_ABBREVIATION.search(piece[-12:].rstrip()) or _NUMBERED.match(piece)):
             continue
         found.append(piece)
         start = boundary.end()
@@ -175,11 +174,19 @@ def stem(word: str) -> str:
     base = irregular(word)
     if base[:1].isdigit():
         return base.replace(",", "").rstrip(".:")
-    shared = canonical(base)
-    if shared is not None:
-        return shared
-    stemmed = _stripped(base)
-    return canonical(stemmed) or stemmed
+    shared = _shared()
+    stripped = _stripped(base)
+    return shared.get(base) or shared.get(stripped, stripped)
+
+
+@lru_cache(maxsize=1)
+def _shared() -> dict[str, str]:
+    """Near synonyms, also in their stripped forms, with the word that stands for all."""
+    found: dict[str, str] = {}
+    for word, first in synonyms().items():
+        found.setdefault(_stripped(word), first)
+        found[word] = first
+    return found
 
 
 def _stripped(word: str) -> str:

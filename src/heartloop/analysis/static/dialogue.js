@@ -1,0 +1,214 @@
+/* One dialogue as a sheet of chat bubbles. Text from models and scenarios is only ever set as text. */
+"use strict";
+
+window.heartloop = window.heartloop || {};
+
+(function (heartloop) {
+  const SVG = "http://www.w3.org/2000/svg";
+  const THOUGHTS = {
+    content: "What they took it to say",
+    fit: "Whether it serves what they want",
+    activity: "What goes through them",
+    feeling: "How that feels",
+  };
+  const FLAWS = {
+    template: "stock sympathy", list: "a list", lecture: "lecturing", early_advice: "advice too early", minimise: "plays it down",
+    claims_state: "claims to know", flattery: "flattery", overlong: "too long", stage_direction: "stage direction", echo: "echoes",
+    repetition: "repeats itself", goodbye_baiting: "baits a goodbye", judge_address: "talks to the judge", broken: "broken text",
+    assistant_speak: "assistant talk",
+  };
+
+  /** An element with classes, text and children; text never becomes markup. */
+  function make(tag, classes, text, ...children) {
+    const node = document.createElement(tag);
+    if (classes) node.className = classes;
+    if (text !== undefined && text !== null) node.textContent = text;
+    node.append(...children);
+    return node;
+  }
+
+  function draw(tag, attributes, text) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+
+  function number(value) {
+    return value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10);
+  }
+
+  function band(emotion) {
+    return emotion >= 100 ? "S" : emotion >= 70 ? "A" : emotion >= 40 ? "B" : emotion >= 10 ? "C" : "F";
+  }
+
+  function points(emotions, turns, left, top, width, height) {
+    return emotions.map((value, turn) => [left + (width * turn) / Math.max(1, turns), top + height * (1 - value / 100)]);
+  }
+
+  function line(at) {
+    return at.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
+  }
+
+  /** The small curve of a list row. */
+  function spark(emotions, turns) {
+    const svg = draw("svg", { class: "spark", viewBox: "0 0 96 40", "aria-hidden": "true" });
+    if (!emotions.length) return svg;
+    const at = points(emotions, turns, 2, 3, 92, 34);
+    svg.append(draw("path", { class: "spark-start", d: "M2 23.4h92" }), draw("path", { class: "spark-line", d: line(at) }));
+    const [x, y] = at[at.length - 1];
+    svg.append(draw("circle", { class: "spark-end", cx: x, cy: y, r: 2.4 }));
+    return svg;
+  }
+
+  /** The larger curve at the head of a dialogue, with the bands behind it. */
+  function course(emotions, turns) {
+    const svg = draw("svg", { class: "course", viewBox: "0 0 300 74", role: "img" });
+    svg.setAttribute("aria-label", "Emotion turn by turn: " + emotions.map(number).join(", "));
+    const [left, top, width, height] = [20, 5, 262, 62];
+    const y = (value) => top + height * (1 - value / 100);
+    for (const [name, high, low] of [["a", 100, 70], ["b", 70, 40], ["c", 40, 10], ["f", 10, 0]]) {
+      svg.append(draw("rect", { class: "zone " + name, x: left, y: y(high), width: width, height: y(low) - y(high) }));
+      svg.append(draw("text", { x: left + width + 5, y: y((high + low) / 2) + 3 }, name.toUpperCase()));
+    }
+    for (const value of [0, 40, 100]) svg.append(draw("text", { x: left - 4, y: y(value) + 3, "text-anchor": "end" }, value));
+    const at = points(emotions, turns, left, top, width, height);
+    svg.append(draw("path", { class: "spark-line", d: line(at) }));
+    for (const [x, py] of at) svg.append(draw("circle", { class: "point", cx: x, cy: py, r: 3 }));
+    return svg;
+  }
+
+  function modelName(name) {
+    const cut = name.lastIndexOf("/");
+    const node = make("span", "model");
+    if (cut > 0) node.append(make("span", "service", name.slice(0, cut + 1)));
+    node.append(make("span", "short", name.slice(cut + 1)));
+    return node;
+  }
+
+  function swatch(model) {
+    const node = make("span", "swatch m" + (model % 8));
+    node.setAttribute("aria-hidden", "true");
+    return node;
+  }
+
+  function percent(value) {
+    return typeof value === "number" ? " " + Math.round(value * 100) + " %" : "";
+  }
+
+  /** What the reply was taken to do, and what was wrong with it. */
+  function signs(evidence, strategies) {
+    const box = make("div", "signs");
+    for (const [id, confidence] of Object.entries(evidence.strategies || {})) {
+      const known = strategies[id];
+      const chip = make("span", "", (known ? known[0] : id) + percent(confidence));
+      if (known) chip.title = id + ", " + known[1];
+      box.append(chip);
+    }
+    if (typeof evidence.bound === "number") box.append(make("span", "", "tied to the story" + percent(evidence.bound)));
+    if (evidence.insight) box.append(make("span", "insight", "✧ names what was untold: " + String(evidence.insight).replaceAll("-", " ")));
+    for (const [kind, severity] of Object.entries(evidence.flaws || {})) {
+      box.append(make("span", "flaw", "⚑ " + (FLAWS[kind] || kind.replaceAll("_", " ")) + percent(severity)));
+    }
+    return box;
+  }
+
+  function thoughts(entries) {
+    const list = make("dl", "thoughts");
+    const order = Object.keys(THOUGHTS).filter((key) => key in entries);
+    for (const key of [...order, ...Object.keys(entries).filter((other) => !(other in THOUGHTS))]) {
+      if (entries[key]) list.append(make("dt", "", THOUGHTS[key] || key), make("dd", "", entries[key]));
+    }
+    return make("details", "", null, make("summary", "", "Inner thoughts"), list);
+  }
+
+  function felt(turn) {
+    const box = make("div", "felt");
+    const words = make("div", "felt-line");
+    if (turn.emotion === null) {
+      words.append(make("span", "change", "not judged"), make("span", "muted", "this preset leaves the last reply unjudged"));
+    } else {
+      const change = turn.change || 0;
+      const [kind, sign, word] = change > 0 ? ["up", "▲ +", " lifted"] : change < 0 ? ["down", "▼ −", " sank"] : ["", "= ", " unmoved"];
+      words.append(make("span", "change " + kind, sign + number(Math.abs(change)) + word));
+      words.append(make("span", "muted", "feels " + number(turn.emotion) + " of 100, band " + band(turn.emotion)));
+    }
+    box.append(words);
+    if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
+    return box;
+  }
+
+  function bubble(who, text) {
+    const node = make("div", "bubble " + who, text);
+    node.dir = "auto";
+    return node;
+  }
+
+  function talk(row, said, strategies) {
+    const box = make("div", "talk");
+    const first = (row.person.person || "the person").split(",")[0];
+    const speaker = (name, right) => box.append(make("div", "speaker" + (right ? " right" : ""), name));
+    if (row.person.opening !== null) {
+      speaker(first);
+      box.append(bubble("person", row.person.opening));
+    }
+    for (const turn of said.turns) {
+      speaker(row.modelName.slice(row.modelName.lastIndexOf("/") + 1), true);
+      box.append(bubble("reply" + (turn.silent ? " silence" : ""), turn.silent ? "silence: nothing reached the person" : turn.reply));
+      const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
+      if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
+      if (notes.childNodes.length) box.append(notes);
+      box.append(felt(turn));
+      if (turn.message !== undefined) {
+        speaker(first);
+        box.append(bubble("person", turn.message));
+      }
+    }
+    return box;
+  }
+
+  function ending(row, said) {
+    if (!said.failure) return make("p", "ending", "The talk ended: " + row.stopWords + ".");
+    const note = make("p", "banner warning");
+    note.append(make("strong", "", "Unscored. "), "The " + said.failure.role + " failed (" + said.failure.kind + "): " + said.failure.detail);
+    return note;
+  }
+
+  /** The body of the sheet; `others` are the talks of other models with the same person. */
+  heartloop.dialogueBody = function (row, said, others, turns, strategies) {
+    const body = make("div", "sheet-body m" + (row.model % 8));
+    const title = make("h2", "", row.person.title || row.person.id);
+    title.id = "sheet-title";
+    const who = [row.person.person, row.person.place, row.person.theme].filter(Boolean).join(" · ");
+    body.append(title, make("p", "who", who));
+    if (row.person.intention) {
+      body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
+    }
+    if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));
+    const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
+    words.append(row.score === null ? "unscored" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
+    if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
+    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, course(row.emotions, turns)));
+    if (others.length > 1) {
+      const list = make("div", "others", "Same person with: ");
+      for (const other of others) {
+        const link = make("a", "", null, swatch(other.model), modelName(other.modelName), make("b", "", number(other.score)));
+        link.href = "#" + other.address;
+        if (other === row) link.setAttribute("aria-current", "true");
+        list.append(link);
+      }
+      body.append(list);
+    }
+    const conversation = talk(row, said, strategies);
+    if (row.person.heavy) {
+      const summary = make("summary", "", "This talk touches on " + row.person.tags.join(", ") + ". It stays folded until you open it.");
+      body.append(make("details", "care", null, summary, conversation));
+    } else {
+      body.append(conversation);
+    }
+    body.append(ending(row, said));
+    return body;
+  };
+
+  Object.assign(heartloop, { make, spark, modelName, swatch, number });
+})(window.heartloop);

@@ -1,0 +1,266 @@
+/* The list of all dialogues: filters, search, sorting, and opening one by its address. */
+"use strict";
+
+(function (heartloop) {
+  const { make, spark, modelName, swatch, number } = heartloop;
+  const PAGE = 40;
+  const folder = "data/" + document.body.dataset.page + "/";
+  const chunks = new Map();
+  const waiting = new Map();
+  let listing = null;
+  let rows = [];
+  let shown = [];
+  let visible = PAGE;
+  let current = null;
+
+  /** Data files call this; they are scripts because a page opened from disk may not fetch. */
+  heartloop.take = function (kind, value) {
+    if (kind === "list") begin(value);
+    if (kind === "chunk") {
+      chunks.set(value.number, value.dialogues);
+      (waiting.get(value.number) || []).forEach((resolve) => resolve(value.dialogues));
+      waiting.delete(value.number);
+    }
+  };
+
+  function chunk(n) {
+    if (chunks.has(n)) return Promise.resolve(chunks.get(n));
+    return new Promise((resolve, reject) => {
+      if (waiting.has(n)) return waiting.get(n).push(resolve);
+      waiting.set(n, [resolve]);
+      const script = document.createElement("script");
+      script.src = folder + "dialogues-" + n + ".js";
+      script.onerror = () => {
+        waiting.delete(n);
+        reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
+      };
+      document.head.append(script);
+    });
+  }
+
+  async function said(row) {
+    return (await chunk(row.chunk))[row.place];
+  }
+
+  function stopWords(stop) {
+    const option = document.querySelector('#filters [name="stop"] option[value="' + stop + '"]');
+    return option ? option.textContent : stop;
+  }
+
+  function begin(value) {
+    listing = value;
+    const inChunk = new Map();
+    rows = value.rows.map(([address, model, person, repeat, stop, score, emotions, n]) => {
+      const place = inChunk.get(n) || 0;
+      inChunk.set(n, place + 1);
+      const who = value.people[person];
+      const words = [who.title, who.person, who.place, who.theme, who.intention, who.id, who.tags.join(" "), who.opening, value.models[model]];
+      return {
+        address, model, repeat, stop, score, emotions, place,
+        chunk: n, modelName: value.models[model], person: who, personNumber: person, stopWords: stopWords(stop),
+        words: words.join(" ").toLowerCase(),
+      };
+    });
+    heartloop.rows = rows;
+    heartloop.listing = listing;
+    const form = document.getElementById("filters");
+    if (!form) return;
+    value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
+    const intentions = new Set(value.people.map((who) => who.intention).filter(Boolean));
+    for (const option of heartloopOrder(intentions)) form.elements.intention.append(new Option(option, option));
+    form.hidden = false;
+    form.addEventListener("input", () => refresh(true));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    document.getElementById("more").addEventListener("click", showMore);
+    refresh(true);
+    follow();
+    document.dispatchEvent(new Event("heartloop-list"));
+  }
+
+  /** Intentions in the order of the table above the list, others after them. */
+  function heartloopOrder(found) {
+    const known = [...document.querySelectorAll(".heat .key")].map((node) => node.textContent);
+    return [...known.filter((key) => found.has(key)), ...[...found].filter((key) => !known.includes(key)).sort()];
+  }
+
+  /** Unscored dialogues have no place between best and worst: they come last either way. */
+  function compare(sort) {
+    const byPerson = (a, b) => a.personNumber - b.personNumber || a.model - b.model || a.repeat - b.repeat;
+    if (sort === "person") return byPerson;
+    const way = sort === "worst" ? 1 : -1;
+    return (a, b) => {
+      if ((a.score === null) !== (b.score === null)) return a.score === null ? 1 : -1;
+      return way * (a.score - b.score) || a.emotions.length - b.emotions.length || byPerson(a, b);
+    };
+  }
+
+  let search = 0;
+
+  async function refresh(reset) {
+    const form = document.getElementById("filters").elements;
+    const ticket = ++search;
+    const text = form.text.value.trim().toLowerCase();
+    let kept = rows.filter(
+      (row) =>
+        (form.model.value === "" || row.model === Number(form.model.value)) &&
+        (form.intention.value === "" || row.person.intention === form.intention.value) &&
+        (form.stop.value === "" || row.stop === form.stop.value),
+    );
+    if (text && form.said.checked) {
+      tell("Reading what was said …");
+      try {
+        await Promise.all([...new Set(kept.map((row) => row.chunk))].map(chunk));
+      } catch (error) {
+        tell(error.message);
+        return;
+      }
+      if (ticket !== search) return;
+      kept = kept.filter((row) => row.words.includes(text) || spoken(row).includes(text));
+    } else if (text) {
+      kept = kept.filter((row) => row.words.includes(text));
+    }
+    shown = kept.sort(compare(form.sort.value));
+    if (reset) visible = PAGE;
+    render();
+  }
+
+  function spoken(row) {
+    if (row.spoken === undefined) {
+      const turns = chunks.get(row.chunk)[row.place].turns;
+      row.spoken = turns.map((turn) => [turn.reply, turn.message, ...Object.values(turn.thoughts)].join(" ")).join(" ").toLowerCase();
+    }
+    return row.spoken;
+  }
+
+  function tell(words) {
+    document.getElementById("found").textContent = words;
+  }
+
+  function render() {
+    const unscored = shown.filter((row) => row.score === null).length;
+    tell(shown.length + (shown.length === 1 ? " dialogue" : " dialogues") + (unscored ? ", " + unscored + " unscored at the end" : ""));
+    document.getElementById("list").replaceChildren(...shown.slice(0, visible).map(item));
+    document.getElementById("more").hidden = shown.length <= visible;
+  }
+
+  function showMore() {
+    const list = document.getElementById("list");
+    const first = shown.slice(visible, visible + PAGE).map(item);
+    visible += PAGE;
+    list.append(...first);
+    document.getElementById("more").hidden = shown.length <= visible;
+    if (first.length) first[0].firstChild.focus();
+  }
+
+  function item(row) {
+    const link = make("a", "row m" + (row.model % 8));
+    link.href = "#" + row.address;
+    const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
+    const what = make("span", "row-what", null, make("span", "row-title", row.person.title || row.person.id), make("br"));
+    what.append(make("span", "row-person", row.person.person));
+    if (row.person.tags.length) what.append(" ", make("span", "note", "Content note: " + row.person.tags.join(", ")));
+    const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
+    if (row.person.intention) who.append(make("span", "row-wish", "wants: " + row.person.intention));
+    link.append(score, spark(row.emotions, listing.turns), what, who, make("span", "row-stop", row.stopWords));
+    return make("li", "", null, link);
+  }
+
+  /* opening one dialogue */
+
+  function follow() {
+    let address = window.location.hash.slice(1);
+    try {
+      address = decodeURIComponent(address);
+    } catch {
+      address = "";
+    }
+    const row = rows.find((candidate) => candidate.address === address);
+    const sheet = document.getElementById("sheet");
+    if (row) open(row);
+    else if (sheet.open) sheet.close();
+  }
+
+  async function open(row) {
+    const sheet = document.getElementById("sheet");
+    current = row;
+    let body;
+    try {
+      const found = await said(row);
+      const others = rows.filter((other) => other.personNumber === row.personNumber && other.repeat === row.repeat);
+      body = heartloop.dialogueBody(row, found, others.sort((a, b) => a.model - b.model), listing.turns, listing.strategies);
+    } catch (error) {
+      body = make("p", "sheet-body", error.message);
+    }
+    if (current !== row) return;
+    sheet.replaceChildren(bar(row), body);
+    sheet.scrollTop = 0;
+    if (!sheet.open) sheet.showModal();
+  }
+
+  function bar(row) {
+    const place = shown.indexOf(row);
+    const button = (words, label, to) => {
+      const node = make("button", "", words);
+      node.type = "button";
+      node.setAttribute("aria-label", label);
+      node.disabled = place < 0 || !shown[to];
+      node.addEventListener("click", () => go(to));
+      return node;
+    };
+    const close = make("button", "close", "Close");
+    close.type = "button";
+    close.autofocus = true;
+    close.addEventListener("click", () => document.getElementById("sheet").close());
+    const where = make("span", "place", place < 0 ? "" : place + 1 + " of " + shown.length);
+    return make("div", "sheet-bar", null, button("←", "previous dialogue", place - 1), button("→", "next dialogue", place + 1), where, close);
+  }
+
+  function go(to) {
+    if (!shown[to]) return;
+    history.replaceState(null, "", "#" + shown[to].address);
+    open(shown[to]);
+  }
+
+  function closed() {
+    const row = current;
+    current = null;
+    if (row && window.location.hash) {
+      history.pushState(null, "", window.location.pathname + window.location.search);
+    }
+    const link = row && document.querySelector('a[href="#' + row.address + '"]');
+    if (link) link.focus({ preventScroll: true });
+  }
+
+  /* sorting a table by its heads */
+
+  function sortable(table) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = make("button", "", null, ...head.childNodes);
+      button.type = "button";
+      head.append(button);
+      button.addEventListener("click", () => {
+        const numeric = head.dataset.sort === "number";
+        const down = head.getAttribute("aria-sort") !== (numeric ? "descending" : "ascending") ? numeric : !numeric;
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const value = (line) => (numeric ? parseFloat(line.cells[column].textContent) || -1 : line.cells[column].textContent);
+        const order = (a, b) => (numeric ? value(a) - value(b) : value(a).localeCompare(value(b)));
+        table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (down ? -order(a, b) : order(a, b))));
+      });
+    });
+  }
+
+  document.querySelectorAll("table[data-sortable]").forEach(sortable);
+  const sheet = document.getElementById("sheet");
+  if (sheet) {
+    sheet.addEventListener("close", closed);
+    sheet.addEventListener("click", (event) => event.target === sheet && sheet.close());
+    sheet.addEventListener("keydown", (event) => {
+      const place = shown.indexOf(current);
+      if (event.key === "ArrowLeft") go(place - 1);
+      if (event.key === "ArrowRight") go(place + 1);
+    });
+    window.addEventListener("hashchange", follow);
+    window.addEventListener("popstate", follow);
+  }
+})(window.heartloop);

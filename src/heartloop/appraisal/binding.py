@@ -1,0 +1,270 @@
+"""Whether a sentence is about this person: bound or free, echo, insight, an attempt proposed again.
+
+Covers what is measured against the story. A sentence is bound when it names something that was told and says
+something of its own about it; a sentence that could be said to anyone is free. Does not cover whether a guess is
+right or welcome (the environments decide).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from heartloop.appraisal.lexicon import class_set, classes_of, data, is_function_word, weight_of
+from heartloop.appraisal.values import Story, Topic
+from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
+
+__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "proposes_again"]
+
+_SWAP = {
+    "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "us": "you",
+    "our": "your", "ours": "yours", "ourselves": "yourselves",
+}  # fmt: skip
+_SKIPPED = class_set("skipped")
+_CUT = (
+    "",
+    "s",
+    "es",
+    "ed",
+    "d",
+    "ing",
+    "ly",
+    "y",
+    "ily",
+    "iness",
+    "ness",
+    "ely",
+    "e",
+    "er",
+    "ated",
+    "ating",
+    "ation",
+    "ible",
+    "ibility",
+    "ine",
+    "ined",
+    "ining",
+    "eful",
+    "eless",
+    "eing",
+    "es",
+)
+_PREDICATING = ("distress", "warmth", "praise", "outrage", "hedge", "cause")
+
+
+class _Cue(NamedTuple):
+    words: tuple[tuple[str, str], ...]
+    """Each word as it stands and as its stem; articles and possessives are gone."""
+    particular: bool
+
+
+class _Named(NamedTuple):
+    key: str
+    depth: str
+    cues: tuple[_Cue, ...]
+
+
+class Ground(NamedTuple):
+    """A story made ready to be looked up in."""
+
+    told: dict[str, float]
+    sentences: dict[str, frozenset[int]]
+    """In which told sentences, by number, a stem stood."""
+    latest: frozenset[str]
+    runs: frozenset[tuple[str, str, str]]
+    untold: tuple[_Named, ...]
+    tried: tuple[_Named, ...]
+
+
+class Bond(NamedTuple):
+    """How a sentence holds to the story: `bound`, the share of it in the last message, the share of its words copied."""
+
+    bound: float
+    latest: float
+    copied: float
+
+
+@lru_cache(maxsize=20_000)
+def _swapped(word: str) -> str:
+    return _SWAP.get(word, word)
+
+
+def _runs(words: Sequence[str]) -> Iterable[tuple[str, str, str]]:
+    swapped = [_swapped(w) for w in words if w != "'s"]
+    return zip(swapped, swapped[1:], swapped[2:], strict=False)
+
+
+def _cue(text: str) -> _Cue:
+    words = words_of(text)
+    kept = tuple((w, stem(w)) for w in words if w not in _SKIPPED) or tuple((w, stem(w)) for w in words)
+    matter = [w for w, _ in kept if not is_function_word(w)]
+    particular = (
+        any(weight_of(w) >= 0.9 and not {"distress", "warmth", "praise"} & classes_of(w) for w in matter) or len(matter) >= 2
+    )
+    return _Cue(kept, particular)
+
+
+def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> tuple[_Named, ...]:
+    """Topics with their cues parsed; with `told`, without the cues the person has already spoken themselves."""
+    found: list[_Named] = []
+    for topic in topics:
+        cues = [_cue(text) for text in topic.cues]
+        if told is not None:
+            cues = [c for c in cues if not all(s in told or is_function_word(w) for w, s in c.words)]
+        found.append(_Named(topic.key, topic.depth, tuple(c for c in cues if c.words)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def ground_of(story: Story) -> Ground:
+    """The story's words by stem and weight, its runs of words, its untold concerns and its attempts."""
+    told: dict[str, float] = {}
+    runs: set[tuple[str, str, str]] = set()
+    latest: set[str] = set()
+    stood: dict[str, set[int]] = {}
+    count = 0
+    for number, message in enumerate(story.told):
+        last = number == len(story.told) - 1
+        for text in split_sentences(message):
+            sentence = read_sentence(text)
+            runs.update(_runs(sentence.words))
+            count += 1
+            for word in sentence.words:
+                weight = weight_of(word)
+                if weight > 0:
+                    base = stem(word)
+                    told[base] = max(weight, told.get(base, 0.0))
+                    stood.setdefault(base, set()).add(count)
+                    if last:
+                        latest.add(base)
+    spoken = dict(told)
+    for topic in story.concerns:
+        if topic.told:
+            for cue in topic.cues:
+                for word in words_of(cue):
+                    if weight_of(word) > 0:
+                        told.setdefault(stem(word), 0.7 * weight_of(word))
+    return Ground(
+        told,
+        {base: frozenset(numbers) for base, numbers in stood.items()},
+        frozenset(latest),
+        frozenset(runs),
+        _compiled((t for t in story.concerns if not t.told), spoken),
+        _compiled(story.tried, None),
+    )
+
+
+def bond(sentence: Sentence, ground: Ground) -> Bond:
+    """How a sentence holds to the story.
+
+    Words shared with the story count by how much they tell; inside a stretch copied from the person (three words or
+    more, `my` and `your` exchanged) they count little. A sentence that is copied as a whole, or has no word of its own,
+    is an echo and not bound.
+    """
+    scale = data("lexicon.toml")["bond"]
+    words = [w for w in sentence.words if w != "'s"]
+    if not words:
+        return Bond(0.0, 0.0, 0.0)
+    swapped = [_swapped(w) for w in words]
+    copied = [False] * len(words)
+    for i in range(len(words) - 2):
+        if (swapped[i], swapped[i + 1], swapped[i + 2]) in ground.runs:
+            copied[i] = copied[i + 1] = copied[i + 2] = True
+    share = sum(copied) / len(words)
+    penalty = min(1.0, max(0.0, (share - scale["copied_from"]) / (scale["copied_full"] - scale["copied_from"])))
+    inside_counts = 1.0 - penalty * (1.0 - scale["copied"])
+    shared: dict[str, float] = {}
+    own = 0.0
+    for word, inside in zip(words, copied, strict=True):
+        base = stem(word)
+        weight = min(weight_of(word), ground.told.get(base, 0.0))
+        if weight > 0:
+            shared[base] = max(shared.get(base, 0.0), weight * (inside_counts if inside else 1.0))
+        elif not inside:
+            classes = classes_of(word)
+            own += 1.0 if not is_function_word(word) or any(c in classes for c in _PREDICATING) else 0.0
+    if sentence.asks:
+        own += 1.0
+    total = sum(shared.values())
+    together = Counter(number for base in shared for number in ground.sentences.get(base, ())).most_common(1)
+    beside = min(3, together[0][1] - 1) if together else 0
+    if not any(weight > scale["everyday_up_to"] for weight in shared.values()):
+        total = min(total, scale["everyday_at_most"])
+    total += scale["together"] * beside * inside_counts
+    predicate = min(1.0, max(0.0, (scale["echo_from"] - share) / scale["echo_fade"]))
+    if own == 0:
+        predicate *= scale["without_own_word"]
+    bound = (1.0 - math.exp(-scale["rise"] * total)) * predicate
+    latest = sum(w for s, w in shared.items() if s in ground.latest) / sum(shared.values()) if shared else 0.0
+    return Bond(round(bound, 4), round(latest, 4), round(share, 4))
+
+
+def _matches(cue: _Cue, words: Sequence[str], stems: Sequence[str], positions: dict[str, list[int]]) -> bool:
+    """Whether a cue's words stand in a sentence in order, at most two others between them."""
+    first, first_stem = cue.words[0]
+    starts = positions.get(first_stem)
+    if starts is None:
+        starts = [i for i in positions.get(first[:4] + "*", ()) if _is_form(first, words[i])]
+    for start in starts:
+        at = start
+        for literal, base in cue.words[1:]:
+            for ahead in range(at + 1, min(at + 4, len(words))):
+                if stems[ahead] == base or _is_form(literal, words[ahead]):
+                    at = ahead
+                    break
+            else:
+                break
+        else:
+            return True
+    return False
+
+
+def _is_form(cue: str, word: str) -> bool:
+    """Whether a word is a form of a cue that was cut short: `lonel` of `loneliness`, but `note` not of `notebook`."""
+    return len(cue) >= 4 and word.startswith(cue) and word[len(cue) :] in _CUT
+
+
+def named_topics(sentence: Sentence, topics: Sequence[_Named]) -> list[tuple[_Named, bool]]:
+    """The topics that a sentence names, each with whether it did so by a word particular to the story."""
+    if not topics:
+        return []
+    words = [w for w in sentence.words if w not in _SKIPPED]
+    stems = [stem(w) for w in words]
+    positions: dict[str, list[int]] = {}
+    for i, base in enumerate(stems):
+        positions.setdefault(base, []).append(i)
+        positions.setdefault(words[i][:4] + "*", []).append(i)
+    found: list[tuple[_Named, bool]] = []
+    for topic in topics:
+        hits = [cue for cue in topic.cues if _matches(cue, words, stems, positions)]
+        if hits:
+            several = len({base for cue in hits for _, base in cue.words}) > 1
+            found.append((topic, several or any(cue.particular for cue in hits)))
+    return found
+
+
+_DEPTHS = {"core": 3, "feeling": 2, "surface": 1}
+
+
+def insight_of(sentence: Sentence, ground: Ground, tied: bool) -> str | None:
+    """Key of the deepest untold concern that a sentence names.
+
+    A feeling that many stories share (`ashamed`, `alone`) counts only where the sentence is tied to what was told;
+    naming three concerns or more in one sentence is guessing at everything, and counts for none.
+    """
+    named = named_topics(sentence, ground.untold)
+    if len(named) >= 3:
+        return None
+    certain = [topic for topic, particular in named if particular or tied]
+    return max(certain, key=lambda topic: _DEPTHS.get(topic.depth, 0)).key if certain else None
+
+
+def proposes_again(sentence: Sentence, ground: Ground) -> str | None:
+    """Key of the attempt that a sentence, known to be a proposal, proposes again; not when it says not to."""
+    if not sentence.asks and {"not", "never", "without", "instead"} & set(sentence.words):
+        return None
+    named = named_topics(sentence, ground.tried)
+    return named[0][0].key if named else None

@@ -1,0 +1,92 @@
+"""The report in a real browser, opened from disk: nothing breaks out, nothing is fetched, everything can be reached."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from heartloop.analysis import write_site
+from heartloop.dialogue import Transcript
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+WriteRun = Callable[..., Path]
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium on this machine; install it to look at the report in a browser")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it drives the browser")
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=_FLAGS)
+        yield browser.new_page(viewport={"width": 390, "height": 844})
+        browser.close()
+
+
+def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
+    index = write_site([write_run(dialogues)], tmp_path / "site")
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(index.as_uri())
+    page.wait_for_selector("#list .row")
+    assert page.locator("#list .row").count() == 10
+    assert "100" in page.locator("#list .row").first.inner_text()
+    assert "unscored" in page.locator("#list .row").last.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    # the hostile dialogue: shown as text, run by nobody
+    page.select_option("#filters [name=model]", label="x/plain")
+    page.select_option("#filters [name=sort]", "worst")
+    page.locator("#list .row").first.press("Enter")
+    page.wait_for_selector("dialog[open] .bubble")
+    assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "▼ −5 sank" in page.locator("dialog .felt").first.inner_text()
+    assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("dialog[open] :text('2 of 3')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+
+    # what was said is searched only when asked, and reads the chunks
+    page.select_option("#filters [name=model]", "")
+    page.fill("#filters [name=text]", "Reply 2 of x/good")
+    page.wait_for_selector("#found:has-text('0 dialogues')")
+    page.check("#filters [name=said]")
+    page.wait_for_selector("#found:has-text('2 dialogues')")
+
+    # a deep link, a silent turn, a folded talk, a failed one
+    page.goto(index.as_uri() + "#dialogue-x-mute-s1")
+    page.wait_for_selector("dialog[open] .bubble.silence")
+    page.goto(index.as_uri() + "#dialogue-x-good-s3")
+    page.wait_for_selector("dialog[open] details.care")
+    assert not page.locator("dialog .bubble").first.is_visible()
+    page.goto(index.as_uri() + "#dialogue-x-plain-s3")
+    page.wait_for_selector("dialog[open] .banner.warning:has-text('AnswerError')")
+    page.keyboard.press("Escape")
+
+    page.locator("#explore > summary").click()
+    page.wait_for_selector("#chart .plot-container", timeout=30_000)
+    assert problems == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)

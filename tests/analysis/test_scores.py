@@ -1,0 +1,141 @@
+"""The score card, worked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from heartloop.analysis import leaderboard, score_card
+from heartloop.analysis.scores import Cause, GroupMean, ScoreCard
+from heartloop.dialogue import Call, Failure, Transcript, Usage
+from heartloop.errors import UseError
+
+Talk = Callable[..., Transcript]
+
+
+def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
+    card = score_card(dialogues, {})
+    # s3 failed for x/plain, so the common set is {s1, s2}:
+    #   good  (100 + 55) / 2 = 77.5, one success;  plain (45 + 30) / 2 = 37.5;  mute (5 + 5) / 2 = 5, two failures
+    assert [(m.model, m.rank, m.headline.mean, m.headline.success, m.headline.failure) for m in card.models] == [
+        ("x/good", 1, 77.5, 1, 0),
+        ("x/plain", 2, 37.5, 0, 0),
+        ("x/mute", 3, 5.0, 0, 2),
+        ("heartloop/garbage", None, 5.0, 0, 1),
+    ]
+    assert card.common == 2
+    assert (card.played, card.scored, card.unscored) == (10, 9, 1)
+    good, plain, mute, garbage = card.models
+    assert good.own.n == 3
+    assert good.own.mean == pytest.approx((100 + 55 + 45) / 3)
+    assert good.headline.success_percent == 50.0
+    # two clusters: a resample has mean 55, 77.5 or 100, the extremes with chance 1/4 each
+    assert (good.headline.low, good.headline.high) == (55.0, 100.0)
+    assert garbage.headline.low is None  # one person gives no interval
+    assert plain.causes == (Cause(role="simulator", kind="AnswerError", n=1),)
+    assert plain.flagged
+    assert card.flagged  # 1 of 10
+    assert mute.silences == 6
+    assert good.median_turns == 3
+    assert mute.tokens_per_dialogue == pytest.approx((0 + 100 + 100) / 3)
+    assert good.intentions == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
+    assert good.stops == {"success": 1, "turn_limit": 2}
+
+
+def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
+    notes = " ".join(score_card(dialogues, {"models": ["x/good", "x/absent"], "scenarios": ["s1", "s2", "s3"]}).notes)
+    assert "1 of 10 dialogues (10%) are unscored" in notes
+    assert "rests on the 2 dialogues scored for every model; the best-covered model has 3, x/plain only 2" in notes
+    assert "x/absent has no scored dialogue" in notes
+    assert "unfinished: 5 of 15" in notes  # garbage lacks 2, absent 3
+
+
+def test_a_retried_dialogue_counts_once_the_last_time(talk: Talk) -> None:
+    failed = talk("m", "s1", [5], stop="failed", failure=Failure(role="policy", kind="TransportError", detail="timeout"))
+    card = score_card([failed, talk("m", "s2", [0]), talk("m", "s1", [10])], {})
+    assert (card.played, card.scored, card.unscored, card.replaced) == (2, 2, 0, 1)
+    assert card.models[0].own.mean == 45.0
+
+
+def test_repeats_are_their_own_dialogues_but_one_person(talk: Talk) -> None:
+    card = score_card([talk("m", "s1", [10], repeat=0), talk("m", "s1", [-10], repeat=1)], {"repeats": 2, "scenarios": ["s1"]})
+    assert (card.models[0].own.n, card.models[0].own.mean, card.models[0].own.low) == (2, 40.0, None)
+    assert card.models[0].planned == 2
+    assert not card.notes
+
+
+def test_a_failure_case_does_not_shrink_the_common_set(talk: Talk) -> None:
+    both = [talk(model, scenario, [5]) for model in ("a", "b") for scenario in ("s1", "s2")]
+    assert score_card([*both, talk("heartloop/garbage", "s1", [-5])], {}).common == 2
+
+
+def test_a_person_whose_story_changed_is_not_the_same_person(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9], fingerprint="other")], {})
+    assert card.common == 0
+    assert [model.standing for model in card.models] == ["unranked", "unranked"]
+    assert "share no scored person" in card.notes[0]
+
+
+def test_equal_means_share_a_rank(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [5]), talk("c", "s1", [0])], {})
+    assert [model.rank for model in card.models] == [1, 1, 3]
+
+
+def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
+    def call(turn: int, reask: int, purpose: str = "feel") -> Call:
+        return Call(role="simulator", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
+
+    mended = [call(0, 0), call(0, 1), call(1, 0), call(1, 1), call(1, 2)]
+    broken = Failure(role="simulator", kind="AnswerError", detail="no number")
+    fine = talk("m", "s1", [5, 5], calls=mended, counts={"re-asks": 3})
+    failed = talk("m", "s2", [5], calls=mended, counts={"re-asks": 3}, stop="failed", failure=broken)
+    farewell = [*mended, call(1, 0, "speak"), call(1, 1, "speak")]
+    lost = talk("m", "s3", [5, 5], calls=farewell, counts={"re-asks": 4, "lost farewells": 1})
+    row = score_card([fine, failed, lost], {}).models[0]
+    # fine: turns 0 and 1; failed: turn 0 alone; lost: both appraisals, not the farewell
+    assert (row.reasks, row.repaired, row.lost_farewells) == (10, 5, 1)
+    assert row.roles["policy"].calls == 0
+
+
+def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
+    dialogue = talk("m", "s1", [5], tokens=1_000)  # 10 000 in, 1 000 out
+    prices = {"m": {"input": 2.0, "output": 10.0}}  # 0.02 + 0.01
+    assert score_card([dialogue], {"prices": prices}).models[0].cost == pytest.approx(0.03)
+    assert score_card([dialogue], {"prices": {}}).models[0].cost is None
+    assert score_card([dialogue], {}).models[0].cost is None
+
+
+def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
+    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+    card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
+    assert card.models[0].rank is None
+    assert card.models[0].headline.mean is None
+    assert "nothing to rank" in card.notes[-1]
+    empty = score_card([], {"models": ["m"], "preset": "corrected", "simulator": "openai/x"})
+    assert (empty.played, empty.presets, empty.simulators, empty.models[0].played) == (0, ("corrected",), ("openai/x",), 0)
+
+
+def test_a_card_survives_json(dialogues: list[Transcript]) -> None:
+    card = score_card(dialogues, {})
+    assert ScoreCard.model_validate_json(card.model_dump_json()) == card
+
+
+def test_another_environment_is_refused(talk: Talk) -> None:
+    with pytest.raises(UseError, match="no score card for environment 'eibench'"):
+        score_card([talk("m", "s1", [1]).model_copy(update={"environment": "eibench"})], {})
+
+
+def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:
+    name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
+    card = score_card([talk(name, s, [5] * 12) for s in ("s1", "s2")] + [talk("heartloop/garbage", "s1", [-5])], {})
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(leaderboard(card))
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "100.0 – 100.0" in text
+    assert "failure case, outside the ranking" in text
+    assert "rule-based stand-in" in text

@@ -1,0 +1,605 @@
+"""Talking to models, against a real local server with every fault switched on in turn.
+
+1. What a retry may mend is retried a bounded number of times, with backoff, and not before the server allows it.
+2. What no retry mends raises at once, in one sentence with the mend.
+3. What a policy may say, refusals and silence included, is a reply and no error.
+4. What a server does not understand is left out, once, without counting as a failure, and noted.
+5. No more calls are in flight than allowed, however many are asked for.
+6. The key is never seen again: not in errors, reprs, logs, tracebacks, nor in a reply that repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import socket
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
+from heartloop.completions import Trouble, read_refusal, read_reply
+from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.endpoint import Connections, EndpointChat, scrub
+from heartloop.environments.episode import play
+from heartloop.environments.sage import LLMUser, Sage, load_scenarios
+from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+from tests.faulty_server import FAULTS, Fault, FaultyServer
+
+KEY = "sk-test-0123456789abcdefghijklmnop"
+HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="My dog died on Sunday.")]
+SCHEMA: dict[str, Any] = {"title": "Answer", "type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+class Clock:
+    """Stands in for sleeping: keeps how long was asked for and goes on at once."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def served(*faults: str, **options: Any) -> AsyncIterator[tuple[FaultyServer, EndpointChat, Clock]]:
+    """A server with faults, a client of it, and the client's clock."""
+    of_client: dict[str, Any] = {
+        name: options.pop(name) for name in ("timeout", "retries", "connections", "api_key") if name in options
+    }
+    clock = Clock()
+    async with FaultyServer(*faults, **options) as server:
+        settings: dict[str, Any] = {"api_key": KEY, "timeout": 20.0, **of_client}
+        async with EndpointChat("lab/small", model="small-1", base_url=server.base_url, sleep=clock, **settings) as model:
+            yield server, model, clock
+
+
+async def failure(model: ChatModel, kind: type[ModelError], **asked: Any) -> str:
+    with pytest.raises(kind) as caught:
+        await model.complete(HELLO, **asked)
+    return str(caught.value)
+
+
+# an ordinary call
+
+
+async def test_a_call_sends_the_messages_and_only_the_settings_that_are_set() -> None:
+    async with served() as (server, model, _):
+        assert isinstance(model, ChatModel)
+        reply = await model.complete(HELLO)
+        await model.complete(HELLO, sampling=Sampling(temperature=0.0, top_p=0.9, max_tokens=50, seed=7))
+    plain, full = server.bodies
+    assert plain == {"model": "small-1", "messages": [m.model_dump() for m in HELLO]}
+    assert {k: full[k] for k in full.keys() - plain.keys()} == {"temperature": 0.0, "top_p": 0.9, "max_tokens": 50, "seed": 7}
+    assert server.requests[0].authorization == f"Bearer {KEY}"
+    assert reply.finish_reason == "stop"
+    assert reply.reasoning is None
+    assert reply.usage == Usage(prompt_tokens=7, completion_tokens=len(reply.text.split()))
+    assert model.retried == 0
+
+
+async def test_without_a_key_no_authorization_is_sent() -> None:
+    async with served(api_key=None) as (server, model, _):
+        await model.complete(HELLO)
+    assert server.requests[0].authorization == ""
+
+
+async def test_a_schema_is_sent_as_json_schema() -> None:
+    async with served() as (server, model, _):
+        await model.complete(HELLO, schema=SCHEMA)
+    assert server.bodies[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "Answer", "strict": False, "schema": SCHEMA},
+    }
+
+
+# 1. what a retry may mend
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "rate_limit",
+        "error_500",
+        "error_503",
+        "drop",
+        "drop_body",
+        "truncated_json",
+        "html",
+        "empty_choices",
+        "error_in_200",
+        "broke_off",
+    ],
+)
+async def test_a_passing_fault_is_outlasted(fault: str) -> None:
+    async with served(f"{fault}:2") as (server, model, clock):
+        reply = await model.complete(HELLO)
+        assert reply.text
+        assert len(server.requests) == 3
+        assert model.retried == len(clock.slept) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        ("rate_limit", TransportError, "429 Rate limit reached"),
+        ("error_500", TransportError, "500 The server had an error"),
+        ("error_503", TransportError, "503 503 Service Unavailable"),  # tags, styles and scripts are left out
+        ("drop", TransportError, "the connection failed"),
+        ("drop_body", TransportError, "the connection failed"),
+        ("error_in_200", TransportError, "503 Provider returned error"),
+        ("truncated_json", MalformedReply, "a body that is not JSON"),
+        ("html", MalformedReply, "Please log in"),
+        ("empty_choices", MalformedReply, "JSON without a usable choice"),
+        ("broke_off", MalformedReply, "finish_reason 'error'"),
+    ],
+)
+async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: type[ModelError], said: str) -> None:
+    async with served(fault, retries=3) as (server, model, _):
+        text = await failure(model, kind)
+        assert len(server.requests) == 4
+        assert text.startswith(f"lab/small at {server.base_url}")
+    assert said in text
+    assert "4 tries" in text
+
+
+async def test_a_timeout_is_tried_again() -> None:
+    async with served("timeout:1", timeout=0.2) as (server, model, _):
+        assert (await model.complete(HELLO)).text
+        assert len(server.requests) == 2
+    async with served("timeout", timeout=0.1, retries=1) as (_, model, _):
+        assert "no answer within 0.1 s" in await failure(model, TransportError)
+
+
+async def test_nobody_listening_is_a_transport_error() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        async with EndpointChat("lab/small", model="m", base_url=address, retries=2, sleep=Clock()) as model:
+            text = await failure(model, TransportError)
+    assert "3 tries" in text
+    assert "check that it is up" in text
+
+
+async def test_backoff_doubles_with_full_jitter_and_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are drawn between nothing and 2, 4, 8, 16, 32, 60, 60 s."""
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
+    async with served("error_500", retries=7) as (_, model, clock):
+        await failure(model, TransportError)
+    assert clock.slept == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    monkeypatch.setattr(random, "uniform", lambda low, high: low)
+    async with served("error_500", retries=2) as (_, model, clock):
+        await failure(model, TransportError)
+    assert clock.slept == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("17", 17.0, 21.25),
+        ("900", 60.0, 60.0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 60.0, 60.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 2.0),
+        ("soon", 0.0, 2.0),
+        ("nan", 0.0, 2.0),
+        ("-5", 0.0, 2.0),
+        (None, 0.0, 2.0),
+    ],
+)
+async def test_retry_after_is_honoured_up_to_a_minute(header: str | None, least: float, most: float) -> None:
+    async with served("rate_limit:1", retry_after=header) as (_, model, clock):
+        await model.complete(HELLO)
+    assert least <= clock.slept[0] <= most
+
+
+async def test_a_retry_after_date_is_counted_from_now() -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    async with served("rate_limit:1", retry_after=date) as (_, model, clock):
+        await model.complete(HELLO)
+    assert 27.0 <= clock.slept[0] <= 37.5
+
+
+# 2. what no retry mends
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("unauthorized", "401 Incorrect API key provided: ***. Header was Bearer ***; set LAB_API_KEY to a valid key"),
+        ("unknown_model", "404 The model 'small-1' does not exist; check the model's name and LAB_BASE_URL"),
+        ("bad_request", "400 This model's maximum context length is 4096 tokens; check"),
+        ("no_quota", "429 You exceeded your current quota; top up the account behind LAB_API_KEY"),
+        ("redirect", "307 (no message); set LAB_BASE_URL to the address it redirects to"),
+    ],
+)
+async def test_what_no_retry_mends_raises_at_once_with_the_mend(fault: str, said: str) -> None:
+    async with served(fault) as (server, model, clock):
+        text = await failure(model, RefusedByServer)
+        assert len(server.requests) == 1
+    assert said in text
+    assert not clock.slept
+
+
+async def test_a_long_message_is_shortened() -> None:
+    trouble = read_refusal(400, b'{"message": "' + b"far too long " * 500 + b'"}')
+    async with served("unknown_model") as (_, model, _):
+        cleaned = model._clean(trouble)
+    assert isinstance(cleaned, Trouble)
+    assert len(cleaned.text) == 240
+    assert cleaned.text.endswith("...")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "127.0.0.1:8000", "ftp://host/v1", "http:///v1", "http://host:port/v1", "http://[bad/v1"]
+)
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(UseError, match="LAB_BASE_URL is not an address"):
+        EndpointChat("lab/small", model="m", base_url=address)
+
+
+def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
+    with pytest.raises(UseError, match="LAB_API_KEY") as caught:
+        EndpointChat("lab/small", model="m", base_url="http://me:hunter2@host/v1")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_key_that_fits_no_header_is_refused_without_repeating_it() -> None:
+    with pytest.raises(UseError, match="LAB_API_KEY holds a space") as caught:
+        EndpointChat("lab/small", model="m", base_url="http://host/v1", api_key=f"{KEY}\nX-Evil: 1")
+    assert KEY not in str(caught.value)
+
+
+# 3. what a policy may say
+
+
+@pytest.mark.parametrize(
+    ("fault", "text", "finish"),
+    [
+        ("null_content", "", "stop"),
+        ("content_filter", "", "content_filter"),
+        ("refusal", "I can't help with that.", "stop"),
+        ("half_emoji", "All of it. \ufffd", "stop"),
+        ("length", "All o", "length"),
+        ("parts", "All of it.", "stop"),
+        ("thinking", "<think>They sound hurt.</think>\n\nAll of it.", "stop"),
+    ],
+)
+async def test_what_a_policy_says_is_a_reply(fault: str, text: str, finish: str) -> None:
+    async with served(fault, answer=lambda _: "All of it.") as (server, model, _):
+        reply = await model.complete(HELLO)
+        assert len(server.requests) == 1
+    assert (reply.text, reply.finish_reason) == (text, finish)
+
+
+@pytest.mark.parametrize("fault", ["reasoning", "parts"])
+async def test_thinking_beside_the_answer_is_kept_apart(fault: str) -> None:
+    async with served(fault, answer=lambda _: "All of it.") as (_, model, _):
+        reply = await model.complete(HELLO)
+    assert (reply.text, reply.reasoning) == ("All of it.", "They sound hurt.")
+
+
+async def test_tokens_are_estimated_where_the_server_does_not_count() -> None:
+    """8 and 22 characters asked, 10 answered, at four characters a token: 2 + 6, and 3."""
+    async with served("no_usage", answer=lambda _: "All of it.") as (_, model, _):
+        reply = await model.complete(HELLO)
+    assert reply.usage == Usage(prompt_tokens=8, completion_tokens=3, estimated=True)
+
+
+def _body(message: Any, finish: Any = "stop", **more: Any) -> bytes:
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}], **more}).encode()
+
+
+def test_further_shapes_of_an_answer() -> None:
+    def text(message: Any, finish: Any = "stop", **more: Any) -> Any:
+        found = read_reply(_body(message, finish, **more), HELLO)
+        return found.text if isinstance(found, Reply) else None
+
+    assert text({}) == "", "content missing"
+    assert text({"content": None}, "length") == ""
+    assert text({"content": None}, None) is None, "neither content nor an end"
+    assert text({"content": "a"}, None) == "a"
+    assert text({"content": "a"}, {"odd": 1}) == "a"
+    assert text({"content": ["a", {"type": "text", "text": "b"}, {"type": "image"}]}) == "ab"
+    assert text({"content": [{"type": "refusal", "refusal": "No."}]}) == "No."
+    assert text({"content": 7}) is None
+    assert text({"content": [7]}) is None
+    assert text("a") is None
+    assert text({"content": "a"}, usage={"prompt_tokens": True, "completion_tokens": -1}) == "a"
+    beside = read_reply(_body({"content": "a", "reasoning": "hm"}), HELLO)
+    assert isinstance(beside, Reply)
+    assert beside.reasoning == "hm"
+
+
+FIELDS = ["choices", "message", "content", "finish_reason", "usage", "error", "detail", "loc", "code", "type", "thinking"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(FIELDS), inner),
+)
+
+
+@given(st.binary() | JSON)
+def test_whatever_body_comes_is_a_reply_or_trouble(body: Any) -> None:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    wrapped = _body(body) if not isinstance(body, bytes) else data
+    for found in (read_reply(data, HELLO), read_reply(wrapped, HELLO), read_refusal(400, data)):
+        assert isinstance(found, Reply | Trouble)
+
+
+# 4. what a server does not understand
+
+
+@pytest.mark.parametrize(
+    ("faults", "formats"),
+    [
+        (["no_schema"], ["json_schema", "json_object", "json_object"]),
+        (["no_json"], ["json_schema", "json_object", None, None]),
+    ],
+)
+async def test_a_schema_falls_back_to_json_then_to_the_prompt(faults: list[str], formats: list[str | None]) -> None:
+    async with served(*faults) as (server, model, clock):
+        await model.complete(HELLO, schema=SCHEMA)
+        await model.complete(HELLO, schema=SCHEMA)
+        await model.complete(HELLO)
+        assert [body.get("response_format", {}).get("type") for body in server.bodies] == [*formats, None]
+        assert (model.retried, clock.slept) == (0, [])
+        assert model.dropped == {"response_format": 2}
+
+
+async def test_max_tokens_becomes_max_completion_tokens() -> None:
+    async with served("no_max_tokens") as (server, model, _):
+        for _ in range(2):
+            await model.complete(HELLO, sampling=Sampling(max_tokens=50))
+    assert [("max_tokens" in body, body.get("max_completion_tokens")) for body in server.bodies] == [
+        (True, None),
+        (False, 50),
+        (False, 50),
+    ]
+    assert not model.dropped, "it was renamed, nothing was dropped"
+
+
+@pytest.mark.parametrize("name", ["temperature", "seed"])
+async def test_a_setting_that_is_refused_by_name_is_dropped_and_counted(name: str) -> None:
+    async with served(f"no_{name}") as (server, model, _):
+        for _ in range(3):
+            await model.complete(HELLO, sampling=Sampling(temperature=0.5, top_p=0.9, seed=3))
+    assert [name in body for body in server.bodies] == [True, False, False, False]
+    assert all("top_p" in body for body in server.bodies)
+    assert model.dropped == {name: 3}
+
+
+async def test_several_things_not_understood_are_found_out_in_one_call() -> None:
+    faults = ["no_max_tokens", "no_temperature", "no_seed", "no_json"]
+    async with served(*faults) as (server, model, _):
+        sampling = Sampling(temperature=0.5, seed=3, max_tokens=9)
+        assert (await model.complete(HELLO, schema=SCHEMA, sampling=sampling)).text
+        asked = len(server.requests)
+        await model.complete(HELLO, schema=SCHEMA, sampling=sampling)
+        assert len(server.requests) == asked + 1
+    assert server.bodies[-1].keys() == {"model", "messages", "max_completion_tokens"}
+
+
+async def test_a_fault_that_leaving_things_out_does_not_mend_is_not_remembered() -> None:
+    """A context that is too long is refused with and without a schema; the next call sends the schema again."""
+    async with served("bad_request:3") as (server, model, _):
+        await failure(model, RefusedByServer, schema=SCHEMA)
+        assert len(server.requests) == 3
+        await model.complete(HELLO, schema=SCHEMA)
+    assert server.bodies[-1]["response_format"]["type"] == "json_schema"
+    assert not model.dropped
+
+
+async def test_models_that_share_connections_share_what_was_found_out() -> None:
+    async with FaultyServer("no_json") as server, Connections(4) as shared:
+        one, two = (EndpointChat("lab/small", model="small", base_url=server.base_url, connections=shared) for _ in range(2))
+        await one.complete(HELLO, schema=SCHEMA)
+        asked = len(server.requests)
+        await two.complete(HELLO, schema=SCHEMA)
+        assert len(server.requests) == asked + 1
+
+
+# 5. many calls at once
+
+
+async def test_three_hundred_calls_are_all_answered_with_no_more_in_flight_than_allowed() -> None:
+    async with served("error_500:0.1", "drop:0.05", delay=0.005, connections=40) as (server, model, _):
+        ask = [[Message(role="user", content=f"Call {number}.")] for number in range(300)]
+        replies = await asyncio.gather(*(model.complete(messages) for messages in ask))
+        assert len(replies) == 300
+        assert all(reply.text for reply in replies)
+        assert server.most_in_flight <= 40
+        assert server.most_in_flight > 20
+        assert server.fired["error_500"] > 5
+        assert len(server.requests) == 300 + model.retried
+
+
+async def test_models_of_one_address_share_its_limit() -> None:
+    async with FaultyServer(delay=0.005) as server, Connections(10) as shared:
+        models = [EndpointChat(f"lab/{n}", model=str(n), base_url=server.base_url, connections=shared) for n in range(3)]
+        await asyncio.gather(*(model.complete(HELLO) for model in models for _ in range(30)))
+        assert server.most_in_flight <= 10
+
+
+async def test_waiting_for_a_place_is_no_timeout() -> None:
+    async with served(delay=0.1, connections=1, timeout=0.4, retries=0) as (_, model, _):
+        assert len(await asyncio.gather(*(model.complete(HELLO) for _ in range(8)))) == 8
+
+
+async def test_a_place_is_free_while_a_call_waits_to_try_again() -> None:
+    async with FaultyServer("rate_limit:1") as server:
+        others: list[Reply] = []
+
+        async def sleep(_: float) -> None:
+            others.append(await asyncio.wait_for(model.complete(HELLO), 5))
+
+        async with EndpointChat("lab/m", model="m", base_url=server.base_url, connections=1, sleep=sleep) as model:
+            await model.complete(HELLO)
+    assert len(others) == 1
+
+
+async def test_a_cancelled_call_gives_its_place_back() -> None:
+    async with served("timeout:1", connections=1) as (_, model, _):
+        call = asyncio.create_task(model.complete(HELLO))
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await asyncio.wait_for(model.complete(HELLO), 5)).text
+
+
+def test_a_closed_client_opens_again_in_another_loop() -> None:
+    async def once(model: EndpointChat, server: FaultyServer) -> None:
+        async with server:
+            model._url = f"{server.base_url}/chat/completions"
+            assert (await model.complete(HELLO)).text
+            await model.close()
+
+    model = EndpointChat("lab/small", model="m", base_url="http://127.0.0.1:1/v1", connections=1)
+    for _ in range(2):
+        asyncio.run(once(model, FaultyServer()))
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(UseError, match="connections is 0"):
+        EndpointChat("lab/small", model="m", base_url="http://host/v1", connections=0)
+
+
+async def test_a_proxy_of_the_environment_is_used_except_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FaultyServer() as proxy, FaultyServer() as near:
+        monkeypatch.setenv("http_proxy", proxy.base_url.removesuffix("/v1"))
+        for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        async with EndpointChat("lab/far", model="m", base_url="http://far.invalid/v1", retries=0) as far:
+            assert (await far.complete(HELLO)).text
+        async with EndpointChat("lab/near", model="m", base_url=near.base_url) as model:
+            await model.complete(HELLO)
+        assert (len(proxy.requests), len(near.requests)) == (1, 1)
+
+
+# 6. the key
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"timeout"}))
+async def test_the_key_is_in_no_error_repr_log_or_traceback(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The server repeats the key in every answer; tracebacks are formatted with the values of all local variables."""
+    caplog.set_level(logging.DEBUG)
+    shown = ""
+    async with served(fault, retries=1, answer=lambda _: f"Your key is {KEY}, isn't it?") as (_, model, _):
+        try:
+            shown += repr(await model.complete(HELLO, schema=SCHEMA, sampling=Sampling(max_tokens=5, seed=1)))
+        except ModelError as error:
+            report = traceback.TracebackException.from_exception(error, capture_locals=True)
+            shown += f"{error!r}{''.join(report.format())}"
+        shown += f"{model!r}{model}{vars(model)!r}{vars(model._connections)!r}"
+    assert KEY not in shown + caplog.text
+    assert KEY[:12] not in shown + caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"bad key {KEY}", f"Bearer {KEY}!", f"key {KEY[:-6]} is cut", "url ?key=a%2Bb%2Fc%3D0123456789", "a+b/c=0123456789"],
+)
+def test_scrubbing_finds_the_key_whole_encoded_or_cut(text: str) -> None:
+    secret = KEY if KEY[:8] in text else "a+b/c=0123456789"
+    assert "***" in scrub(text, secret)
+    assert secret[:10] not in scrub(text, secret)
+
+
+def test_scrubbing_leaves_other_text_alone() -> None:
+    assert scrub("nothing to see", KEY) == "nothing to see"
+    assert scrub("no key at all", "") == "no key at all"
+    assert scrub("a b c", "b") == "a b c"
+
+
+async def test_a_placeholder_key_may_stand_in_a_reply_by_right() -> None:
+    async with served(api_key="EMPTY", answer=lambda _: "The house is so EMPTY now.") as (_, model, _):
+        assert (await model.complete(HELLO)).text == "The house is so EMPTY now."
+
+
+# the server itself, and the fake that ships
+
+
+@pytest.mark.parametrize(
+    ("faults", "failed"),
+    [
+        ([], 0),
+        (["bad_json:2", "out_of_range:2", "speaks_for_npc:2", "length@simulator:2", "silence:1", "drop:2", "rate_limit:2"], 0),
+        (["bad_json"], 6),
+    ],
+)
+async def test_the_faulty_server_plays_whole_dialogues(faults: list[str], failed: int) -> None:
+    """What can be mended is mended and leaves no trace in the score; what cannot leaves a dialogue unscored."""
+    async with FaultyServer(*faults) as server, Connections(8) as shared:
+        policy, simulator = (
+            EndpointChat(f"lab/{name}", model=name, base_url=server.base_url, connections=shared, sleep=Clock())
+            for name in ("policy", "simulator")
+        )
+        sage = Sage(load_scenarios("support")[:6], LLMUser(simulator))
+        ended = await asyncio.gather(*(play(sage, scenario, policy) for scenario in sage.scenario_ids))
+    assert sum(transcript.failure is not None for transcript in ended) == failed
+    assert all(transcript.scored or transcript.stop == "failed" for transcript in ended)
+    assert set(server.fired) == {fault.partition(":")[0].partition("@")[0] for fault in faults}
+    if not failed:
+        assert len({transcript.score for transcript in ended}) > 1
+        assert all(len(transcript.turns) > 2 for transcript in ended)
+
+
+async def test_the_faulty_server_gives_the_same_shares_in_any_order() -> None:
+    async def fired(order: list[int]) -> set[int]:
+        had = set()
+        async with served("error_500:0.3", retries=0) as (_, model, _):
+            for number in order:
+                try:
+                    await model.complete([Message(role="user", content=f"Call {number}.")])
+                except TransportError:
+                    had.add(number)
+        return had
+
+    forward, backward = await fired(list(range(60))), await fired(list(range(60))[::-1])
+    assert forward == backward
+    assert 8 <= len(forward) <= 28
+
+
+@pytest.mark.parametrize("text", ["nonsense", "drop@nobody", "drop:x", "drop:1:2", ""])
+def test_an_unknown_fault_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected name"):
+        Fault.parse(text)
+
+
+async def test_scripted_answers_in_order_raises_and_counts() -> None:
+    model = ScriptedChat(["one", TransportError("down"), Reply("three", finish_reason="length")], name="fake")
+    assert isinstance(model, ChatModel)
+    assert (await model.complete(HELLO, schema=SCHEMA)).text == "one"
+    with pytest.raises(TransportError, match="down"):
+        await model.complete(HELLO)
+    assert (await model.complete(HELLO, sampling=Sampling(seed=1))).finish_reason == "length"
+    with pytest.raises(ModelError, match="has 3 answers and was asked 4 times"):
+        await model.complete(HELLO)
+    assert model.asked == [tuple(HELLO)] * 4
+    assert model.schemas[0] is SCHEMA
+    assert model.samplings[2] == Sampling(seed=1)
+
+
+async def test_scripted_cycles_or_is_a_function() -> None:
+    last = ScriptedChat(["a", "b"], cycle=True)
+    assert [(await last.complete(HELLO)).text for _ in range(3)] == ["a", "b", "b"]
+    echo = ScriptedChat(lambda messages: f"{len(messages)} messages")
+    reply = await echo.complete(HELLO)
+    assert reply.text == "2 messages"
+    assert reply.usage == Usage(prompt_tokens=8, completion_tokens=3, estimated=True)
+
+
+@given(st.text())
+def test_an_estimate_is_never_below_the_words_nor_a_quarter_of_the_characters(text: str) -> None:
+    assert estimate_tokens(text) >= len(text.split())
+    assert len(text) / 4 <= max(estimate_tokens(text), len(text.split()))
+    assert estimate_tokens("") == 0

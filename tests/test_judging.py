@@ -1,0 +1,222 @@
+"""Asking for a typed answer.
+
+1. A good answer is found alone, in a code fence, within prose, after thinking, and with raw line breaks in its strings.
+2. An answer that cannot be used is asked for again, with what was wrong with it.
+3. An answer is never made up: after the last re-ask there is an `AnswerError`.
+4. Whatever text comes, what is returned fits its schema, and nothing but our own errors is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Message, Sampling
+from heartloop.endpoint import EndpointChat
+from heartloop.errors import AnswerError, ModelError, TransportError
+from heartloop.judging import REASKS, ask
+from tests.faulty_server import FaultyServer
+
+QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]
+GOOD = '{"note": "plain", "warmth": 4}'
+
+
+class Verdict(BaseModel):
+    """What the tests ask for."""
+
+    note: str = Field(min_length=1)
+    warmth: int = Field(ge=1, le=5)
+
+
+async def answer(*texts: str | Reply | Exception, **how: Any) -> tuple[Verdict, ScriptedChat]:
+    """The verdict of a model that says these texts in turn."""
+    model = ScriptedChat(texts, name="judge")
+    return await ask(model, QUESTION, Verdict, **how), model
+
+
+# 1. found wherever it stands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"\n\n {GOOD} \n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```\nI hope this helps.",
+        f"Here is my verdict: {GOOD} Let me know if you need more.",
+        f"Using the form {{note, warmth}}: {GOOD}",
+        f"<think>Is it {{warm}}? {{'note': 1}}</think>{GOOD}",
+        f'<think>{{"note": "a first idea", "warmth": 1}}</think>\n{GOOD}',
+        '{\n  "note": "plain",\n  "warmth": 4,\n  "further": {"a": [1, 2]}\n}',
+        '{"note": "plain", "warmth": "4"}',
+    ],
+)
+async def test_a_good_answer_is_found_wherever_it_stands(text: str) -> None:
+    verdict, model = await answer(text)
+    assert verdict == Verdict(note="plain", warmth=4)
+    assert len(model.asked) == 1
+
+
+async def test_raw_line_breaks_and_tabs_within_strings_are_read() -> None:
+    verdict, _ = await answer('{"note": "first\nsecond\tthird", "warmth": 2}')
+    assert verdict.note == "first\nsecond\tthird"
+
+
+async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
+    _, model = await answer(GOOD, sampling=Sampling(temperature=0.0))
+    assert model.schemas == [Verdict.model_json_schema()]
+    assert model.samplings == [Sampling(temperature=0.0)]
+
+
+# 2. asked again with what was wrong
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("Quite warm, I would say.", "it holds no JSON object"),
+        ("", "it is empty"),
+        ("<think>hm</think>", "it is empty"),
+        ("<think>still thinking", "it is empty"),
+        ("[1, 2]", "it holds no JSON object"),
+        ('{"note": "plain", "warmth": 4', "it holds no JSON object"),
+        ('{"note": "plain", "warmth": "rather"}', "warmth: Input should be a valid integer"),
+        ('{"note": "plain", "warmth": 9}', "warmth: Input should be less than or equal to 5"),
+        ('{"note": "plain"}', "warmth: Field required"),
+        ('{"warmth": ' + "1" * 5000 + "}", "it holds no JSON object"),
+        (Reply(GOOD, finish_reason="length"), "it was cut by the token limit"),
+    ],
+)
+async def test_a_bad_answer_is_mended_on_the_re_ask_which_says_what_was_wrong(bad: str | Reply, said: str) -> None:
+    verdict, model = await answer(bad, GOOD)
+    assert verdict.warmth == 4
+    first, second = model.asked
+    assert first == tuple(QUESTION)
+    assert second[: len(QUESTION)] == tuple(QUESTION)
+    shown, again = second[len(QUESTION) :]
+    assert (shown.role, again.role) == ("assistant", "user")
+    assert shown.content == ((bad if isinstance(bad, str) else bad.text) or "(empty)")
+    assert said in again.content
+    assert "one JSON object" in again.content
+
+
+async def test_only_the_last_answer_is_shown_again() -> None:
+    """The re-ask does not grow with the number of attempts."""
+    _, model = await answer("bad one", "bad two", GOOD)
+    assert [len(asked) for asked in model.asked] == [2, 4, 4]
+    assert model.asked[2][2].content == "bad two"
+
+
+async def test_a_check_refuses_with_a_sentence() -> None:
+    verdict, model = await answer(
+        '{"note": "x", "warmth": 5}', GOOD, check=lambda v: "nobody is that warm" if v.warmth == 5 else None
+    )
+    assert verdict.warmth == 4
+    assert "nobody is that warm" in model.asked[1][-1].content
+
+
+async def test_every_raw_reply_is_heard_with_its_number() -> None:
+    heard: list[tuple[str, int]] = []
+    await answer("bad", GOOD, heard=lambda reply, reask: heard.append((reply.text, reask)))
+    assert heard == [("bad", 0), (GOOD, 1)]
+
+
+# 3. never made up
+
+
+async def test_what_is_never_mended_is_an_answer_error_that_says_what_came_last() -> None:
+    with pytest.raises(AnswerError) as caught:
+        await answer("one", "two", '{"note": "three"}', GOOD)
+    assert str(caught.value) == (
+        'judge answered \'{"note": "three"}\' after 2 re-asks: warmth: Field required; expected JSON for Verdict'
+    )
+    assert REASKS == 2
+
+
+async def test_the_re_asks_are_counted_and_a_long_answer_is_shortened() -> None:
+    with pytest.raises(AnswerError, match=r"xxx\.\.\.' after 0 re-asks"):
+        await answer("x" * 500, GOOD, reasks=0)
+
+
+async def test_a_failed_call_is_a_model_error_and_is_not_asked_again() -> None:
+    model = ScriptedChat([TransportError("down"), GOOD])
+    with pytest.raises(ModelError, match="down"):
+        await ask(model, QUESTION, Verdict)
+    assert len(model.asked) == 1
+
+
+# 4. whatever text comes
+
+PIECES = st.sampled_from(
+    ['{"note": "a", "warmth": 3}', '{"note":', '"warmth": 9}', "{", "}", "[", "]", '"', "\\", "```json\n", "<think>", "</think>"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["note", "warmth", "x"]), inner, max_size=3),
+)
+TEXTS = st.one_of(
+    st.text(),
+    st.lists(PIECES | st.text(max_size=5)).map("".join),
+    VALUES.map(json.dumps),
+    st.fixed_dictionaries({"note": VALUES, "warmth": VALUES}).map(json.dumps),
+)
+
+
+@given(st.lists(TEXTS, min_size=3, max_size=3))
+def test_whatever_text_comes_what_is_returned_fits_its_schema(texts: list[str]) -> None:
+    try:
+        verdict = asyncio.run(ask(ScriptedChat(texts), QUESTION, Verdict))
+    except AnswerError:
+        return
+    assert type(verdict) is Verdict
+    assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+@pytest.mark.parametrize("text", ["{" * 20_000, '{"note":' * 3_000, "[" * 100_000, '{"note": "\\ud83d", "warmth": 3}', "\ud83d{"])
+async def test_hostile_texts_end_in_an_answer_error(text: str) -> None:
+    with pytest.raises(AnswerError):
+        await answer(text, text, text)
+
+
+# over HTTP, where the endpoint cannot enforce a schema and the simulator errs
+
+
+async def test_over_http_a_server_without_structured_output_is_served_by_the_prompt() -> None:
+    async with (
+        FaultyServer("no_json", answer=lambda _: f"Gladly:\n```json\n{GOOD}\n```") as server,
+        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
+    ):
+        assert (await ask(model, QUESTION, Verdict)).warmth == 4
+    assert [body.get("response_format", {}).get("type") for body in server.bodies] == ["json_schema", "json_object", None]
+
+
+class Feeling(BaseModel):
+    """What the server's simulator answers."""
+
+    feeling: str
+    change: int = Field(ge=-10, le=10)
+
+
+@pytest.mark.parametrize("fault", ["bad_json", "out_of_range", "length@feel"])
+async def test_over_http_a_simulators_fault_is_mended_or_raised(fault: str) -> None:
+    question = [Message(role="system", content='Answer with {"change": 0}'), QUESTION[1]]
+    async with (
+        FaultyServer(f"{fault}:2") as server,
+        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
+    ):
+        assert -10 <= (await ask(model, question, Feeling)).change <= 10
+        assert len(server.requests) == 3
+    async with (
+        FaultyServer(fault) as server,
+        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
+    ):
+        with pytest.raises(AnswerError, match="after 2 re-asks"):
+            await ask(model, question, Feeling)
