@@ -175,7 +175,7 @@ class TestJsonLines:
 
     def test_a_written_value_cannot_be_changed(self) -> None:
         with pytest.raises(ValidationError, match="frozen"):
-            transcript().score = 100.0  # type: ignore[misc]
+            transcript().score = 100.0
 
     def test_the_same_dialogue_is_model_scenario_and_repeat(self) -> None:
         assert transcript(repeat=2, seed=5, seconds=1.5).key == transcript(repeat=2).key == ("scripted", "tiny-01", 2)

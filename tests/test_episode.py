@@ -178,7 +178,12 @@ class TestSilenceAndThinking:
         assert transcript.stop == "goodbye"
 
     async def test_a_policys_thinking_is_in_no_later_history(self) -> None:
-        answers = ["<think>secret one</think>a", Reply("b", reasoning="secret two"), "secret three</think>c", "d"]
+        answers: list[str | Reply | Exception] = [
+            "<think>secret one</think>a",
+            Reply("b", reasoning="secret two"),
+            "secret three</think>c",
+            "d",
+        ]
         transcript, policy = await talk(answers, Countdown(4))
         assert [t.reply for t in transcript.turns] == ["a", "b", "c", "d"]
         assert not any("secret" in m.content or "think" in m.content for messages in policy.asked for m in messages)

@@ -55,27 +55,7 @@ def sentences(replies: Sequence[str]) -> list[str]:
     return [s for s in found if re.search(r"\w", s)]
 
 
-FRAGMENTS = [*"I my mother was I'm {r} \\1 Ana said the boat , . ? ; ’ ß ǆ".split(), "\n"]
-    "I",
-    "my",
-    "mother",
-    "was",
-    "I'm",
-    "{r}",
-    "\\1",
-    "Ana",
-    "said",
-    "the",
-    "boat",
-    ",",
-    ".",
-    "?",
-    ";",
-    "’",
-    "\n",
-    "ß",
-    "ǆ",
-]
+FRAGMENTS = ["I", "my", "mother", "was", "I'm", "{r}", "\\1", "Ana", "said", "the boat", ",", ".", "?", ";", "’", "ß", "ǆ", "\n"]
 
 
 class TestWho:

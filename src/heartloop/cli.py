@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from heartloop.chat import ChatModel
-    from heartloop.dialogue import Sampling
+    from heartloop.dialogue import Sampling, Transcript
     from heartloop.environments.sage import Sage
     from heartloop.evaluation import EvaluationSettings, Run
     from heartloop.models import Meter
@@ -308,10 +308,11 @@ def _play(
 ) -> Run:
     """Plays a run with a progress line, writes `scores.json`, prints the leaderboard."""
     import asyncio
+    from datetime import UTC, datetime
 
     from heartloop.evaluation import RunDirectory, evaluate
     from heartloop.evaluation.progress import ProgressLine
-    from heartloop.models import close
+    from heartloop.models import close, endpoint_habits
 
     async def go(directory: RunDirectory, line: ProgressLine) -> Run:
         try:
@@ -319,10 +320,22 @@ def _play(
         finally:
             await close((opened or {}).values())
 
-    with RunDirectory(path, settings) as directory:
+    def charge(transcript: Transcript) -> None:
+        for call in transcript.calls:
+            meter.record(transcript.models.get(call.role, transcript.model), call.role, call.usage)
+
+    with RunDirectory(path, settings, found=charge) as directory:
+        started = datetime.now(UTC)
         with ProgressLine(meter) as line:
             ended = asyncio.run(go(directory, line))
+        habits = endpoint_habits((opened or {}).values())
+        directory.note(
+            started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, **ended._asdict()
+        )
         _leaderboard(path)
+    for name, habit in habits.items():
+        if habit["dropped"]:
+            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
     typer.echo(
         f"{ended.played} dialogues played in {ended.seconds:.1f} s"
         + (f", {ended.resumed} found finished" if ended.resumed else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +22,8 @@ __all__ = ["REASKS", "ask"]
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
+
+_STARTS = 32  # braces tried as the start of an object: a model caught in a loop can send a hundred thousand
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -94,7 +97,7 @@ def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
 def _first_object(text: str) -> dict[str, Any] | None:
     """The first JSON object in a text, inside a code fence or prose or alone."""
     decoder = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
-    for start in (found.start() for found in re.finditer(r"\{", text)):
+    for start in (found.start() for found in islice(re.finditer(r"\{", text), _STARTS)):
         try:
             value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):  # ValueError: no JSON, or a number of thousands of digits

@@ -32,6 +32,7 @@ __all__ = [
     "PythonChat",
     "Spend",
     "close",
+    "endpoint_habits",
     "is_paid",
     "load_env",
     "load_prices",
@@ -114,6 +115,16 @@ async def close(models: Iterable[ChatModel]) -> None:
         inner = model.model if isinstance(model, Metered) else model
         if isinstance(inner, EndpointChat):
             await inner.close()
+
+
+def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
+    """What was learned of each endpoint: calls `retried`, and settings `dropped` because it refused them, with counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for model in models:
+        inner = model.model if isinstance(model, Metered) else model
+        if isinstance(inner, EndpointChat):
+            found[inner.name] = {"retried": inner.retried, "dropped": dict(inner.dropped)}
+    return found
 
 
 def _is_loopback(url: str) -> bool:

@@ -131,7 +131,7 @@ def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: 
     site = write_site([first, second, other], tmp_path / "site")
     html = site.read_text(encoding="utf-8")
     assert "measurement-2.html" in html
-    assert "2 models each talked" in html
+    assert "2 models each talked with the same simulated person" in html
     assert len(_data(site.parent / "data/1/list.js")["rows"]) == 2
     assert len(_data(site.parent / "data/2/list.js")["rows"]) == 1
 

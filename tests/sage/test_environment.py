@@ -257,7 +257,7 @@ class TestInstruments:
 
     @pytest.mark.parametrize(("changes", "stop", "score"), [([10], "success", 100.0), ([-10], "failure", 0.0)])
     async def test_a_lost_farewell_keeps_the_score_and_is_counted(self, changes: list[float], stop: str, score: float) -> None:
-        lost = [*["a"] * (5 if stop == "success" else 3), AnswerError("not JSON")]
+        lost: list[str | Speech | Exception] = [*["a"] * (5 if stop == "success" else 3), AnswerError("not JSON")]
         transcript = await dialogue(ScriptedUser(changes, lost))
         assert transcript.stop == stop
         assert transcript.score == score
@@ -266,7 +266,7 @@ class TestInstruments:
 
     async def test_a_budget_spent_at_the_farewell_still_stops_the_run(self) -> None:
         with pytest.raises(BudgetSpent):
-            await dialogue(ScriptedUser([10], ["a"] * 5 + [BudgetSpent("spent")]))  # type: ignore[list-item]
+            await dialogue(ScriptedUser([10], ["a"] * 5 + [BudgetSpent("spent")]))
 
     async def test_a_farewell_on_the_turn_limit_is_not_asked_for(self) -> None:
         user = ScriptedUser([1])

@@ -169,6 +169,11 @@ class TestAnswers:
         assert len(simulator.asked) == 4
         assert transcript.score == 48.0  # 40 + 10 - 2, the third reply unjudged
 
+    @pytest.mark.xfail(strict=True, raises=OverflowError, reason="LLMUser.feel turns the integer into a float before clamping")
+    async def test_released_clamps_an_integer_no_float_can_hold(self) -> None:
+        transcript, _, _ = await dialogue([feel(10**400), speak()], preset="released", max_turns=2)
+        assert transcript.score == 50.0
+
     @pytest.mark.parametrize("change", [10, -10])
     async def test_ten_itself_is_in_range(self, change: int) -> None:
         transcript, simulator, _ = await dialogue([feel(change)], max_turns=1)

@@ -21,17 +21,14 @@ def leaderboard(card: ScoreCard) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title_justify="left", caption_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
+    )
     table.title = Text("Final emotion, 0 to 100, of the person each model talked with", style="bold")
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=12)
-    table.add_column("mean", justify="right", style="bold")
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("success", justify="right")
-    table.add_column("failure", justify="right")
-    table.add_column("scored", justify="right", no_wrap=True)
-    table.add_column("tokens", justify="right")
-    table.add_column("silent", justify="right")
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
+    for head in ("mean", "95 %\ninterval", "at\n100", "below\n10", "scored", "tokens", "silent"):
+        table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
     for row in card.models:
         if row.standing == "failure case" and previous != "failure case":
@@ -52,9 +49,9 @@ def _cells(row: ModelScore) -> tuple[str, ...]:
         str(row.rank) if row.rank is not None else "–",
         row.model,
         number(seen.mean),
-        f"{seen.low:.1f} – {seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
-        f"{seen.success_percent:.0f} %" if seen.success_percent is not None else "–",
-        f"{seen.failure_percent:.0f} %" if seen.failure_percent is not None else "–",
+        f"{seen.low:.1f}–{seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
+        f"{seen.success_percent:.0f}%" if seen.success_percent is not None else "–",
+        f"{seen.failure_percent:.0f}%" if seen.failure_percent is not None else "–",
         f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
         number(row.tokens_per_dialogue, 0),
         str(row.silences),
@@ -67,7 +64,7 @@ def _caption(card: ScoreCard) -> list[str]:
     lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
     if ranked:
         lines.append(f"ranked on the {card.common} dialogues scored for every model")
-    lines += [f"{row.model}: failure case, outside the ranking" for row in card.outside()]
+    lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if "embedded" in card.simulators:
         lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")
     lines += card.notes

@@ -156,10 +156,6 @@ class ScoreCard(_Frozen):
     """What a reader must know before comparing, in sentences."""
     models: tuple[ModelScore, ...]
 
-    def outside(self) -> tuple[ModelScore, ...]:
-        """The failure cases."""
-        return tuple(model for model in self.models if model.standing == "failure case")
-
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
     """One transcript a dialogue: the last one written, in the order of first appearance."""
@@ -390,8 +386,9 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
         yield "The models share no scored person, so they are not ranked; each mean is over that model's own dialogues."
     elif most and (most - common) / most > _NOTICED_LOSS:
         fewest = min(scored, key=lambda row: row.scored)
+        shared = "one dialogue" if common == 1 else f"{common} dialogues"
         yield (
-            f"The ranking rests on the {common} dialogues scored for every model; the best-covered model has {most}, "
+            f"The ranking rests on the {shared} scored for every model; the best-covered model has {most}, "
             f"{fewest.model} only {fewest.scored}."
         )
     for row in contenders:

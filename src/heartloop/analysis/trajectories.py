@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
@@ -74,7 +75,7 @@ def path_of(curve: Sequence[float], frame: Frame) -> str:
         return ""
     points = [(frame.x(turn), frame.y(value)) for turn, value in enumerate(curve)]
     steps = [f"M{points[0][0]:g} {points[0][1]:g}"]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         dx, dy = f"{x1 - x0:.3g}", f"{y1 - y0:.3g}"
         steps.append(f"l{dx}{'' if dy.startswith('-') else ' '}{dy}")
     return "".join(steps)
@@ -85,5 +86,5 @@ def faint_lines(curves: Sequence[Sequence[float]], frame: Frame) -> list[Line]:
     stride = -(-len(curves) // MOST_LINES)
     drawn = curves[:: max(1, stride)]
     courses = Counter(path_of(curve, frame) for curve in drawn if curve)
-    one = min(0.4, max(0.06, 7.0 / max(1, len(drawn))))
+    one = min(0.4, max(0.09, 8.0 / max(1, len(drawn))))
     return [Line(path, round(1.0 - (1.0 - one) ** times, 2)) for path, times in courses.items()]

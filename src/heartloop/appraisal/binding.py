@@ -61,10 +61,12 @@ class _Cue(NamedTuple):
     particular: bool
 
 
-class _Named(NamedTuple):
-    key: str
-    depth: str
-    cues: tuple[_Cue, ...]
+class _Topics(NamedTuple):
+    """Topics with their cues, to be found by a cue's first word: by its stem, or by its first four letters."""
+
+    topics: tuple[Topic, ...]
+    by_stem: dict[str, tuple[tuple[int, _Cue], ...]]
+    by_beginning: dict[str, tuple[tuple[int, _Cue], ...]]
 
 
 class Ground(NamedTuple):
@@ -75,8 +77,8 @@ class Ground(NamedTuple):
     """In which told sentences, by number, a stem stood."""
     latest: frozenset[str]
     runs: frozenset[tuple[str, str, str]]
-    untold: tuple[_Named, ...]
-    tried: tuple[_Named, ...]
+    untold: _Topics
+    tried: _Topics
 
 
 class Bond(NamedTuple):
@@ -87,13 +89,8 @@ class Bond(NamedTuple):
     copied: float
 
 
-@lru_cache(maxsize=20_000)
-def _swapped(word: str) -> str:
-    return _SWAP.get(word, word)
-
-
 def _runs(words: Sequence[str]) -> Iterable[tuple[str, str, str]]:
-    swapped = [_swapped(w) for w in words if w != "'s"]
+    swapped = [_SWAP.get(w, w) for w in words if w != "'s"]
     return zip(swapped, swapped[1:], swapped[2:], strict=False)
 
 
@@ -107,15 +104,21 @@ def _cue(text: str) -> _Cue:
     return _Cue(kept, particular)
 
 
-def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> tuple[_Named, ...]:
+def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> _Topics:
     """Topics with their cues parsed; with `told`, without the cues the person has already spoken themselves."""
-    found: list[_Named] = []
-    for topic in topics:
-        cues = [_cue(text) for text in topic.cues]
-        if told is not None:
-            cues = [c for c in cues if not all(s in told or is_function_word(w) for w, s in c.words)]
-        found.append(_Named(topic.key, topic.depth, tuple(c for c in cues if c.words)))
-    return tuple(found)
+    kept = tuple(topics)
+    by_stem: dict[str, list[tuple[int, _Cue]]] = {}
+    by_beginning: dict[str, list[tuple[int, _Cue]]] = {}
+    for number, topic in enumerate(kept):
+        for cue in map(_cue, topic.cues):
+            matter = [base for word, base in cue.words if not is_function_word(word)]
+            if not cue.words or (told is not None and matter and all(base in told for base in matter)):
+                continue
+            first, base = cue.words[0]
+            by_stem.setdefault(base, []).append((number, cue))
+            if len(first) >= 4:
+                by_beginning.setdefault(first[:4], []).append((number, cue))
+    return _Topics(kept, {k: tuple(v) for k, v in by_stem.items()}, {k: tuple(v) for k, v in by_beginning.items()})
 
 
 @lru_cache(maxsize=256)
@@ -168,7 +171,7 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
     words = [w for w in sentence.words if w != "'s"]
     if not words:
         return Bond(0.0, 0.0, 0.0)
-    swapped = [_swapped(w) for w in words]
+    swapped = [_SWAP.get(w, w) for w in words]
     copied = [False] * len(words)
     for i in range(len(words) - 2):
         if (swapped[i], swapped[i + 1], swapped[i + 2]) in ground.runs:
@@ -202,24 +205,16 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
     return Bond(round(bound, 4), round(latest, 4), round(share, 4))
 
 
-def _matches(cue: _Cue, words: Sequence[str], stems: Sequence[str], positions: dict[str, list[int]]) -> bool:
-    """Whether a cue's words stand in a sentence in order, at most two others between them."""
-    first, first_stem = cue.words[0]
-    starts = positions.get(first_stem)
-    if starts is None:
-        starts = [i for i in positions.get(first[:4] + "*", ()) if _is_form(first, words[i])]
-    for start in starts:
-        at = start
-        for literal, base in cue.words[1:]:
-            for ahead in range(at + 1, min(at + 4, len(words))):
-                if stems[ahead] == base or _is_form(literal, words[ahead]):
-                    at = ahead
-                    break
-            else:
+def _goes_on(cue: _Cue, at: int, words: Sequence[str], stems: Sequence[str]) -> bool:
+    """Whether the rest of a cue follows its first word, in order, at most two other words between."""
+    for literal, base in cue.words[1:]:
+        for ahead in range(at + 1, min(at + 4, len(words))):
+            if stems[ahead] == base or _is_form(literal, words[ahead]):
+                at = ahead
                 break
         else:
-            return True
-    return False
+            return False
+    return True
 
 
 def _is_form(cue: str, word: str) -> bool:
@@ -227,22 +222,24 @@ def _is_form(cue: str, word: str) -> bool:
     return len(cue) >= 4 and word.startswith(cue) and word[len(cue) :] in _CUT
 
 
-def named_topics(sentence: Sentence, topics: Sequence[_Named]) -> list[tuple[_Named, bool]]:
+def named_topics(sentence: Sentence, topics: _Topics) -> list[tuple[Topic, bool]]:
     """The topics that a sentence names, each with whether it did so by a word particular to the story."""
-    if not topics:
+    if not topics.topics:
         return []
     words = [w for w in sentence.words if w not in _SKIPPED]
     stems = [stem(w) for w in words]
-    positions: dict[str, list[int]] = {}
-    for i, base in enumerate(stems):
-        positions.setdefault(base, []).append(i)
-        positions.setdefault(words[i][:4] + "*", []).append(i)
-    found: list[tuple[_Named, bool]] = []
-    for topic in topics:
-        hits = [cue for cue in topic.cues if _matches(cue, words, stems, positions)]
-        if hits:
-            several = len({base for cue in hits for _, base in cue.words}) > 1
-            found.append((topic, several or any(cue.particular for cue in hits)))
+    hits: dict[int, set[_Cue]] = {}
+    for at, (word, base) in enumerate(zip(words, stems, strict=True)):
+        for number, cue in topics.by_stem.get(base, ()):
+            if _goes_on(cue, at, words, stems):
+                hits.setdefault(number, set()).add(cue)
+        for number, cue in topics.by_beginning.get(word[:4], ()):
+            if _is_form(cue.words[0][0], word) and _goes_on(cue, at, words, stems):
+                hits.setdefault(number, set()).add(cue)
+    found: list[tuple[Topic, bool]] = []
+    for number, cues in sorted(hits.items()):
+        several = len({base for cue in cues for _, base in cue.words}) > 1
+        found.append((topics.topics[number], several or any(cue.particular for cue in cues)))
     return found
 
 

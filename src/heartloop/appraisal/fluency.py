@@ -101,7 +101,7 @@ def _longest_list(sentence: Sentence) -> int:
         for word in (*clause, ""):
             if word in {"and", "or", "plus", ""}:
                 if member:
-                    bare = len(member) <= 3 and sum(map(_is_content, member)) <= 2 and not has_finite_verb(member)
+                    bare = len(member) <= 3 and sum(map(_is_content, member)) <= 2 and not has_finite_verb(tuple(member))
                     run = run + 1 if bare else 0
                     longest = max(longest, run)
                 member = []

@@ -96,15 +96,17 @@ def is_open_question(sentence: Sentence) -> bool:
     return any(_inverted(words) for words in sentence.clauses) and "or" in sentence.words
 
 
-@lru_cache(maxsize=20_000)
-def _maybe_verb(word: str) -> bool:
-    classes = classes_of(word)
-    if {"finite", "past", "be", "have", "do"} & classes:
-        return True
-    return (word.endswith("ed") and len(word) > 3) or "base_verb" in classes
+def _has_tag(sentence: Sentence) -> bool:
+    """Whether it is a statement that only asks to be confirmed: `..., is it?`, `..., don't you?`."""
+    if not sentence.asks or len(sentence.clauses) < 2:
+        return False
+    *body, tag = sentence.clauses
+    short = 2 <= len(tag) <= 3 and tag[0] in _INVERTING and tag[-1] in _SUBJECT
+    return short and not _inverted(body[0]) and body[0][_head(body[0])] not in _WH
 
 
-def has_finite_verb(words: Sequence[str]) -> bool:
+@lru_cache(maxsize=8_000)
+def has_finite_verb(words: tuple[str, ...]) -> bool:
     """Whether some word can carry the sentence: an auxiliary, a past form, a verb after its subject, a request's first word."""
     if not words:
         return False
@@ -205,7 +207,9 @@ def features_of(sentence: Sentence, context: str = "") -> frozenset[str]:
     """The features of a sentence by name, as rules name them in `when`; `context` is what the person said last."""
     found: set[str] = set()
     words = set(sentence.words)
-    if is_question(sentence):
+    if _has_tag(sentence):
+        found.add("tag")
+    elif is_question(sentence):
         found.add("question")
         if is_open_question(sentence):
             found.add("open")

@@ -17,10 +17,10 @@ phrases. Does not cover what a match is worth (`rules`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from heartloop.appraisal.lexicon import class_set, class_words
+from heartloop.appraisal.lexicon import class_set, class_words, is_function_word
 from heartloop.errors import InputError
 
 __all__ = ["Phrase", "PhraseIndex", "parse_phrase"]
@@ -109,7 +109,7 @@ def _cost(triggers: frozenset[str]) -> float:
     """How often a set of triggers would let a phrase be tried, roughly."""
     if _ALWAYS in triggers:
         return 1000.0
-    return sum(20.0 if t in _COMMON else 1.0 for t in triggers)
+    return sum(20.0 if t in _COMMON else 5.0 if is_function_word(t) else 0.1 for t in triggers)
 
 
 class PhraseIndex:
@@ -123,19 +123,28 @@ class PhraseIndex:
     def __init__(self, phrases: Iterable[tuple[str, Phrase]]) -> None:
         self._phrases = tuple(phrases)
         self._by_word: dict[str, list[int]] = {}
+        self._known: dict[str, tuple[int, ...]] = {}
         for number, (_, phrase) in enumerate(self._phrases):
             for trigger in phrase.triggers:
                 self._by_word.setdefault(trigger, []).append(number)
 
-    def matches(self, words: Sequence[str], line: str) -> list[tuple[str, str]]:
-        """Names of the phrases found, in the order they were given, each with the words it was seen in; every name once."""
-        numbers = set(self._by_word.get(_ALWAYS, ()))
-        for word in set(words):
-            numbers.update(self._by_word.get(word, ()))
-            numbers.update(self._by_word.get(word[:3] + "*", ()))
+    def _tried_for(self, word: str) -> tuple[int, ...]:
+        known = self._known.get(word)
+        if known is None:
+            known = (*self._by_word.get(word, ()), *self._by_word.get(word[:3] + "*", ()))
+            if len(self._known) < 20_000:
+                self._known[word] = known
+        return known
+
+    def matches(self, words: Sequence[str], line: str, among: Container[str] | None = None) -> list[tuple[str, str]]:
+        """Names of the phrases found, in the order they were given, each with the words it was seen in; every name once.
+
+        With `among`, only phrases of these names are tried.
+        """
+        numbers = set(self._by_word.get(_ALWAYS, ())).union(*map(self._tried_for, words))
         found: dict[str, str] = {}
         for number in sorted(numbers):
             name, phrase = self._phrases[number]
-            if name not in found and (match := phrase.regex.search(line)):
+            if name not in found and (among is None or name in among) and (match := phrase.regex.search(line)):
                 found[name] = match.group().strip()
         return list(found.items())

@@ -3,8 +3,8 @@
 Covers the table and the reading of one sentence. Does not cover the wording of the rules (`rules.toml`), nor whether
 a strategy does this person any good (the environments decide).
 
-Method: every rule that fires adds evidence, in log odds, for or against strategies; a logistic turns the sum into
-a confidence. Departures: the paper asks a language model to mark paragraphs; we read sentences by rules, so that the
+Method: every rule that fires adds evidence, in log odds, for or against strategies, to what the build of the sentence
+suggests by itself; a logistic turns the sum into a confidence. Departures: the paper asks a language model to mark paragraphs; we read sentences by rules, so that the
 same reply is always read the same way. B-3 (the unspoken feeling) is recognised by its construction, not by being right.
 """
 
@@ -24,6 +24,9 @@ __all__ = ["LEAST_CONFIDENCE", "STRATEGIES", "Strategy", "strategies_of"]
 
 LEAST_CONFIDENCE = 0.3
 """A strategy below this confidence is not named."""
+_LEAST_GUESS = -2.2
+_WORDS_FOR_A_GUESS = 4  # a whole sentence for which nothing is likely gets its best guess, at the least confidence
+_LEAST_ODDS = math.log(LEAST_CONFIDENCE / (1.0 - LEAST_CONFIDENCE))
 
 
 class Strategy(NamedTuple):
@@ -57,7 +60,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 class _Rule(NamedTuple):
-    number: int
+    name: str
     worded: bool
     present: frozenset[str]
     absent: frozenset[str]
@@ -77,6 +80,14 @@ def _evidence_of(entry: dict[str, float]) -> tuple[tuple[str, float], ...]:
 
 
 @lru_cache(maxsize=1)
+def _build() -> tuple[tuple[float, ...], dict[str, tuple[float, ...]], tuple[int, ...]]:
+    """What the build of a sentence suggests: per group for any sentence, per group by feature, and each strategy's group."""
+    table = data("rules.toml")["build"]
+    groups = tuple(table["groups"].index(strategy.group) for strategy in STRATEGIES.values())
+    return tuple(table["always"]), {name: tuple(row) for name, row in table["features"].items()}, groups
+
+
+@lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[_Rule, ...], PhraseIndex, float]:
     table = data("rules.toml")
     rules: list[_Rule] = []
@@ -85,7 +96,7 @@ def _rules() -> tuple[tuple[_Rule, ...], PhraseIndex, float]:
         when = entry.get("when", "").split()
         rules.append(
             _Rule(
-                number,
+                str(number),
                 "phrases" in entry,
                 frozenset(w for w in when if not w.startswith("!")),
                 frozenset(w[1:] for w in when if w.startswith("!")),
@@ -113,13 +124,18 @@ def strategies_of(sentence: str, context: str = "") -> tuple[tuple[str, float], 
         return ()
     rules, index, start = _rules()
     features = features_of(read, context)
-    worded = {int(name) for name, _ in index.matches(read.words, read.line)}
-    odds = dict.fromkeys(STRATEGIES, start)
-    for rule in rules:
-        if (rule.worded and rule.number not in worded) or not rule.present <= features or rule.absent & features:
-            continue
-        for strategy, weight in rule.evidence:
-            odds[strategy] += weight
-    found = [(strategy, 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, value))))) for strategy, value in odds.items()]
-    kept = [(strategy, round(value, 4)) for strategy, value in found if value >= LEAST_CONFIDENCE]
+    possible = [rule for rule in rules if rule.present <= features and rule.absent.isdisjoint(features)]
+    worded = {name for name, _ in index.matches(read.words, read.line, {rule.name for rule in possible})}
+    always, by_feature, groups = _build()
+    rows = [always, *(by_feature[name] for name in features if name in by_feature)]
+    leaning = [sum(column) for column in zip(*rows, strict=True)]
+    odds = {name: start + leaning[group] for name, group in zip(STRATEGIES, groups, strict=True)}
+    for rule in possible:
+        if not rule.worded or rule.name in worded:
+            for strategy, weight in rule.evidence:
+                odds[strategy] += weight
+    kept = [(name, round(1.0 / (1.0 + math.exp(-min(value, 30.0))), 4)) for name, value in odds.items() if value >= _LEAST_ODDS]
+    if not kept and len(read.words) >= _WORDS_FOR_A_GUESS and "verbless" not in features:
+        best = max(odds, key=lambda name: odds[name])
+        kept = [(best, LEAST_CONFIDENCE)] if odds[best] >= _LEAST_GUESS else []
     return tuple(sorted(kept, key=lambda pair: (-pair[1], pair[0])))

@@ -1,4 +1,4 @@
-"""A run is a directory: `settings.json`, `transcripts.jsonl`, `scores.json`.
+"""A run is a directory: `settings.json`, `transcripts.jsonl`, `scores.json`, `log.jsonl`.
 
 Covers making or reopening it, keeping a second process out, appending whole lines, and knowing what is
 finished. Does not cover scores (`heartloop.analysis`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -26,15 +27,19 @@ class RunDirectory:
 
     Opening reads what is finished and cuts off a last line that a killed process left half written.
 
+    Args:
+        found: called with every transcript found on opening, such as to count what it spent.
+
     Raises:
         UseError: the directory cannot be written, holds something else, or another process has it.
         SettingsMismatch: it belongs to other settings; names them.
         InputError: a finished line cannot be read.
     """
 
-    def __init__(self, path: Path, settings: EvaluationSettings) -> None:
+    def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
         self.path = path
         self.settings = settings
+        self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}
         """Keys of finished dialogues; the value says whether they were scored."""
         self._lock = FileLock(path / ".lock")
@@ -70,6 +75,11 @@ class RunDirectory:
             self._file.close()
         self._lock.release()
 
+    def note(self, **facts: object) -> None:
+        """Appends a line to `log.jsonl`: what one process did, such as calls retried and settings an endpoint refused."""
+        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(facts, ensure_ascii=False) + "\n")
+
     def append(self, transcript: Transcript) -> None:
         """One whole line in one write, handed to the operating system before this returns."""
         if self._file is None:
@@ -97,6 +107,8 @@ class RunDirectory:
         if self.transcripts.exists():
             for transcript in read_transcripts(self.transcripts):
                 self.finished[transcript.key] = transcript.scored
+                if self._found is not None:
+                    self._found(transcript)
         self._file = self.transcripts.open("ab")
 
     def _saved(self) -> dict[str, Any]:

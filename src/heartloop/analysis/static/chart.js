@@ -45,12 +45,17 @@
     };
   }
 
+  function short(name) {
+    const last = name.slice(name.lastIndexOf("/") + 1) || name;
+    return last.length > 17 ? last.slice(0, 16) + "…" : last;
+  }
+
   /** Names at the ends of the mean lines, moved apart where they would overlap. */
   function labels(all) {
     const placed = all.map((curve) => ({ curve, y: curve.values[curve.values.length - 1] })).sort((a, b) => a.y - b.y);
     for (let i = 1; i < placed.length; i++) placed[i].y = Math.max(placed[i].y, placed[i - 1].y + 4.4);
     return placed.map(({ curve, y }) => ({
-      text: plain(heartloop.listing.models[curve.model].split("/").pop()),
+      text: plain(short(heartloop.listing.models[curve.model])),
       x: 1, xref: "paper", xanchor: "left", y, yanchor: "middle", showarrow: false,
       font: { size: 12, color: colour("--m" + (curve.model % 8)) },
     }));

@@ -156,11 +156,12 @@
     const link = make("a", "row m" + (row.model % 8));
     link.href = "#" + row.address;
     const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
-    const what = make("span", "row-what", null, make("span", "row-title", row.person.title || row.person.id), make("br"));
+    const what = make("span", "row-what", null, make("span", "row-title", row.person.title || row.person.id));
     what.append(make("span", "row-person", row.person.person));
     if (row.person.tags.length) what.append(" ", make("span", "note", "Content note: " + row.person.tags.join(", ")));
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
-    if (row.person.intention) who.append(make("span", "row-wish", "wants: " + row.person.intention));
+    const wish = [row.person.intention && "wants: " + row.person.intention, row.repeat && "repeat " + (row.repeat + 1)];
+    who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
     link.append(score, spark(row.emotions, listing.turns), what, who, make("span", "row-stop", row.stopWords));
     return make("li", "", null, link);
   }
@@ -192,9 +193,12 @@
       body = make("p", "sheet-body", error.message);
     }
     if (current !== row) return;
+    const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.replaceChildren(bar(row), body);
-    sheet.scrollTop = 0;
     if (!sheet.open) sheet.showModal();
+    const button = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
+    (button || sheet).focus();
+    sheet.scrollTop = 0;
   }
 
   function bar(row) {
@@ -209,7 +213,6 @@
     };
     const close = make("button", "close", "Close");
     close.type = "button";
-    close.autofocus = true;
     close.addEventListener("click", () => document.getElementById("sheet").close());
     const where = make("span", "place", place < 0 ? "" : place + 1 + " of " + shown.length);
     return make("div", "sheet-bar", null, button("←", "previous dialogue", place - 1), button("→", "next dialogue", place + 1), where, close);

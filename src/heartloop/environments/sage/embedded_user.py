@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -85,11 +86,12 @@ def story_of(scenario: Scenario, said: Sequence[str]) -> Story:
 def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
     """The change of mood that a reply causes, one of the tiers in [-10, 10], with its reasons."""
     table = needs()
+    limits = table["limits"]
     if appraisal.silent:
-        return _close(table["limits"]["silence"], (), (("silence", table["limits"]["silence"], ""),), 0.0, mood)
+        return _reaction(0.0, limits["silence"], (), (("silence", limits["silence"], ""),), 0.0, mood)
     if appraisal.broken > 0.5:
         quote = appraisal.sentences[0].text if appraisal.sentences else ""
-        return _close(table["limits"]["broken"], (), (("broken", table["limits"]["broken"], quote),), 0.0, mood)
+        return _reaction(0.0, limits["broken"], (), (("broken", limits["broken"], quote),), 0.0, mood)
     credit, minds = table["credit"], table["temperaments"][mood.temperament]["minds"]
     gains: list[tuple[str, float, str]] = []
     losses: list[tuple[str, float, str]] = []
@@ -115,8 +117,9 @@ def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
         down -= credit["untouched_cost"]
         losses.append(("untouched", -credit["untouched_cost"], ""))
     up *= _gate(mood.emotion, best_bound)
+    down = -limits["anger"] * math.tanh(-down / limits["anger"])
     losses.sort(key=lambda row: row[1])
-    return _close(up, tuple(gains), tuple(losses), best_bound, mood, down)
+    return _reaction(up, down, tuple(gains), tuple(losses), best_bound, mood)
 
 
 def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float]]:
@@ -128,17 +131,11 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
     worth: list[tuple[str, float]] = []
     rank = 1.0
     total, reason = 0.0, "bound"
-    for strategy, confidence in sentence.strategies[:2]:
+    for strategy, confidence in _strategies(sentence):
         points = weights[strategy] * min(1.0, 0.4 + 0.6 * confidence) * rank
         group = strategy[0]
         if points > 0:
-            free = (
-                credit["free_question"]
-                if group == "A"
-                else credit["free_presence"]
-                if strategy in ("D-2", "E-4")
-                else credit["free"]
-            )
+            free = credit["free_by"].get(strategy, credit["free_question"] if group == "A" else credit["free"])
             points *= free + (1.0 - free) * specific
             if group in _ADVICE:
                 before = table["readiness"]["advice_before"]
@@ -146,8 +143,8 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
             rational = mood.intention in ("advice", "dialectic", "motives", "reflection")
             if group in _FEELING_WITH and rational and mood.heard >= table["readiness"]["sympathy_after"]:
                 points *= table["readiness"]["sympathy_share"]
-        elif group in _ADVICE:
-            points *= table["readiness"]["blame_before"] if ready < 1.0 else 1.0
+        else:
+            points *= credit["blame"] * (table["readiness"]["blame_before"] if group in _ADVICE and ready < 1.0 else 1.0)
         if rank == 1.0:
             reason = {"A": "question", "D": "presence", "E": "praise", "F": "fitted"}.get(group, "bound")
         total += points
@@ -166,6 +163,16 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
     return worth
 
 
+def _strategies(sentence: Reading) -> tuple[tuple[str, float], ...]:
+    """The two strategies that count. A statement bound to the story that neither asks nor urges restates it, at the least."""
+    credit = needs()["credit"]
+    found = sentence.strategies[:2]
+    urges = any(name[0] in _ADVICE for name, _ in found)
+    if sentence.bound >= credit["restated"] and not sentence.question and not urges and "B-2" not in dict(found):
+        found = tuple(sorted((*found[:1], ("B-2", credit["restated_confidence"])), key=lambda pair: -pair[1]))
+    return found
+
+
 def _gate(emotion: float, best_bound: float) -> float:
     """Share of the credit that passes: all of it from mood 40, below that only for replies specific enough."""
     gate = needs()["gate"]
@@ -176,19 +183,17 @@ def _gate(emotion: float, best_bound: float) -> float:
     return passed
 
 
-def _close(
+def _reaction(
     up: float,
+    down: float,
     gains: tuple[tuple[str, float, str], ...],
     losses: tuple[tuple[str, float, str], ...],
     best_bound: float,
     mood: Mood,
-    down: float = 0.0,
 ) -> Reaction:
-    """Scales by temperament, variant and seed, and rounds to the tiers."""
+    """Scales what lifts and what sinks by temperament, variant and seed, and rounds the sum to the tiers."""
     table = needs()
     temperament, variant = table["temperaments"][mood.temperament], table["variants"][mood.variant]
-    if up < 0:  # silence and noise arrive as one number
-        up, down = 0.0, up
     if not mood.heard:
         up = max(0.0, up - temperament["reserve"])
     raw = up * temperament["up"] * variant["up"] * mood.up + down * temperament["down"] * variant["down"] * mood.down
@@ -218,7 +223,7 @@ class EmbeddedUser:
         }
 
     def admit(self, scenario: Scenario) -> None:
-        if lacks_english(scenario.first_message):
+        if lacks_english(" ".join((scenario.first_message, *(beat.text for beat in scenario.beats)))):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
             )

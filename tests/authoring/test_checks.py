@@ -1,0 +1,106 @@
+"""What a whole set of scenarios must pass before it ships.
+
+1. Each scenario's own rules, named with its id.
+2. No near-duplicates: character TF-IDF cosine above 0.5.
+3. No two people of the same name and trade.
+4. No line in the mouths of two people.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heartloop.authoring.checks import NEAR_DUPLICATE, problems_of_set, similarity
+from heartloop.environments.sage import Scenario, load_scenarios
+
+ONE, TWO, THREE = load_scenarios("support")[:3]
+
+
+def plain(scenario: Scenario) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(scenario.model_dump_json())
+    return found
+
+
+def changed(scenario: Scenario, **changes: Any) -> Scenario:
+    return Scenario.model_validate(plain(scenario) | changes)
+
+
+def test_three_different_people_are_no_problem() -> None:
+    assert problems_of_set([ONE, TWO, THREE]) == []
+
+
+def test_one_person_alone_is_no_problem() -> None:
+    assert problems_of_set([ONE]) == []
+
+
+def test_a_scenarios_own_problem_is_named_with_its_id() -> None:
+    lines = plain(TWO)["lines"]
+    lines["leave"][0] = "I have had enough of this for one evening."
+    (problem,) = problems_of_set([ONE, changed(TWO, lines=lines), THREE])
+    assert problem.startswith(f"{TWO.id}: closing line has no goodbye")
+
+
+def test_the_same_story_under_another_id_is_a_near_duplicate() -> None:
+    persona = plain(ONE)["persona"] | {"name": "Adaeze Eze"}
+    problems = problems_of_set([ONE, TWO, changed(ONE, id="support-dialectic-99", persona=persona)])
+    assert f"{ONE.id} and support-dialectic-99 are near-duplicates (cosine 1.00)" in problems
+    assert not any(TWO.id in problem for problem in problems)
+
+
+def test_a_story_with_every_fourth_beat_rewritten_is_still_a_near_duplicate() -> None:
+    beats = plain(ONE)["beats"]
+    for mine, other in list(zip(beats, plain(THREE)["beats"], strict=False))[::4]:
+        mine["text"] = other["text"]
+    copy = changed(ONE, id="support-dialectic-99", beats=beats, first_message="Something else altogether stands here.")
+    assert any("near-duplicates" in problem for problem in problems_of_set([ONE, copy]))
+
+
+def test_namesakes_of_the_same_trade_are_refused_whatever_the_case_of_letters() -> None:
+    persona = plain(TWO)["persona"]
+    persona |= {"name": ONE.persona.name.upper(), "occupation": ONE.persona.occupation.capitalize()}
+    (problem,) = problems_of_set([ONE, changed(TWO, persona=persona)])
+    assert "2 people of the same name and trade" in problem
+
+
+@pytest.mark.parametrize("slot", ["name", "occupation"])
+def test_sharing_only_the_name_or_only_the_trade_is_allowed(slot: str) -> None:
+    persona = plain(TWO)["persona"] | {slot: getattr(ONE.persona, slot)}
+    assert problems_of_set([ONE, changed(TWO, persona=persona)]) == []
+
+
+def test_a_line_two_people_say_is_refused_punctuation_and_case_aside() -> None:
+    lines = plain(TWO)["lines"]
+    lines["cold"][0] = ONE.lines.cold[1].upper().replace(".", "!")
+    (problem,) = problems_of_set([ONE, changed(TWO, lines=lines)])
+    assert problem.startswith(f"{TWO.id} and {ONE.id} both say ")
+
+
+def test_two_words_anybody_may_say() -> None:
+    lines = [plain(s)["lines"] for s in (ONE, TWO)]
+    for line in lines:
+        line["cold"][0] = "Never mind."
+    assert problems_of_set([changed(ONE, lines=lines[0]), changed(TWO, lines=lines[1])]) == []
+
+
+class TestSimilarity:
+    """Cosine of character n-grams."""
+
+    def test_worked_cases(self) -> None:
+        likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
+        assert likeness[0, 1] == pytest.approx(1.0)
+        assert likeness[0, 2] == pytest.approx(0.0)
+
+    def test_it_is_symmetric_one_with_itself_and_between_0_and_1(self) -> None:
+        likeness = similarity([s.first_message for s in load_scenarios("support")[:20]])
+        assert np.allclose(likeness, likeness.T)
+        assert np.allclose(np.diag(likeness), 1.0)
+        assert likeness.min() >= 0.0
+        assert likeness.max() <= 1.0 + 1e-9
+
+    def test_another_name_in_the_same_sentence_counts_as_near(self) -> None:
+        sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
+        assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE

@@ -1,0 +1,235 @@
+"""A run is a directory: `settings.json` and `transcripts.jsonl`.
+
+1. The same settings find what is finished; other settings are refused, with their names.
+2. A directory that holds something else is refused and left as it was.
+3. A second process is refused as long as the first has it.
+4. What a killed process left half written is cut off; a broken line in the middle is named.
+5. What cannot be written is said in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.dialogue import Failure, Transcript, read_transcripts, write_line
+from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.evaluation import EvaluationSettings, RunDirectory
+
+
+def settings(**changes: Any) -> EvaluationSettings:
+    fields: dict[str, Any] = {
+        "environment": "tiny",
+        "models": ("m",),
+        "user": "embedded",
+        "simulator": "embedded",
+        "preset": "corrected",
+        "variant": "vanilla",
+        "scenario_set": "tiny",
+        "scenarios": {"a": "1", "b": "2"},
+        "max_turns": 3,
+    }
+    return EvaluationSettings(**(fields | changes))
+
+
+def transcript(scenario: str = "a", *, scored: bool = True) -> Transcript:
+    return Transcript(
+        environment="tiny",
+        scenario=scenario,
+        fingerprint="1",
+        model="m",
+        preset="corrected",
+        simulator="embedded",
+        opening="Héllo 🧨\u2028",
+        start={"sum": 0.0},
+        turns=(),
+        stop="goodbye" if scored else "failed",
+        failure=None if scored else Failure(role="policy", kind="TransportError", detail="gone"),
+        score=1.0 if scored else None,
+    )
+
+
+def fill(path: Path, *transcripts: Transcript) -> None:
+    with RunDirectory(path, settings()) as run:
+        for one in transcripts:
+            run.append(one)
+
+
+def test_a_new_run_makes_its_directory_and_writes_its_settings_whole(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "first"
+    fill(path)
+    saved = json.loads((path / "settings.json").read_text(encoding="utf-8"))
+    assert saved == settings().model_dump(mode="json")
+    assert saved["heartloop_version"]
+    assert {p.name for p in path.iterdir()} <= {"settings.json", "transcripts.jsonl", ".lock"}
+
+
+def test_an_empty_directory_that_exists_will_do(tmp_path: Path) -> None:
+    fill(tmp_path, transcript())
+    assert len(list(read_transcripts(tmp_path / "transcripts.jsonl"))) == 1
+
+
+def test_a_finished_dialogue_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path, settings()) as run:
+        run.append(transcript())
+        assert run.transcripts.read_bytes() == write_line(transcript()).encode()
+
+
+def test_reopening_finds_what_is_finished_and_whether_it_was_scored(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a"), transcript("b", scored=False))
+    with RunDirectory(tmp_path, settings()) as run:
+        assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}
+
+
+def test_lines_are_only_ever_added(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a"))
+    before = (tmp_path / "transcripts.jsonl").read_bytes()
+    fill(tmp_path, transcript("b"))
+    assert (tmp_path / "transcripts.jsonl").read_bytes().startswith(before)
+
+
+def test_the_last_word_on_a_dialogue_counts(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a", scored=False))
+    fill(tmp_path, transcript("a", scored=True))
+    with RunDirectory(tmp_path, settings()) as run:
+        assert run.finished == {("m", "a", 0): True}
+
+
+def test_another_version_of_heartloop_may_go_on_with_a_run(tmp_path: Path) -> None:
+    fill(tmp_path, transcript())
+    with RunDirectory(tmp_path, settings(heartloop_version="99")) as run:
+        assert len(run.finished) == 1
+
+
+class TestRefused:
+    """What may not become a run directory, and why."""
+
+    def test_other_settings_are_refused_by_name(self, tmp_path: Path) -> None:
+        fill(tmp_path, transcript())
+        with (
+            pytest.raises(SettingsMismatch, match=r"other settings: max_turns, preset differ; .* choose another --out"),
+            RunDirectory(tmp_path, settings(preset="released", max_turns=4)),
+        ):
+            pass
+        with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
+            assert len(run.finished) == 1
+
+    def test_a_directory_that_holds_something_else_is_refused_and_left_as_it_was(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.tex").write_text("Chapter 1")
+        with pytest.raises(UseError, match=r"is not empty and holds no settings\.json"), RunDirectory(tmp_path, settings()):
+            pass
+        assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+    @pytest.mark.parametrize("content", ["", "{", "[1]", '"x"', "\x00"])
+    def test_settings_that_are_none_are_refused_by_file(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "settings.json").write_text(content)
+        with pytest.raises(InputError, match=r"settings\.json"), RunDirectory(tmp_path, settings()):
+            pass
+
+    def test_somebody_elses_settings_file_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "settings.json").write_text('{"editor": "vim"}')
+        with pytest.raises(SettingsMismatch, match="environment, "), RunDirectory(tmp_path, settings()):
+            pass
+        assert json.loads((tmp_path / "settings.json").read_text()) == {"editor": "vim"}
+
+    def test_a_file_in_its_place_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "run").write_text("x")
+        with pytest.raises(UseError, match="is a file; expected a run directory"), RunDirectory(tmp_path / "run", settings()):
+            pass
+
+    @pytest.mark.parametrize("below", ["run", "deep/er/run"])
+    def test_a_place_where_nothing_can_be_written_is_refused_in_one_sentence(self, tmp_path: Path, below: str) -> None:
+        (tmp_path / "file").write_text("x")
+        with (
+            pytest.raises(UseError, match=r"cannot write to .*: .*; choose another --out"),
+            RunDirectory(tmp_path / "file" / below, settings()),
+        ):
+            pass
+
+    def test_a_second_opening_is_refused_while_the_first_is_held(self, tmp_path: Path) -> None:
+        with (
+            RunDirectory(tmp_path, settings()) as first,
+            pytest.raises(UseError, match="another process is writing to"),
+            RunDirectory(tmp_path, settings()),
+        ):
+            pass
+        assert first.finished == {}
+        fill(tmp_path, transcript())  # let go of, it can be had again
+
+    def test_a_second_process_is_refused_while_the_first_lives_and_not_after_it_was_killed(self, tmp_path: Path) -> None:
+        program = (
+            "import json, sys, time\n"
+            "from pathlib import Path\n"
+            "from heartloop.evaluation import EvaluationSettings, RunDirectory\n"
+            "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
+            "with RunDirectory(Path(sys.argv[1]), settings):\n"
+            "    print('held', flush=True)\n"
+            "    time.sleep(60)\n"
+        )
+        command = [sys.executable, "-c", program, str(tmp_path), settings().model_dump_json()]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+            try:
+                assert other.stdout is not None
+                assert other.stdout.readline() == "held\n"
+                with pytest.raises(UseError, match="another process is writing to"), RunDirectory(tmp_path, settings()):
+                    pass
+            finally:
+                other.kill()
+        fill(tmp_path, transcript())
+        assert len(list(read_transcripts(tmp_path / "transcripts.jsonl"))) == 1
+
+
+class TestKilled:
+    """What a killed process leaves behind."""
+
+    @pytest.mark.parametrize("kept", [1, 50, -2, -1])
+    def test_a_torn_last_line_is_cut_off_before_the_next_is_written(self, tmp_path: Path, kept: int) -> None:
+        fill(tmp_path, transcript("a"))
+        with (tmp_path / "transcripts.jsonl").open("ab") as file:
+            file.write(write_line(transcript("b")).encode()[:kept])
+        with RunDirectory(tmp_path, settings()) as run:
+            assert set(run.finished) == {("m", "a", 0)}
+            run.append(transcript("b"))
+        found = [t.scenario for t in read_transcripts(tmp_path / "transcripts.jsonl", torn_tail=False)]
+        assert found == ["a", "b"]
+
+    def test_a_torn_line_longer_than_any_buffer_is_cut_off_whole(self, tmp_path: Path) -> None:
+        fill(tmp_path, transcript("a"))
+        whole = (tmp_path / "transcripts.jsonl").read_bytes()
+        with (tmp_path / "transcripts.jsonl").open("ab") as file:
+            file.write(b'{"opening": "' + b"x" * 300_000)
+        fill(tmp_path)
+        assert (tmp_path / "transcripts.jsonl").read_bytes() == whole
+
+    def test_a_torn_only_line_leaves_an_empty_file(self, tmp_path: Path) -> None:
+        fill(tmp_path)
+        (tmp_path / "transcripts.jsonl").write_bytes(b'{"environment": "ti')
+        fill(tmp_path)
+        assert (tmp_path / "transcripts.jsonl").read_bytes() == b""
+
+    def test_a_broken_line_in_the_middle_is_named_and_not_thrown_away(self, tmp_path: Path) -> None:
+        fill(tmp_path, transcript("a"))
+        path = tmp_path / "transcripts.jsonl"
+        path.write_bytes(b"{oops}\n" + path.read_bytes())
+        before = path.read_bytes()
+        for _ in range(2):  # the second time as well: the first refusal let go of the directory
+            with pytest.raises(InputError, match=r"transcripts\.jsonl, line 1, "), RunDirectory(tmp_path, settings()):
+                pass
+        assert path.read_bytes() == before
+
+    def test_killed_before_its_settings_were_whole_it_can_be_started_again(self, tmp_path: Path) -> None:
+        (tmp_path / ".lock").touch()
+        (tmp_path / "settings.part").write_text('{"environment": "ti')
+        fill(tmp_path, transcript())
+        assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
+        assert not (tmp_path / "settings.part").exists()
+
+
+def test_appending_to_a_directory_that_is_not_open_is_a_bug_and_said_so(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="not open"):
+        RunDirectory(tmp_path, settings()).append(transcript())
