@@ -89,6 +89,14 @@ class TestWords:
         assert await dialogue(name, said, seed=3) == await dialogue(name, said, seed=3)
 
     @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
+    async def test_a_dialogues_seed_is_one_voice_although_the_loop_advances_it_by_the_turn(self, name: str) -> None:
+        messages: list[Message] = []
+        for turn, reply in enumerate(await dialogue(name, messages_of(PEOPLE[0]), seed=5)):
+            messages.append(Message(role="user", content=messages_of(PEOPLE[0])[turn]))
+            assert (await Supporter(name, seed=5).complete(messages)).text == reply
+            messages.append(Message(role="assistant", content=reply))
+
+    @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
     async def test_another_seed_changes_words(self, name: str) -> None:
         said = messages_of(PEOPLE[0])
         assert len({tuple(await dialogue(name, said, seed=seed)) for seed in range(5)}) > 1

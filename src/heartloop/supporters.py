@@ -122,7 +122,8 @@ def _bones(phrase: str) -> str:
     return max(re.split(r"\{\w+\}", phrase), key=len).strip(" .,:?").lower()
 
 
-def _clauses(message: str) -> list[str]:
+@functools.lru_cache(maxsize=4096)
+def _clauses(message: str) -> tuple[str, ...]:
     """Reflectable clauses of a message in the first person, best first."""
     found: list[tuple[float, int, str]] = []
     text = message.replace("’", "'")
@@ -157,7 +158,7 @@ def _clauses(message: str) -> list[str]:
     for _, _, clause in sorted(found):
         if not any(clause in kept or kept in clause for kept in unique):
             unique[clause] = None
-    return [second_person(clause) for clause in unique]
+    return tuple(second_person(clause) for clause in unique)
 
 
 def _things(message: str) -> list[str]:
@@ -191,7 +192,7 @@ def _listen(messages: Sequence[Message]) -> _Heard:
     own = tuple(m.content for m in messages if m.role == "assistant")
     last = said[-1] if said else ""
     facts = [clause for message in reversed(said[:-1]) for clause in _clauses(message)]
-    return _Heard(last, said, own, tuple(_clauses(last)), tuple(facts), tuple(_things(last)), tuple(_people(said)))
+    return _Heard(last, said, own, _clauses(last), tuple(facts), tuple(_things(last)), tuple(_people(said)))
 
 
 @functools.cache

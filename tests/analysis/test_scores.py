@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from heartloop.analysis import leaderboard, score_card
+from heartloop.analysis import leaderboard, score_card, write_scores
 from heartloop.analysis.scores import Cause, GroupMean, ScoreCard
 from heartloop.dialogue import Call, Failure, Transcript, Usage
 from heartloop.errors import UseError
@@ -105,6 +106,7 @@ def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
     dialogue = talk("m", "s1", [5], tokens=1_000)  # 10 000 in, 1 000 out
     prices = {"m": {"input": 2.0, "output": 10.0}}  # 0.02 + 0.01
     assert score_card([dialogue], {"prices": prices}).models[0].cost == pytest.approx(0.03)
+    assert score_card([dialogue], {"prices": {"m": (2.0, 10.0)}}).models[0].cost == pytest.approx(0.03)
     assert score_card([dialogue], {"prices": {}}).models[0].cost is None
     assert score_card([dialogue], {}).models[0].cost is None
 
@@ -122,6 +124,15 @@ def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
 def test_a_card_survives_json(dialogues: list[Transcript]) -> None:
     card = score_card(dialogues, {})
     assert ScoreCard.model_validate_json(card.model_dump_json()) == card
+
+
+def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], write_run: Callable[..., Path]) -> None:
+    run = write_run(dialogues)
+    card = write_scores(run, prices={"x/good": (1.0, 1.0)})
+    assert ScoreCard.model_validate_json((run / "scores.json").read_text(encoding="utf-8")) == card
+    assert card.models[0].cost == pytest.approx(3 * 1100 / 1e6)
+    assert card.models[1].cost is None
+    assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
 
 
 def test_another_environment_is_refused(talk: Talk) -> None:

@@ -126,11 +126,13 @@ def test_the_embedded_user_is_said_on_the_face(
 
 def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     first = write_run([talk("a", "s1", [5])], "first", models=["a"], scenarios=["s1"])
+    (first / "log.jsonl").write_text('{"started": "2025-11-20T23:40:00+00:00", "played": 1}\n')
     second = write_run([talk("b", "s1", [9])], "second", models=["b"], scenarios=["s1"])
     other = write_run([talk("c", "s1", [5], simulator="openai/x")], "other", user="llm")
     site = write_site([first, second, other], tmp_path / "site")
     html = site.read_text(encoding="utf-8")
     assert "measurement-2.html" in html
+    assert "<dd>2025-11-20</dd>" in html
     assert "2 models each talked with the same simulated person" in html
     assert len(_data(site.parent / "data/1/list.js")["rows"]) == 2
     assert len(_data(site.parent / "data/2/list.js")["rows"]) == 1

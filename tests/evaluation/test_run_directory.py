@@ -111,13 +111,12 @@ class TestRefused:
 
     def test_other_settings_are_refused_by_name(self, tmp_path: Path) -> None:
         fill(tmp_path, transcript())
-        with (
-            pytest.raises(SettingsMismatch, match=r"other settings: max_turns, preset differ; .* choose another --out"),
-            RunDirectory(tmp_path, settings(preset="released", max_turns=4)),
-        ):
-            pass
+        other = RunDirectory(tmp_path, settings(preset="released", max_turns=4))
+        with pytest.raises(SettingsMismatch, match=r"other settings: max_turns, preset differ; .* choose another --out"):
+            other.__enter__()
         with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
             assert len(run.finished) == 1
+        assert other.finished == {}
 
     def test_a_directory_that_holds_something_else_is_refused_and_left_as_it_was(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("Chapter 1")

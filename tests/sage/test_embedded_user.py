@@ -86,7 +86,7 @@ def test_advice_lifts_who_wants_a_way_out_and_sinks_who_wants_to_be_heard() -> N
     advice = (
         "Since he wants his answer before noon, you could write him two lines tonight: the sum, the date, and what happens then."
     )
-    story = Story(("He owes me eleven thousand and wants my answer before noon.", "I have written to him twice."))
+    story = Story(("I have written to him twice.", "He owes me eleven thousand and wants my answer before noon."))
     appraisal = appraise(advice, story)
     assert react(appraisal, Mood("advice", "even", 45.0, 2), story).change > 0
     assert react(appraisal, Mood("listen", "even", 45.0, 2), story).change < 0
@@ -230,6 +230,8 @@ def test_the_challenging_person_is_harder_to_please() -> None:
 
 
 def test_a_scenario_in_another_language_is_refused_with_a_way_out() -> None:
-    foreign = SUPPORT[0].model_copy(update={"first_message": "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。"})
+    said = "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。"
+    beats = tuple(beat.model_copy(update={"text": said}) for beat in SUPPORT[0].beats)
+    foreign = SUPPORT[0].model_copy(update={"first_message": said, "beats": beats})
     with pytest.raises(InputError, match="--simulator"):
         Sage([foreign], EmbeddedUser())

@@ -20,7 +20,6 @@ from heartloop.scoring.emotion import CHANGE_LIMIT, START
 __all__ = ["Cell", "Highlight", "IntentionColumn", "Page", "Panel", "ThemeRow", "strategy_names"]
 
 _MOST_THEMES = 24
-_DATE_KEYS = ("date", "started", "started_at", "created", "created_at")
 _STOP_WORDS = {
     "success": "reached 100",
     "failure": "fell below 10",
@@ -117,13 +116,19 @@ class Page:
         """Whether the rule-based stand-in played the person."""
         return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
 
+    @cached_property
+    def same_people(self) -> bool:
+        """Whether every model that was played has talked with the same people."""
+        rows = [row for row in self.card.models if row.played and row.standing != "failure case"]
+        met = {row.model: frozenset(self.dialogues[i].scenario for i in self._of_model[row.model]) for row in rows}
+        return len(set(met.values())) <= 1
+
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The settings a reader must know, as (what, value)."""
         card, settings = self.card, self.settings
         people = len({d.scenario for d in self.dialogues})
         repeats = len({d.repeat for d in self.dialogues})
-        date = next((str(settings[key])[:10] for key in _DATE_KEYS if settings.get(key)), "")
         facts = [
             ("Environment", card.environment.upper()),
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
@@ -133,7 +138,7 @@ class Page:
             ("People", f"{people}" + (f", {repeats} times each" if repeats > 1 else "") if people else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
             ("Seed", str(settings["seed"]) if isinstance(settings.get("seed"), int) else ""),
-            ("Date", date),
+            ("Date", str(settings.get("date") or "")[:10]),
             ("heartloop", card.heartloop_version or ""),
         ]
         return [(name, value) for name, value in facts if value]

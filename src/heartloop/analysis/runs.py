@@ -1,6 +1,7 @@
-"""A run directory as values: its settings and its dialogues, and which runs may share a table.
+"""A run directory as values: its settings and its dialogues, its score card, and which runs may share a table.
 
-Covers reading `settings.json` and `transcripts.jsonl`. Does not cover writing them (`heartloop.evaluation`).
+Covers reading `settings.json`, `transcripts.jsonl` and the date in `log.jsonl`, and writing `scores.json`. Does not cover
+writing the others (`heartloop.evaluation`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.analysis.scores import latest
+from heartloop.analysis.scores import ScoreCard, latest, score_card
 from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.errors import InputError
 
-__all__ = ["Measurement", "Run", "comparable", "read_run"]
+__all__ = ["Measurement", "Run", "comparable", "read_run", "write_scores"]
 
 
 class Run(NamedTuple):
@@ -23,6 +24,8 @@ class Run(NamedTuple):
     path: Path
     settings: Mapping[str, Any]
     transcripts: tuple[Transcript, ...]
+    started: str = ""
+    """Day of the first process that played in it, as far as its log says."""
 
 
 class Measurement(NamedTuple):
@@ -51,7 +54,36 @@ def read_run(path: Path) -> Run:
         if not isinstance(settings, dict):
             raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
     transcripts = tuple(read_transcripts(transcripts_path)) if transcripts_path.is_file() else ()
-    return Run(path, settings, transcripts)
+    return Run(path, settings, transcripts, _day_of(path / "log.jsonl"))
+
+
+def write_scores(path: Path, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
+    """Works out the score card of a run directory, writes it to `scores.json` there and returns it.
+
+    With `prices` (by model: input and output per million tokens) the card says what the run cost.
+
+    Raises:
+        InputError: the directory does not fit, or the file cannot be written.
+    """
+    run = read_run(path)
+    card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
+    whole = path / "scores.json.part"
+    try:
+        whole.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        whole.replace(path / "scores.json")
+    except OSError as error:
+        raise InputError(f"cannot write {path / 'scores.json'}: {error.strerror}; make the folder writable") from error
+    return card
+
+
+def _day_of(log: Path) -> str:
+    """The first date in a run's log; a log is a convenience, so one that cannot be read is passed over."""
+    try:
+        lines = log.read_text(encoding="utf-8").splitlines()
+        starts = [json.loads(line).get("started") for line in lines if line.strip()]
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return min((start[:10] for start in starts if isinstance(start, str)), default="")
 
 
 def comparable(runs: Sequence[Run]) -> list[Measurement]:
@@ -82,8 +114,9 @@ def _together(runs: list[Run]) -> Measurement:
     if len(runs) > 1:
         for key in ("models", "scenarios"):
             settings[key] = _union(run.settings.get(key) for run in runs)
-        # the repeats of a union cannot be told from the files, so nothing is called unfinished
-        settings["repeats"] = None
+        if len({str((run.settings.get("models"), run.settings.get("repeats"))) for run in runs}) > 1:
+            settings["repeats"] = None  # what such a union was meant to hold cannot be told, so nothing is called missing
+    settings["date"] = min(filter(None, (run.started for run in runs)), default=settings.get("date"))
     return Measurement(tuple(runs), settings, tuple(t for run in runs for t in latest(run.transcripts)))
 
 

@@ -171,8 +171,8 @@ def intention_order(keys: Iterable[str]) -> list[str]:
 def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
     """The score card of a run's transcripts.
 
-    Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (model: {"input", "output"}, per
-    million tokens) and `heartloop_version`.
+    Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
+    price per million tokens, as a mapping or a pair) and `heartloop_version`.
 
     Raises:
         UseError: a transcript belongs to an environment other than SAGE.
@@ -227,8 +227,7 @@ def _person(dialogue: Transcript) -> _Key:
 
 def _planned(settings: Mapping[str, Any]) -> int | None:
     scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
-    # a shard plays a part of the scenarios it lists, so nothing can be called missing
-    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int) or settings.get("shard"):
+    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
         return None
     return len(scenarios) * repeats
 
@@ -336,12 +335,10 @@ def _cost(dialogues: Sequence[Transcript], prices: object) -> float | None:
             price = prices.get(dialogue.models.get(role, dialogue.model))
             if not usage.total:
                 continue
-            if not isinstance(price, Mapping):
+            sides = (price.get("input"), price.get("output")) if isinstance(price, Mapping) else price
+            if not isinstance(sides, tuple) or not all(isinstance(side, (int, float)) for side in sides):
                 return None
-            sides = [price.get("input", price.get("prompt")), price.get("output", price.get("completion"))]
-            if not all(isinstance(side, (int, float)) for side in sides):
-                return None
-            total += (usage.prompt_tokens * float(sides[0]) + usage.completion_tokens * float(sides[1])) / 1e6
+            total += (usage.prompt_tokens * sides[0] + usage.completion_tokens * sides[1]) / 1e6
     return total
 
 

@@ -3,9 +3,10 @@
 Covers the table and the reading of one sentence. Does not cover the wording of the rules (`rules.toml`), nor whether
 a strategy does this person any good (the environments decide).
 
-Method: every rule that fires adds evidence, in log odds, for or against strategies, to what the build of the sentence
-suggests by itself; a logistic turns the sum into a confidence. Departures: the paper asks a language model to mark paragraphs; we read sentences by rules, so that the
-same reply is always read the same way. B-3 (the unspoken feeling) is recognised by its construction, not by being right.
+Method: every rule that fires adds evidence, in log odds, for or against strategies; what the build of the sentence
+suggests by itself is added to the likeliest strategy of each group; a logistic turns the sum into a confidence.
+Departures: the paper asks a language model to mark paragraphs; we read sentences by rules, so that the same reply is
+always read the same way. B-3 (the unspoken feeling) is recognised by its construction, not by being right.
 """
 
 from __future__ import annotations
@@ -129,11 +130,17 @@ def strategies_of(sentence: str, context: str = "") -> tuple[tuple[str, float], 
     always, by_feature, groups = _build()
     rows = [always, *(by_feature[name] for name in features if name in by_feature)]
     leaning = [sum(column) for column in zip(*rows, strict=True)]
-    odds = {name: start + leaning[group] for name, group in zip(STRATEGIES, groups, strict=True)}
+    odds = dict.fromkeys(STRATEGIES, start)
     for rule in possible:
         if not rule.worded or rule.name in worded:
             for strategy, weight in rule.evidence:
                 odds[strategy] += weight
+    likeliest: dict[int, str] = {}
+    for name, group in zip(STRATEGIES, groups, strict=True):
+        if group not in likeliest or odds[name] > odds[likeliest[group]]:
+            likeliest[group] = name
+    for group, name in likeliest.items():
+        odds[name] += leaning[group]
     kept = [(name, round(1.0 / (1.0 + math.exp(-min(value, 30.0))), 4)) for name, value in odds.items() if value >= _LEAST_ODDS]
     if not kept and len(read.words) >= _WORDS_FOR_A_GUESS and "verbless" not in features:
         best = max(odds, key=lambda name: odds[name])

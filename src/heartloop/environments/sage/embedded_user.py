@@ -151,7 +151,9 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
         rank = credit["second_strategy"]
     if total:
         worth.append((reason if total > 0 else "unwelcome", total))
-    if sentence.insight is not None:
+    if sentence.insight is not None and len(re.findall(r",|\bor\b", sentence.text)) >= table["insight"]["scattered"]:
+        worth.append(("scattered", table["insight"]["scattered_cost"]))
+    elif sentence.insight is not None:
         depth = next((topic.depth for topic in story.concerns if topic.key == sentence.insight), "surface")
         points = table["insight"][depth]
         points *= 1.0 if sentence.tentative or sentence.question else table["insight"]["plain_share"]
@@ -308,7 +310,7 @@ _PUSH_BACK = {
     "template": "template", "assistant_speak": "template", "early_advice": "advice", "again": "advice", "unwelcome": "advice",
     "lecture": "lecture", "list": "lecture", "overlong": "lecture", "flattery": "flattery", "goodbye_baiting": "vague",
     "minimise": "minimise", "claims_state": "misread", "repetition": "repeat", "echo": "repeat", "stage_direction": "vague",
-    "judge_address": "misread", "broken": "misread", "untouched": "vague", "silence": "silence",
+    "judge_address": "misread", "scattered": "misread", "broken": "misread", "untouched": "vague", "silence": "silence",
 }  # fmt: skip
 _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("tried", r"\b(tried|try|attempt\w*|done about|so far|already)\b"),
