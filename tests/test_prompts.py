@@ -122,6 +122,6 @@ def test_a_shipped_prompt_has_exactly_the_blanks_that_are_filled_and_no_stray_on
 
 @pytest.mark.parametrize("variant", ["vanilla", "challenging"])
 def test_the_llm_user_names_the_hash_of_every_prompt_it_sends(variant: str) -> None:
-    hashes = LLMUser(ScriptedChat([]), variant=variant).describe()["prompts"]
+    hashes = LLMUser(ScriptedChat([])).describe(variant)["prompts"]
     sent = set(SHIPPED) - {"policy", "manner_vanilla", "manner_challenging"} | {f"manner_{variant}"}
     assert hashes == {name: load_prompt(SAGE, name).hash for name in sent}

@@ -145,18 +145,16 @@ def evaluate_command(
     chosen = stratified(load_scenarios(scenarios, exclude_tags=exclude_tag or []), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
-        chosen = chosen[part.index - 1 :: part.count]
+        chosen = part.of(chosen)
     table = load_prices(prices) if prices is not None else {}
     names = [*model, simulator] if simulator is not None else list(model)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
     found = {name: resolve(name, timeout=timeout, max_connections=max_connections) for name in dict.fromkeys(names)}
     policies: dict[str, ChatModel] = {name: Metered(found[name], meter, "policy") for name in model}
     if simulator is None:
-        person: EmbeddedUser | LLMUser = EmbeddedUser(variant=variant)
+        person: EmbeddedUser | LLMUser = EmbeddedUser()
     else:
-        person = LLMUser(
-            Metered(found[simulator], meter, "simulator"), preset=preset, variant=variant, sampling=samplings.get("simulator")
-        )
+        person = LLMUser(Metered(found[simulator], meter, "simulator"), sampling=samplings.get("simulator"))
     sage = Sage(chosen, person, preset=preset, variant=variant, max_turns=max_turns)
     settings = _settings(
         sage, model, user=user or "llm", scenario_set=scenarios, limit=limit, seed=seed, repeats=repeats, shard=part,
@@ -200,7 +198,7 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
         for name in SETS:
             for preset in PRESETS:
                 for variant in VARIANTS:
-                    sage = Sage(load_scenarios(name), EmbeddedUser(variant=variant), preset=preset, variant=variant)
+                    sage = Sage(load_scenarios(name), EmbeddedUser(), preset=preset, variant=variant)
                     check_environment(sage, policy=Supporter("listener"))
                     typer.echo(f"sage, {name}, {preset}, {variant}: keeps its promises")
     except EnvironmentBroken as broken:

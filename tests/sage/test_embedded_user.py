@@ -211,7 +211,7 @@ def test_it_keeps_the_promises_of_an_environment() -> None:
     for people in (SUPPORT[::20], CHAT[::20]):
         for preset in ("corrected", "released"):
             for variant in ("vanilla", "challenging"):
-                sage = Sage(people, EmbeddedUser(variant=variant), preset=preset, variant=variant)
+                sage = Sage(people, EmbeddedUser(), preset=preset, variant=variant)
                 check_environment(sage, scenarios=2, policy=Supporter("coach"))
 
 
@@ -223,7 +223,7 @@ def test_a_seed_varies_the_day_but_not_the_person() -> None:
 
 def test_the_challenging_person_is_harder_to_please() -> None:
     def mean(variant: str) -> float:
-        sage = Sage(HELD_OUT[::4], EmbeddedUser(variant=variant), variant=variant)
+        sage = Sage(HELD_OUT[::4], EmbeddedUser(), variant=variant)
         return fmean(asyncio.run(play(sage, i, Supporter("listener"))).score or 0.0 for i in sage.scenario_ids)
 
     assert mean("challenging") < mean("vanilla") - 5

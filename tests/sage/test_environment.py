@@ -41,7 +41,7 @@ class ScriptedUser:
         self.felt: list[View] = []
         self.spoke: list[View] = []
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self, variant: str) -> Mapping[str, Any]:
         return {"models": {"simulator": "sim"}, "prompts": {"feel": "abc"}}
 
     def admit(self, scenario: Scenario) -> None:

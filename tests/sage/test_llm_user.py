@@ -56,7 +56,7 @@ async def dialogue(
     """A dialogue with a scripted simulator and a scripted policy; both are handed back to be looked at."""
     simulator, policy = ScriptedChat(answers, name="sim"), ScriptedChat(replies, cycle=True)
     seed = how.pop("seed", 0)
-    user = LLMUser(simulator, preset=preset, variant=variant, sampling=sampling)
+    user = LLMUser(simulator, sampling=sampling)
     transcript = await play(Sage([ONE], user, preset=preset, variant=variant, **how), ONE.id, policy, seed=seed)
     return transcript, simulator, policy
 
@@ -169,10 +169,10 @@ class TestAnswers:
         assert len(simulator.asked) == 4
         assert transcript.score == 48.0  # 40 + 10 - 2, the third reply unjudged
 
-    @pytest.mark.xfail(strict=True, raises=OverflowError, reason="LLMUser.feel turns the integer into a float before clamping")
-    async def test_released_clamps_an_integer_no_float_can_hold(self) -> None:
-        transcript, _, _ = await dialogue([feel(10**400), speak()], preset="released", max_turns=2)
+    async def test_a_change_beyond_any_reading_is_asked_again_under_released_too(self) -> None:
+        transcript, _, _ = await dialogue([feel(10**400), feel(10), speak()], preset="released", max_turns=2)
         assert transcript.score == 50.0
+        assert transcript.counts["re-asks"] == 1
 
     @pytest.mark.parametrize("change", [10, -10])
     async def test_ten_itself_is_in_range(self, change: int) -> None:

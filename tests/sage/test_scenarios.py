@@ -320,7 +320,6 @@ class TestReading:
         with pytest.raises(InputError, match="expected UTF-8 JSON lines"):
             read_scenarios(tmp_path / "mine.jsonl")
 
-    @pytest.mark.xfail(strict=True, reason="read_scenarios splits at every separator str.splitlines knows, not at \\n alone")
     @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
     def test_a_separator_inside_a_string_is_no_line_break(self, tmp_path: Path, separator: str) -> None:
         record = plain(ONE) | {"goal": f"To see it clearly.{separator}And then to sleep."}

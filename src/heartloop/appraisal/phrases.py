@@ -26,6 +26,7 @@ from heartloop.errors import InputError
 __all__ = ["Phrase", "PhraseIndex", "parse_phrase"]
 
 _ELEMENT = re.compile(r"\([^()]*\)[?*]?|\.\.\.|\S+")
+_MALFORMED = re.compile(r"[,;\[\]]|\([^)]*[(]|^[^(]*\)|\([^)]*$|\)[^(]*\)|(?:^|\))[^(]*\||\(\||\|\)|\|\||\(\s*\)")
 _ALWAYS = "*"
 
 
@@ -69,6 +70,10 @@ def parse_phrase(source: str) -> Phrase:
     >>> bool(parse_phrase("^ i am (so|very)? sorry").regex.search(" oh i am sorry for you "))
     True
     """
+    if _MALFORMED.search(source):
+        raise InputError(
+            f"phrase {source!r} has a bracket, a bar or a mark out of place; expected words, (a|b), word*, @class, _ or ..."
+        )
     parts: list[str] = []
     best: frozenset[str] = frozenset({_ALWAYS})
     begun = False
@@ -94,8 +99,6 @@ def parse_phrase(source: str) -> Phrase:
                 best = min(best, frozenset().union(*needed), key=_cost)
         elif element.endswith("?"):
             parts.append("(?:" + _word(element[:-1]) + ")?")
-        elif any(sign in element for sign in "()[]|,"):
-            raise InputError(f"phrase {source!r} has {element!r}; expected words, (a|b), word*, @class, _ or ...")
         else:
             parts.append(_word(element))
             best = min(best, _triggers_of(element), key=_cost)

@@ -1,0 +1,1 @@
+"""Simulated people and the rules of talking with them; one package an environment, one turn loop for all."""

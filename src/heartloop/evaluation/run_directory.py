@@ -84,8 +84,13 @@ class RunDirectory:
         """One whole line in one write, handed to the operating system before this returns."""
         if self._file is None:
             raise RuntimeError("the run directory is not open")
-        self._file.write(write_line(transcript).encode())
-        self._file.flush()
+        try:
+            self._file.write(write_line(transcript).encode())
+            self._file.flush()
+        except OSError as error:
+            raise UseError(
+                f"cannot write to {self.transcripts}: {error.strerror}; make room, then run the same command again"
+            ) from error
         self.finished[transcript.key] = transcript.scored
 
     @property

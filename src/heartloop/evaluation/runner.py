@@ -123,9 +123,12 @@ async def evaluate(
                 tell()
                 await asyncio.sleep(0)  # a scripted dialogue never waits; this lets the progress and other workers live
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, min(max_connections, len(some)))):
-                group.create_task(worker())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, min(max_connections, len(some)))):
+                    group.create_task(worker())
+        except BaseExceptionGroup as failed:  # a full disk, a bug: the first is the cause, the others followed from it
+            raise failed.exceptions[0] from failed
 
     tell()
     rest = open_jobs

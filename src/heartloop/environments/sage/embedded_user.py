@@ -29,7 +29,7 @@ from heartloop.environments.sage.scenario import Beat, Scenario
 from heartloop.errors import InputError
 from heartloop.scoring.emotion import band
 
-__all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "react", "story_of"]
+__all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "needs", "react", "story_of"]
 
 _ADVICE = ("F", "G")
 _FEELING_WITH = ("B", "D")
@@ -209,10 +209,7 @@ class EmbeddedUser:
 
     name = "embedded"
 
-    def __init__(self, *, variant: str = "vanilla") -> None:
-        self._variant = variant
-
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self, variant: str) -> Mapping[str, Any]:
         here = resources.files(__package__)
         appraisal = resources.files("heartloop.appraisal")
         rules = sorted(p.name for p in appraisal.iterdir() if p.name.endswith(".toml"))
@@ -239,7 +236,7 @@ class EmbeddedUser:
             temperament=view.scenario.persona.temperament,
             emotion=view.emotion,
             heard=view.lifted,
-            variant=self._variant,
+            variant=view.variant,
             up=1.0 + spread * (2.0 * _chance("up", view.scenario.id, view.seed) - 1.0),
             down=1.0 + spread * (2.0 * _chance("down", view.scenario.id, view.seed) - 1.0),
         )
@@ -262,7 +259,7 @@ class EmbeddedUser:
         )
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        return Speech(answer(view, feeling, variant=self._variant))
+        return Speech(answer(view, feeling))
 
 
 def _hash(data: bytes) -> str:
@@ -321,7 +318,7 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
 )
 
 
-def answer(view: View, feeling: Feeling, *, variant: str = "vanilla") -> str:
+def answer(view: View, feeling: Feeling) -> str:
     """The person's next line: a beat when heard, a push-back when missed, a short cold line when low, a farewell at the ends.
 
     No line is used twice in a dialogue. A seed may vary the choice among equal lines, nothing else.
@@ -341,7 +338,7 @@ def answer(view: View, feeling: Feeling, *, variant: str = "vanilla") -> str:
         return fresh(lines.thanks) or lines.thanks[0]
     if state == "F":
         return fresh(lines.leave) or lines.leave[0]
-    beat = _next_beat(view, spoken, needs()["variants"][variant]["core_from"])
+    beat = _next_beat(view, spoken, needs()["variants"][view.variant]["core_from"])
     if feeling.change > 0 and beat is not None:
         ack = fresh(lines.acks) if feeling.change >= 5 and view.turn % 2 == 0 else None
         return f"{ack} {beat.text}" if ack else beat.text

@@ -23,7 +23,18 @@ from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
 from heartloop.scoring.emotion import CHANGE_LIMIT, START, band, step
 
-__all__ = ["MAX_TURNS", "PRESETS", "VARIANTS", "Feeling", "Sage", "SageUser", "Speech", "View"]
+__all__ = [
+    "MAX_TURNS",
+    "PRESETS",
+    "VARIANTS",
+    "CallLog",
+    "Feeling",
+    "Sage",
+    "SageEpisode",
+    "SageUser",
+    "Speech",
+    "View",
+]
 
 Preset = Literal["corrected", "released"]
 Variant = Literal["vanilla", "challenging"]
@@ -50,6 +61,8 @@ class View(NamedTuple):
     """Replies so far that lifted the mood."""
     turn: int
     seed: int
+    preset: str
+    variant: str
 
 
 class Feeling(NamedTuple):
@@ -78,8 +91,8 @@ class SageUser(Protocol):
         """`embedded`, or the simulator's model name."""
         ...
 
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the roles it plays."""
+    def describe(self, variant: str) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays, in this variant."""
         ...
 
     def admit(self, scenario: Scenario) -> None:
@@ -115,8 +128,8 @@ class Sage:
     """SAGE over a list of scenarios, with one kind of user.
 
     Raises:
-        UseError: unknown preset or variant, or a turn limit below 1.
-        InputError: the user cannot play one of the scenarios.
+        UseError: unknown preset or variant, a turn limit below 1, or a start outside [0, 100].
+        InputError: two scenarios of one id, or one that the user cannot play.
     """
 
     name = "sage"
@@ -137,9 +150,13 @@ class Sage:
             raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}")
         if max_turns < 1:
             raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        band(start)
+        self.scenarios = {scenario.id: scenario for scenario in scenarios}
+        if len(self.scenarios) < len(scenarios):
+            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
+            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
         for scenario in scenarios:
             user.admit(scenario)
-        self.scenarios = {scenario.id: scenario for scenario in scenarios}
         self.user = user
         self.preset = preset
         self.variant = variant
@@ -167,7 +184,7 @@ class Sage:
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        user = self.user.describe()
+        user = self.user.describe(self.variant)
         persona = scenario.persona
         return {
             "fingerprint": scenario.fingerprint,
@@ -259,5 +276,13 @@ class SageEpisode:
     def _view(self) -> View:
         lifted = sum(after > before for before, after in pairwise(self._emotions))
         return View(
-            self._scenario, tuple(self._said), tuple(self._heard), self._emotions[-1], lifted, len(self._heard) - 1, self._seed
+            self._scenario,
+            tuple(self._said),
+            tuple(self._heard),
+            self._emotions[-1],
+            lifted,
+            len(self._heard) - 1,
+            self._seed,
+            self._sage.preset,
+            self._sage.variant,
         )

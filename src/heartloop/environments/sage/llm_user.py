@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Call, Message, Sampling
-from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.sage.environment import VARIANTS, CallLog, Feeling, Speech, View
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.judging import ask
@@ -36,7 +36,7 @@ class _FeelAnswer(BaseModel):
     fit: str = Field(min_length=1)
     activity: str = Field(min_length=1)
     feeling: str = Field(min_length=1)
-    change: int
+    change: int = Field(ge=-1000, le=1000)  # beyond that it is no reading of ours
 
 
 class _SpeakAnswer(BaseModel):
@@ -52,31 +52,29 @@ class _SpeakAnswer(BaseModel):
 class LLMUser:
     """A person played by a simulator model.
 
+    Under the preset `released` a change outside ±10 is passed on, to be clamped and counted; the variant
+    `challenging` uses the more reserved manner (RLVER App. D.1).
+
     Args:
-        preset: under `released` a change outside ±10 is passed on, to be clamped and counted.
-        variant: `challenging` uses the more reserved manner (RLVER App. D.1).
         sampling: settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
     """
 
-    def __init__(
-        self, model: ChatModel, *, preset: str = "corrected", variant: str = "vanilla", sampling: Sampling | None = None
-    ) -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
         self._model = model
-        self._preset = preset
         self._sampling = sampling or Sampling()
-        names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", f"manner_{variant}"]
-        self._prompts = {name: load_prompt(__package__, name) for name in names}
-        self._manner = self._prompts[f"manner_{variant}"].text
+        names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
+        self._prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
 
     @property
     def name(self) -> str:
         return self._model.name
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self, variant: str) -> Mapping[str, Any]:
+        others = {_manner(v) for v in VARIANTS if v != variant}
         return {
             "models": {"simulator": self._model.name},
             "sampling": {"simulator": self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items() if name not in others},
         }
 
     def admit(self, scenario: Scenario) -> None:
@@ -98,7 +96,7 @@ class LLMUser:
             ],
             _FeelAnswer,
             sampling=self._seeded(view, 0),
-            check=self._change_in_range,
+            check=_change_in_range if view.preset == "corrected" else None,
             heard=self._keep(log, "feel", view.turn),
         )
         return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling)
@@ -139,7 +137,7 @@ class LLMUser:
             purpose=self._prompts[f"purpose_{scenario.family}"].text,
             intention=INTENTIONS[scenario.intention].text,
             goal=scenario.goal,
-            manner=self._manner,
+            manner=self._prompts[_manner(view.variant)].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
         )
@@ -147,11 +145,6 @@ class LLMUser:
     def _seeded(self, view: View, step: int) -> Sampling:
         base = view.seed if self._sampling.seed is None else self._sampling.seed
         return self._sampling.model_copy(update={"seed": base + 2 * view.turn + step})
-
-    def _change_in_range(self, answer: _FeelAnswer) -> str | None:
-        if self._preset == "corrected" and abs(answer.change) > CHANGE_LIMIT:
-            return f"change is {answer.change}, expected a whole number from -10 to 10"
-        return None
 
     def _keep(self, log: CallLog, purpose: str, turn: int) -> Any:
         def heard(reply: Reply, reask: int) -> None:
@@ -171,6 +164,16 @@ class LLMUser:
             )
 
         return heard
+
+
+def _manner(variant: str) -> str:
+    return f"manner_{variant}"
+
+
+def _change_in_range(answer: _FeelAnswer) -> str | None:
+    if abs(answer.change) > CHANGE_LIMIT:
+        return f"change is {answer.change}, expected a whole number from -10 to 10"
+    return None
 
 
 def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:

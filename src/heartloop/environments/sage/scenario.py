@@ -27,11 +27,15 @@ from heartloop.errors import InputError, UseError
 
 __all__ = [
     "SETS",
+    "Attempt",
     "Background",
     "Beat",
     "Concern",
+    "Conflict",
     "Lines",
+    "Moment",
     "Persona",
+    "Reactions",
     "Scenario",
     "half_of",
     "load_scenarios",
@@ -249,7 +253,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
         raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
     scenarios: list[Scenario] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
