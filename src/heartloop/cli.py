@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from heartloop.dialogue import Sampling, Transcript
     from heartloop.environments.sage import Sage
     from heartloop.evaluation import EvaluationSettings, Run
-    from heartloop.models import Meter
+    from heartloop.models import Meter, Price
 
 __all__ = ["main"]
 
@@ -105,19 +105,20 @@ def evaluate_command(
     user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
     scenarios: Annotated[str, typer.Option(help="support, chat, or a JSON-lines file.")] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
-    limit: Annotated[int | None, typer.Option(help="So many scenarios, evenly over the intentions.")] = None,
-    repeats: Annotated[int, typer.Option(help="Dialogues per model and scenario.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over the intentions.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Dialogues per model and scenario.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all that is left to chance.")] = 0,
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[str, typer.Option(help="corrected, or released (as the authors' code computes it).")] = "corrected",
     variant: Annotated[str, typer.Option(help="vanilla, or challenging (a more reserved person).")] = "vanilla",
-    max_turns: Annotated[int, typer.Option(help="Policy replies in a dialogue at most.")] = 10,
+    max_turns: Annotated[int, typer.Option(min=1, help="Policy replies in a dialogue at most.")] = 10,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
     ] = None,
-    max_connections: Annotated[int, typer.Option(help="Dialogues in flight at once.")] = 32,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for one answer.")] = 120.0,
+    max_connections: Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 5,
     max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
     prices: Annotated[
@@ -149,7 +150,9 @@ def evaluate_command(
     table = load_prices(prices) if prices is not None else {}
     names = [*model, simulator] if simulator is not None else list(model)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
-    found = {name: resolve(name, timeout=timeout, max_connections=max_connections) for name in dict.fromkeys(names)}
+    found = {
+        name: resolve(name, timeout=timeout, retries=retries, max_connections=max_connections) for name in dict.fromkeys(names)
+    }
     policies: dict[str, ChatModel] = {name: Metered(found[name], meter, "policy") for name in model}
     if simulator is None:
         person: EmbeddedUser | LLMUser = EmbeddedUser()
@@ -163,7 +166,16 @@ def evaluate_command(
     run = out or Path("runs") / f"sage-{settings.hash}"
     ask = _Pilot(yes=yes, only=pilot, meter=meter) if pilot or any(is_paid(name) for name in names) else None
     ended = _play(
-        run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed, pilot=ask, opened=found
+        run,
+        settings,
+        sage,
+        policies,
+        meter,
+        max_connections=max_connections,
+        retry_failed=retry_failed,
+        pilot=ask,
+        opened=found,
+        prices=table,
     )
     page = _report([run], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")
@@ -302,6 +314,7 @@ def _play(
     meter: Meter,
     *,
     opened: Mapping[str, ChatModel] | None = None,
+    prices: Mapping[str, Price] | None = None,
     **how: Any,
 ) -> Run:
     """Plays a run with a progress line, writes `scores.json`, prints the leaderboard."""
@@ -330,7 +343,7 @@ def _play(
         directory.note(
             started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, **ended._asdict()
         )
-        _leaderboard(path)
+        _leaderboard(path, prices)
     for name, habit in habits.items():
         if habit["dropped"]:
             typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
@@ -343,12 +356,12 @@ def _play(
     return ended
 
 
-def _leaderboard(run: Path) -> None:
+def _leaderboard(run: Path, prices: Mapping[str, Price] | None) -> None:
     from rich.console import Console
 
     from heartloop.analysis import leaderboard, write_scores
 
-    Console().print(leaderboard(write_scores(run)))
+    Console().print(leaderboard(write_scores(run, prices=prices)))
 
 
 def _report(runs: list[Path], out: Path) -> Path:

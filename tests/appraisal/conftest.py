@@ -11,7 +11,7 @@ def _topics(table: dict[str, tuple[str, bool, str]]) -> tuple[Topic, ...]:
     return tuple(Topic(key, tuple(cues.split(", ")), told, depth) for key, (cues, told, depth) in table.items())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dolores() -> Story:
     """She has told of the nights, the stove and the tablets; not of her brother, the shouting, or being called señora."""
     return Story(
@@ -43,7 +43,7 @@ def dolores() -> Story:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tobias() -> Story:
     """He has told of the debt, the Saturday job and the mails; not of the tax, nor that he has never said the sum."""
     return Story(
@@ -51,7 +51,8 @@ def tobias() -> Story:
             "A client who owes me eleven thousand just offered me her biggest job of the summer. Cheerful as anything. I've had "
             "her message open on the table since six.",
             "Three invoices. The first is from the eleventh of May, twenty-nine hundred. Then two in July.",
-            "Saturday week, four marquees, sixty-two hundred. She wants a yes before noon tomorrow because the permit depends on it.",
+            "Saturday week, four marquees, sixty-two hundred. She wants a yes before noon tomorrow because the permit depends "
+            "on it.",
             "I've mailed her twice. She sends back a heart and 'next week'. I have two hearts and no money.",
         ),
         concerns=_topics(
@@ -59,7 +60,7 @@ def tobias() -> Story:
                 "invoices": ("invoice, eleven thousand, 11,400, owes, unpaid, payment, paid", True, "surface"),
                 "saturday": ("saturday, new job, biggest job, four marquees, deposit, up front, before you rig", True, "surface"),
                 "tax": ("tax, thirtieth, yard, account, deadline", False, "feeling"),
-                "half": ("half your work, half the season, losing her, other clients, depend, lose the client", False, "feeling"),
+                "half": ("half your work, half the season, losing her, other clients, lose the client", False, "feeling"),
                 "coward": (
                     "coward, say the sum, aloud, afraid to ask, avoid, hard to ask, asking for money, awkward",
                     False,
@@ -76,7 +77,7 @@ def tobias() -> Story:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def others() -> tuple[Story, ...]:
     """Four lives that have little to do with the first two."""
     return (

@@ -97,7 +97,7 @@ def test_advice_is_early_until_two_replies_have_listened(dolores: Story) -> None
 
 def test_advice_that_asks_and_knows_the_story_is_milder(dolores: Story) -> None:
     blunt = appraise("Hire someone for the weekends.", dolores).severity("early_advice")
-    bound = appraise("Could you turn the gas off at the stove before your shift?", dolores).severity("early_advice")
+    bound = appraise("Could you just turn the gas off at the stove before your shift?", dolores).severity("early_advice")
     assert 0 < bound < blunt
 
 
@@ -156,7 +156,7 @@ PLAIN_LISTENER = (
     ("tobias", "She owes you eleven thousand and sends a heart. What could you stand to lose if Saturday goes elsewhere?"),
     ("tobias", "Two hearts and no money, that's galling. Does she know what the marquees cost you?"),
     ("tobias", "So the permit hangs on your yes. That means she needs something from you before noon as well."),
-    ("tobias", "Her message has been open on your table since six. What have you typed and deleted so far?"),
+    ("tobias", "You have been staring at her cheerful message since six. What have you typed and deleted so far?"),
     ("tobias", "Four marquees on top of three invoices is a lot to carry for somebody else's wedding."),
     ("tobias", "I notice she mails 'next week' and never a date. Who else could rig four marquees by Saturday?"),
     ("tobias", "You could write: I'll rig the marquees once the May invoice is paid. Would you dare to send that before noon?"),

@@ -1,0 +1,305 @@
+"""The command line as a user meets it.
+
+1. Wrong use or input: one clear sentence with the place and the mend, exit code 2, nothing written.
+2. An evaluation over HTTP with every fault switched on in turn: the run goes on, what failed is unscored with its cause.
+3. The same command again resumes; keys appear in no file and no message.
+4. The demo works without key or network, twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from heartloop.dialogue import read_transcripts
+from heartloop.environments.sage import load_scenarios
+from tests.faulty_server import FaultyServer
+
+KEY = "sk-test-0123456789abcdefghij"
+
+
+class Done(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    return {**kept, "COLUMNS": "100", "NO_COLOR": "1", **more}
+
+
+def heartloop(*words: str, cwd: Path, **more: str) -> Done:
+    """Runs the command in a directory of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "heartloop.cli", *words],
+        cwd=cwd,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+async def over_http(server: FaultyServer, *words: str, cwd: Path, **more: str) -> Done:
+    """Runs the command while a server of this process answers."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "heartloop.cli", *words),
+        cwd=cwd,
+        env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY, **more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 120)
+    return Done(process.returncode or 0, out.decode(), err.decode())
+
+
+EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener")
+
+
+# --- 1. wrong use ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("eval", "mars", "--user", "embedded", "--model", "heartloop/coach"), "unknown environment 'mars'; expected sage"),
+        (("eval", "sage", "--model", "heartloop/coach"), "say who plays the person"),
+        (("eval", "sage", "--model", "heartloop/coach", "--user", "robot"), "say who plays the person"),
+        (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "no scripted supporter 'nobody'"),
+        (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "set NOWHERE_BASE_URL"),
+        (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "set OPENAI_API_KEY"),
+        (("eval", "sage", "--model", "gpt", "--user", "embedded"), "expected service/model"),
+        (("eval", "sage", "--model", "python:nothing_here:reply", "--user", "embedded"), "no module 'nothing_here'"),
+        ((*EMBEDDED, "--model", "heartloop/listener"), "names a model twice"),
+        ((*EMBEDDED, "--scenarios", "mars"), "unknown scenario set 'mars'; expected support or chat"),
+        ((*EMBEDDED, "--exclude-tag", "weather"), "unknown tag 'weather'"),
+        ((*EMBEDDED, "--preset", "best"), "unknown preset 'best'; expected corrected or released"),
+        ((*EMBEDDED, "--variant", "easy"), "unknown variant 'easy'"),
+        ((*EMBEDDED, "--shard", "9/8"), "expected i/n with 1 <= i <= n"),
+        ((*EMBEDDED, "--sampling", "policy.temp=1"), "expected role.setting=value"),
+        ((*EMBEDDED, "--sampling", "policy.temperature=9"), "temperature=9"),
+        ((*EMBEDDED, "--limit", "0"), "--limit"),
+        ((*EMBEDDED, "--repeats", "0"), "--repeats"),
+        ((*EMBEDDED, "--max-tokens", "0"), "--max-tokens is 0"),
+        ((*EMBEDDED, "--prices", "no-such-file.toml"), "cannot read no-such-file.toml"),
+        ((*EMBEDDED, "--out", "file/run"), "cannot write to file/run"),
+        ((*EMBEDDED, "--out", "full"), "is not empty and holds no settings.json"),
+        (("report", "nothing"), "nothing"),
+        (("report", "full"), "full"),
+        (("scenarios", "show", "support-listen-99"), "no scenario 'support-listen-99'"),
+        (("scenarios", "list", "broken.jsonl"), "broken.jsonl, line 2"),
+        (("scenarios", "list", "schema.jsonl"), "schema.jsonl, line 1, goal"),
+        (("scenarios", "list", "empty.jsonl"), "empty.jsonl holds no scenario"),
+        (("check", "mars"), "unknown environment"),
+    ],
+)  # fmt: skip
+def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    record = load_scenarios()[0].model_dump(mode="json")
+    (tmp_path / "broken.jsonl").write_text(f"{json.dumps(record)}\n{{not json\n")
+    (tmp_path / "schema.jsonl").write_text(json.dumps({k: v for k, v in record.items() if k != "goal"}) + "\n")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    before = sorted(tmp_path.rglob("*"))
+    done = heartloop(*words, cwd=tmp_path)
+    assert done.code == 2, done
+    assert said in done.err.replace("\n", " ")
+    assert "Traceback" not in done.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_max_cost_without_a_price_is_refused(tmp_path: Path) -> None:
+    words = ("eval", "sage", "--model", "lab/a", "--user", "embedded", "--max-cost", "1")
+    done = heartloop(*words, cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1")
+    assert done.code == 2
+    assert "--max-cost needs a price for lab/a" in done.err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`heartloop --help` stays under 0.3 s because the libraries are not imported."""
+    code = (
+        "import sys, heartloop.cli\n"
+        "print([m for m in ('pydantic', 'numpy', 'scipy', 'aiohttp', 'plotly', 'jinja2', 'sklearn', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- 2. faults over HTTP --------------------------------------------------------------------------
+
+LAB = ("eval", "sage", "--model", "lab/policy", "--simulator", "lab/person", "--limit", "4", "--max-turns", "4", "--out", "run")
+MENDED = [
+    "rate_limit:3", "error_500:3", "error_503:3", "drop:3", "drop_body:3", "truncated_json:3", "html:3", "empty_choices:3",
+    "error_in_200:2", "no_schema", "no_json", "no_seed", "no_usage", "parts", "reasoning", "thinking@policy", "refusal@policy",
+    "silence", "length@policy", "null_content@policy", "bad_json:2", "out_of_range:2", "speaks_for_npc:2", "length@simulator:2",
+    "timeout:1",
+]  # fmt: skip
+BROKEN = {
+    "unauthorized": ("policy", "RefusedByServer"),
+    "unknown_model@policy": ("policy", "RefusedByServer"),
+    "error_500@policy": ("policy", "TransportError"),
+    "drop@simulator": ("simulator", "TransportError"),
+    "html@simulator": ("simulator", "MalformedReply"),
+    "timeout@simulator": ("simulator", "TransportError"),
+    "bad_json": ("simulator", "AnswerError"),
+    "out_of_range": ("simulator", "AnswerError"),
+    "speaks_for_npc": ("simulator", "AnswerError"),
+    "length@simulator": ("simulator", "AnswerError"),
+}
+
+
+@pytest.mark.parametrize("fault", MENDED)
+async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> None:
+    async with FaultyServer(fault, retry_after="0") as server:
+        done = await over_http(server, *LAB, "--timeout", "2", cwd=tmp_path)
+        assert server.fired, "the fault was never shown"
+    assert done.code == 0, done
+    played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert [t.scored for t in played] == [True] * 4
+    if fault in ("silence", "null_content@policy"):
+        assert all(turn.silent for t in played for turn in t.turns)
+
+
+@pytest.mark.parametrize("fault", list(BROKEN))
+async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault: str, tmp_path: Path) -> None:
+    async with FaultyServer(fault, retry_after="0") as server:
+        done = await over_http(server, *LAB, "--timeout", "0.3", "--retries", "1", cwd=tmp_path)
+    assert done.code == 1, done
+    played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert len(played) == 4
+    for transcript in played:
+        assert transcript.failure is not None
+        assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
+        assert transcript.score is None
+        assert transcript.stop == "failed"
+    card = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert "unscored" in json.dumps(card)
+    assert "100.0% of the dialogues are unscored" in done.err
+    assert (tmp_path / "run" / "report" / "index.html").exists()
+
+
+async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked(tmp_path: Path) -> None:
+    async with FaultyServer("bad_json:3") as server:  # the first dialogue's first appraisal, three times
+        first = await over_http(server, *LAB, "--max-connections", "1", cwd=tmp_path)
+        assert first.code == 1
+        assert "1 failed" in first.out
+        again = await over_http(server, *LAB, cwd=tmp_path)
+        assert again.code == 1
+        assert "0 dialogues played" in again.out
+        retried = await over_http(server, *LAB, "--retry-failed", cwd=tmp_path)
+        assert retried.code == 0, retried
+        assert "1 dialogues played" in retried.out
+
+
+async def test_keys_appear_nowhere(tmp_path: Path) -> None:
+    async with FaultyServer("unauthorized") as server:
+        done = await over_http(server, *LAB, cwd=tmp_path)
+    async with FaultyServer() as server:
+        fine = await over_http(server, *LAB, "--out", "fine", cwd=tmp_path)
+    assert KEY not in done.out + done.err + fine.out + fine.err
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path
+
+
+async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        words = (*LAB, "--max-connections", "1")
+        stopped = await over_http(server, *words, "--max-tokens", "12000", cwd=tmp_path)
+        assert stopped.code == 1
+        assert "--max-tokens 12000 is reached" in stopped.err
+        kept = len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")))
+        assert kept < 4
+        higher = await over_http(server, *words, "--max-tokens", "10000000", cwd=tmp_path)
+        assert higher.code == 0, higher
+        assert f"{4 - kept} dialogues played" in higher.out
+
+
+async def test_a_pilot_says_what_the_rest_would_take(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        done = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
+    assert "Pilot: 2 more dialogues will take about" in done.err
+    assert done.code == 0
+    assert len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))) == 2
+
+
+async def test_a_dot_env_file_names_the_endpoint(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        (tmp_path / ".env").write_text(f"HOME_LAB_BASE_URL={server.base_url}\nHOME_LAB_API_KEY={KEY}\n")
+        done = await over_http(
+            server, "eval", "sage", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
+        )
+    assert done.code == 0, done
+
+
+async def test_cost_is_shown_with_a_price_file(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(
+        '["lab/policy"]\ninput = 1.0\noutput = 2.0\n["lab/person"]\ninput = 1.0\noutput = 2.0\n'
+    )
+    async with FaultyServer() as server:
+        done = await over_http(server, *LAB, "--prices", "prices.toml", "--max-cost", "50", cwd=tmp_path)
+    assert done.code == 0, done
+    assert "cost" in done.out
+
+
+# --- 3. and 4. without a network -------------------------------------------------------------------
+
+
+def test_the_same_command_resumes_and_gives_the_same_transcripts(tmp_path: Path) -> None:
+    words = (*EMBEDDED, "--model", "heartloop/fixer", "--limit", "3")
+    first = heartloop(*words, cwd=tmp_path)
+    assert first.code == 0, first
+    (run,) = (tmp_path / "runs").iterdir()
+    before = (run / "transcripts.jsonl").read_bytes()
+    again = heartloop(*words, cwd=tmp_path)
+    assert "0 dialogues played" in again.out
+    assert (run / "transcripts.jsonl").read_bytes() == before
+    other = heartloop(*words, "--out", "other", cwd=tmp_path)
+    assert other.code == 0
+
+    def body(path: Path) -> list[dict[str, Any]]:
+        rows = [t.model_dump(exclude={"seconds"}) for t in read_transcripts(path / "transcripts.jsonl")]
+        return sorted(rows, key=lambda row: (row["model"], row["scenario"], row["repeat"]))
+
+    assert body(run) == body(tmp_path / "other")
+
+
+def test_other_settings_on_one_directory_are_refused_by_name(tmp_path: Path) -> None:
+    assert heartloop(*EMBEDDED, "--limit", "1", "--out", "run", cwd=tmp_path).code == 0
+    done = heartloop(*EMBEDDED, "--limit", "1", "--out", "run", "--preset", "released", cwd=tmp_path)
+    assert done.code == 2
+    assert "preset differ" in done.err
+
+
+def test_a_python_function_is_a_model(tmp_path: Path) -> None:
+    (tmp_path / "my_agent.py").write_text(
+        "def reply(messages):\n    return 'What happened then? ' + messages[-1]['content'][:20]\n"
+    )
+    done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:my_agent:reply", "--limit", "2", cwd=tmp_path)
+    assert done.code == 0, done
+    (tmp_path / "bad_agent.py").write_text("def reply(messages):\n    raise ValueError('out of words')\n")
+    done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:bad_agent:reply", "--limit", "2", cwd=tmp_path)
+    assert done.code == 1
+    assert "unscored" in done.err
+
+
+def test_the_demo_runs_twice(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = heartloop("demo", cwd=tmp_path)
+        assert done.code == 0, done
+        assert "heartloop/listener" in done.out
+        assert "played by rules" in done.out
+        assert (tmp_path / "demo" / "index.html").exists()
