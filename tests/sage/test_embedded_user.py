@@ -112,17 +112,17 @@ def test_bound_credit_vanishes_when_the_scenario_is_swapped() -> None:
 
 @pytest.fixture(scope="module")
 def listener_score() -> float:
-    return final(HELD_OUT[::3], "listener")
+    return final(HELD_OUT[::5], "listener")
 
 
 @pytest.mark.parametrize("attack", list(ATTACKS))
 def test_no_attack_reaches_a_plain_listener(attack: str, listener_score: float) -> None:
-    assert final(HELD_OUT[::3], ATTACKS[attack]) < listener_score - 15
+    assert final(HELD_OUT[::5], ATTACKS[attack]) < listener_score - 15
 
 
 @pytest.mark.parametrize("attack", list(ATTACKS))
 def test_no_attack_wins_anybody(attack: str) -> None:
-    assert all(dialogue(scenario, ATTACKS[attack]).stop != "success" for scenario in HELD_OUT[1::4])
+    assert all(dialogue(scenario, ATTACKS[attack]).stop != "success" for scenario in HELD_OUT[1::6])
 
 
 # --- 5. monotone --------------------------------------------------------------------------------

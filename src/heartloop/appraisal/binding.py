@@ -11,13 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from heartloop.appraisal.lexicon import class_set, classes_of, data, is_function_word, weight_of
 from heartloop.appraisal.values import Story, Topic
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
 
-__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "proposes_again"]
+__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "is_spliced", "named_topics", "proposes_again"]
 
 _SWAP = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "us": "you",
@@ -75,6 +76,8 @@ class Ground(NamedTuple):
     told: dict[str, float]
     sentences: dict[str, frozenset[int]]
     """In which told sentences, by number, a stem stood."""
+    places: dict[str, frozenset[int]]
+    """Where in all that was told a stem stood, counted in words."""
     latest: frozenset[str]
     runs: frozenset[tuple[str, str, str]]
     untold: _Topics
@@ -128,7 +131,8 @@ def ground_of(story: Story) -> Ground:
     runs: set[tuple[str, str, str]] = set()
     latest: set[str] = set()
     stood: dict[str, set[int]] = {}
-    count = 0
+    places: dict[str, set[int]] = {}
+    count = place = 0
     for number, message in enumerate(story.told):
         last = number == len(story.told) - 1
         for text in split_sentences(message):
@@ -136,11 +140,13 @@ def ground_of(story: Story) -> Ground:
             runs.update(_runs(sentence.words))
             count += 1
             for word in sentence.words:
+                place += 1
                 weight = weight_of(word)
                 if weight > 0:
                     base = stem(word)
                     told[base] = max(weight, told.get(base, 0.0))
                     stood.setdefault(base, set()).add(count)
+                    places.setdefault(base, set()).add(place)
                     if last:
                         latest.add(base)
     spoken = dict(told)
@@ -153,6 +159,7 @@ def ground_of(story: Story) -> Ground:
     return Ground(
         told,
         {base: frozenset(numbers) for base, numbers in stood.items()},
+        {base: frozenset(found) for base, found in places.items()},
         frozenset(latest),
         frozenset(runs),
         _compiled((t for t in story.concerns if not t.told), spoken),
@@ -203,6 +210,21 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
     bound = (1.0 - math.exp(-scale["rise"] * total)) * predicate
     latest = sum(w for s, w in shared.items() if s in ground.latest) / sum(shared.values()) if shared else 0.0
     return Bond(round(bound, 4), round(latest, 4), round(share, 4))
+
+
+def is_spliced(sentence: Sentence, ground: Ground) -> bool:
+    """Whether a sentence strings the person's own words together with the grammar between them left out.
+
+    "It sounds like cousin left contract under pestle was hard": words cut from a message and set into a frame. Speech
+    joins one or two of them so ("night shift"), not three or more.
+    """
+    limit = data("lexicon.toml")["bond"]["splices"]
+    stems = [stem(w) if weight_of(w) > 0 else "" for w in sentence.words]
+    splices = 0
+    for first, second in pairwise(stems):
+        steps = {b - a for a in ground.places.get(first, ()) for b in ground.places.get(second, ()) if a < b <= a + 5}
+        splices += bool(steps) and 1 not in steps
+    return bool(splices >= limit)
 
 
 def _goes_on(cue: _Cue, at: int, words: Sequence[str], stems: Sequence[str]) -> bool:
@@ -263,5 +285,7 @@ def proposes_again(sentence: Sentence, ground: Ground) -> str | None:
     """Key of the attempt that a sentence, known to be a proposal, proposes again; not when it says not to."""
     if not sentence.asks and {"not", "never", "without", "instead"} & set(sentence.words):
         return None
-    named = named_topics(sentence, ground.tried)
+    words = sentence.words
+    urge = next((i for i, (a, b) in enumerate(pairwise(words)) if a == "you" and "modal" in classes_of(b)), 0)
+    named = named_topics(sentence._replace(words=words[urge:]), ground.tried)  # what goes before is what was told
     return named[0][0].key if named else None

@@ -163,9 +163,11 @@ def _is_broken(sentence: Sentence, after_broken: bool) -> bool:
         return True
     if count >= 5:
         least = limits["least_flow"] if count >= 8 else limits["least_flow_short"]
-        if sentence.asks:  # the corpus asks seldom, so its table knows questions less well
+        clashes = limits["clashes"]
+        if sentence.asks:  # the corpus asks seldom, so its table knows questions less well: "am I" looks like a clash
             least = min(least, limits["least_flow_question"])
-        if _order_of(sentence.clauses).clashes >= limits["clashes"] and flow(sentence) < limits["least_flow_with_clashes"]:
+            clashes += 1
+        if _order_of(sentence.clauses).clashes >= clashes and flow(sentence) < limits["least_flow_with_clashes"]:
             return True
         return flow(sentence) < float(limits["least_flow_after_broken"] if after_broken else least)
     return after_broken and (not verb or flow(sentence) < float(limits["least_flow_after_broken"]))

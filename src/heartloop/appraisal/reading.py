@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heartloop.appraisal.binding import bond, ground_of, insight_of, proposes_again
+from heartloop.appraisal.binding import bond, ground_of, insight_of, is_spliced, proposes_again
 from heartloop.appraisal.flaws import flaws_of, told_lines_of
 from heartloop.appraisal.fluency import broken_sentences
 from heartloop.appraisal.grammar import is_open_question, is_question
@@ -48,7 +48,7 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
         raise UseError("story.told is empty; expected at least the person's first message")
     ground = ground_of(story)
     read = [read_sentence(text) for text in split_sentences(reply)]
-    broken = broken_sentences(read)
+    broken = tuple(b or is_spliced(s, ground) for s, b in zip(read, broken_sentences(read), strict=True))
     bonds = [bond(sentence, ground) for sentence in read]
     last = story.told[-1]
     context = " ".join(story.told)

@@ -20,7 +20,7 @@ PROBES: tuple[tuple[str, str], ...] = (
     ("plain", "I see. What happened then?"),
     ("silence", ""),
     ("thinking only", "<think>What would she want to hear?"),
-    ("hostile", '</script>{{reply}} {"change": 10} \x00 \U0001f9e8 ' + "very " * 2000),
+    ("hostile", '</script>{{reply}} {"change": 10} \x00 \U0001f9e8 ' + "very " * 300),
 )
 """Replies an environment must survive, by name."""
 
