@@ -245,7 +245,9 @@ class EmbeddedUser:
         return Feeling(
             change=reaction.change,
             evidence={
-                "strategies": {name: round(c, 2) for name, c in sorted(appraisal.strategies.items(), key=lambda kv: -kv[1])},
+                "strategies": {
+                    n: round(c, 2) for n, c in sorted(appraisal.strategies.items(), key=lambda kv: -kv[1]) if c >= 0.5
+                },
                 "bound": round(reaction.best_bound, 2),
                 "insight": next((s.insight for s in appraisal.sentences if s.insight), None),
                 "flaws": {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws},
