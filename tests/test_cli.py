@@ -51,6 +51,11 @@ def heartloop(*words: str, cwd: Path, **more: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def files_with(text: str, folder: Path) -> list[Path]:
+    """Files below a folder that hold a text."""
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
 async def over_http(server: FaultyServer, *words: str, cwd: Path, **more: str) -> Done:
     """Runs the command while a server of this process answers."""
     process = await asyncio.create_subprocess_exec(
@@ -210,9 +215,7 @@ async def test_keys_appear_nowhere(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         fine = await over_http(server, *LAB, "--out", "fine", cwd=tmp_path)
     assert KEY not in done.out + done.err + fine.out + fine.err
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            assert KEY.encode() not in path.read_bytes(), path
+    assert files_with(KEY, tmp_path) == []
 
 
 async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
