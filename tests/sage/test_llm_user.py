@@ -314,3 +314,19 @@ class TestWhoKnowsWhat:
             ("assistant", "I see."),
             ("user", "He left."),
         ]
+
+
+class TestLabels:
+    """Beside a simulator model the rules of `appraisal` label what a reply did; they move nothing."""
+
+    async def test_an_english_reply_is_labelled_and_the_change_stays_the_simulators(self) -> None:
+        said = "So you signed for the shop, and nobody asked you what that cost. What went through you then?"
+        transcript, _, _ = await dialogue([feel(-7), speak()], replies=[said], max_turns=1)
+        (turn,) = transcript.turns
+        assert turn.change == {"emotion": -7.0}
+        assert any(name.startswith("A") for name in turn.evidence["strategies"])
+
+    async def test_a_reply_in_another_language_is_not_labelled(self) -> None:
+        transcript, _, _ = await dialogue([feel(3), speak()], replies=["我在这里，慢慢说，不着急，我听着呢。"], max_turns=1)
+        assert transcript.turns[0].evidence == {}
+        assert transcript.score == 43.0

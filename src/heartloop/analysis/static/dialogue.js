@@ -106,7 +106,7 @@ window.heartloop = window.heartloop || {};
       box.append(chip);
     }
     if (typeof evidence.bound === "number") box.append(make("span", "", "tied to the story" + percent(evidence.bound)));
-    if (evidence.insight) box.append(make("span", "insight", "✧ names what was untold: " + String(evidence.insight).replaceAll("-", " ")));
+    if (evidence.insight) box.append(make("span", "insight", "✧ names what was untold: " + evidence.insight));
     for (const [kind, severity] of Object.entries(evidence.flaws || {})) {
       box.append(make("span", "flaw", "⚑ " + (FLAWS[kind] || kind.replaceAll("_", " ")) + percent(severity)));
     }

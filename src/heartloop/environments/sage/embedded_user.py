@@ -23,13 +23,14 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Reading, Story, Topic, appraise, lacks_english
+from heartloop.appraisal import Appraisal, Reading, Story, appraise, lacks_english
 from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
 from heartloop.environments.sage.scenario import Beat, Scenario
+from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.errors import InputError
 from heartloop.scoring.emotion import band
 
-__all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "needs", "react", "story_of"]
+__all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "needs", "react"]
 
 _ADVICE = ("F", "G")
 _FEELING_WITH = ("B", "D")
@@ -67,20 +68,6 @@ class Reaction(NamedTuple):
 def needs() -> Mapping[str, Any]:
     """The weights of `needs.toml`; read only."""
     return tomllib.loads((resources.files(__package__) / "needs.toml").read_text(encoding="utf-8"))
-
-
-def story_of(scenario: Scenario, said: Sequence[str]) -> Story:
-    """The scenario as far as the talk has come: a concern is told once a beat about it was spoken or the opening names it."""
-    spoken = " ".join(said)
-    told = {beat.concern for beat in scenario.beats if beat.text in spoken}
-    opening = said[0].lower() if said else ""
-    concerns = tuple(
-        Topic(c.key, c.cues, c.key in told or (c.depth == "surface" and any(cue in opening for cue in c.cues)), c.depth)
-        for c in scenario.concerns
-    )
-    tried_told = any(beat.about == "tried" and beat.text in spoken for beat in scenario.beats)
-    tried = tuple(Topic(f"tried-{i}", a.cues, tried_told, "tried") for i, a in enumerate(scenario.background.tried))
-    return Story(tuple(said), concerns, tried)
 
 
 def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
@@ -245,17 +232,9 @@ class EmbeddedUser:
         return Feeling(
             change=reaction.change,
             evidence={
-                "strategies": {
-                    n: round(c, 2) for n, c in sorted(appraisal.strategies.items(), key=lambda kv: -kv[1]) if c >= 0.5
-                },
-                "bound": round(reaction.best_bound, 2),
-                "insight": next((s.insight for s in appraisal.sentences if s.insight), None),
-                "flaws": {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws},
-                "words": appraisal.words,
+                **evidence_of(appraisal, view.scenario),
                 "raw": round(reaction.raw, 2),
-                "question": any(s.question for s in appraisal.sentences),
                 "worst": reaction.losses[0][0] if reaction.losses else None,
-                "silent": appraisal.silent,
             },
             **_think(appraisal, reaction, after, view),
         )

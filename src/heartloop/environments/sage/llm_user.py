@@ -16,11 +16,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heartloop.appraisal import appraise, lacks_english
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Call, Message, Sampling
 from heartloop.environments.sage.environment import VARIANTS, CallLog, Feeling, Speech, View
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import Scenario
+from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.judging import ask
 from heartloop.prompts import load_prompt
 from heartloop.scoring.emotion import CHANGE_LIMIT, band
@@ -99,7 +101,8 @@ class LLMUser:
             check=_change_in_range if view.preset == "corrected" else None,
             heard=self._keep(log, "feel", view.turn),
         )
-        return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling)
+        evidence = _labels(view)
+        return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling, evidence)
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
         planning = "\n".join(
@@ -164,6 +167,14 @@ class LLMUser:
             )
 
         return heard
+
+
+def _labels(view: View) -> Mapping[str, Any]:
+    """What the rules of `appraisal` see in the reply; it labels the turn in reports and moves nothing. English only."""
+    if lacks_english(view.heard[-1]) or lacks_english(view.said[-1]):
+        return {}
+    appraisal = appraise(view.heard[-1], story_of(view.scenario, view.said), view.heard[:-1])
+    return evidence_of(appraisal, view.scenario)
 
 
 def _manner(variant: str) -> str:
