@@ -31,8 +31,9 @@ _SWAP = {
     "we'll": "you'll", "us": "you", "our": "your", "ours": "yours", "ourselves": "yourselves", "am": "are",
 }  # fmt: skip
 _LEADS = re.compile(
-    r"^(?:(?:and|but|so|because|then|well|anyway|now|though|also|or|plus|okay|ok|yeah|yes|no|funny thing is|of course|"
-    r"the thing is|what i haven't told anyone is that|i think|i guess|i mean|i keep thinking that|i suppose)\b[,:]?\s+)+",
+    r"^(?:(?:and|but|so|because|then|well|anyway|now|though|also|or|plus|okay|ok|yeah|yes|no|ha|oh|ah|right|hm|mm|wait|look|"
+    r"funny thing is|of course|the thing is|what i haven't told anyone is that|i think|i guess|i mean|i keep thinking that|"
+    r"i suppose)\b[,:]?\s+)+",
     re.IGNORECASE,
 )
 _ADDRESSES = re.compile(r"\b(you|your|yours|yourself|you're|you've|you'd|you'll)\b", re.IGNORECASE)
@@ -140,8 +141,8 @@ def _clauses(message: str) -> tuple[str, ...]:
             words = clause.split()
             if not 4 <= len(words) <= 15 or _ADDRESSES.search(clause) or re.search(r"[\"“”()]|'\w+'", clause):
                 continue
-            first = words[0].lower().strip(",")
-            named = words[0][:1].isupper() and words[0] not in _words("not_names")
+            first = words[0].lower()
+            named = words[0][:1].isupper() and words[0].isalpha() and words[0] not in _words("not_names")
             if first not in _words("subjects") and not named:
                 continue
             if not _VERBS.search(" ".join(words[1:6])) and not re.match(r"(i|he|she|they|we)'", first):
@@ -215,21 +216,25 @@ def _reflection(heard: _Heard, pick: _Pick) -> str:
     phrases = _phrases()["reflect"]
     fresh = [c for c in heard.clauses if c.lower() not in " ".join(heard.own).lower()]
     if fresh:
+        openers = [*phrases["openers"], *(phrases["openers_heavy"] if _mood_of(heard.last) is not None else [])]
         about_you = re.match(r"(you|you've|you'd)\b", fresh[0]) and _PAST.match(fresh[0])
-        return _fill(pick.one([*phrases["openers"], *phrases["openers_you"]] if about_you else phrases["openers"]), r=fresh[0])
+        return _fill(pick.one([*openers, *phrases["openers_you"]] if about_you else openers), r=fresh[0])
     if heard.things:
         return _fill(pick.one(phrases["things"]), thing=heard.things[0])
     return pick.one(phrases["plain"])
 
 
 def _guess(heard: _Heard, pick: _Pick) -> str:
-    text = heard.last.lower()
-    best = max(
-        _phrases()["feelings"], key=lambda row: sum(re.search(rf"\b{re.escape(w)}", text) is not None for w in row["words"])
-    )
-    if not any(re.search(rf"\b{re.escape(w)}", text) for w in best["words"]):
-        best = _phrases()["feelings"][-1]
-    return pick.one(best["guesses"], otherwise=_phrases()["feelings"][-1]["guesses"])
+    rows = _phrases()["feelings"]
+    return pick.one((_mood_of(heard.last) or rows[-1])["guesses"], otherwise=rows[-1]["guesses"])
+
+
+def _mood_of(message: str) -> Mapping[str, Any] | None:
+    """The row of feelings whose words occur most in a message; `None` where none does."""
+    text = message.lower()
+    hits = [(sum(re.search(rf"\b{re.escape(w)}", text) is not None for w in row["words"]), row) for row in _phrases()["feelings"]]
+    most, best = max(hits, key=lambda hit: hit[0])
+    return best if most else None
 
 
 def _fill(phrase: str, **values: str) -> str:

@@ -18,7 +18,7 @@ from heartloop.appraisal.lexicon import class_set, classes_of, data, is_function
 from heartloop.appraisal.values import Story, Topic
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
 
-__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "is_spliced", "named_topics", "proposes_again"]
+__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "is_spliced", "named_topics", "proposal_of", "proposes_again"]
 
 _SWAP = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "us": "you",
@@ -281,11 +281,16 @@ def insight_of(sentence: Sentence, ground: Ground, tied: bool) -> str | None:
     return max(certain, key=lambda topic: _DEPTHS.get(topic.depth, 0)).key if certain else None
 
 
+def proposal_of(sentence: Sentence) -> Sentence:
+    """The part of a sentence that proposes: from "you could" on; what goes before it recalls what was told."""
+    words = sentence.words
+    urge = next((i for i, (a, b) in enumerate(pairwise(words)) if a == "you" and "modal" in classes_of(b)), 0)
+    return sentence._replace(words=words[urge:])
+
+
 def proposes_again(sentence: Sentence, ground: Ground) -> str | None:
     """Key of the attempt that a sentence, known to be a proposal, proposes again; not when it says not to."""
     if not sentence.asks and {"not", "never", "without", "instead"} & set(sentence.words):
         return None
-    words = sentence.words
-    urge = next((i for i, (a, b) in enumerate(pairwise(words)) if a == "you" and "modal" in classes_of(b)), 0)
-    named = named_topics(sentence._replace(words=words[urge:]), ground.tried)  # what goes before is what was told
+    named = named_topics(proposal_of(sentence), ground.tried)
     return named[0][0].key if named else None

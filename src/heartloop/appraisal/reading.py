@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heartloop.appraisal.binding import bond, ground_of, insight_of, is_spliced, proposes_again
+from heartloop.appraisal.binding import bond, ground_of, insight_of, is_spliced, proposal_of, proposes_again
 from heartloop.appraisal.flaws import flaws_of, told_lines_of
 from heartloop.appraisal.fluency import broken_sentences
 from heartloop.appraisal.grammar import is_open_question, is_question
@@ -76,6 +76,7 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
                 open_question=is_open_question(sentence),
                 repeats_attempt=proposes_again(sentence, ground) if proposal and not is_broken else None,
                 broken=is_broken,
+                proposal=bond(proposal_of(sentence), ground).bound if proposal and not is_broken else None,
             )
         )
         before = bound

@@ -64,6 +64,8 @@ class Reading(NamedTuple):
     """Key of something already tried that the sentence proposes again."""
     broken: bool
     """Not a sentence a person would say."""
+    proposal: float | None = None
+    """How far the proposal itself is bound, what the sentence recalls before it left aside; `None` where nothing is proposed."""
 
 
 class Flaw(NamedTuple):

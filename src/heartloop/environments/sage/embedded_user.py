@@ -33,6 +33,7 @@ from heartloop.scoring.emotion import band
 __all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "needs", "react"]
 
 _ADVICE = ("F", "G")
+_PROPOSES = ("F-2", "F-3", "F-4", "F-5")
 _FEELING_WITH = ("B", "D")
 
 
@@ -114,7 +115,9 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
     table = needs()
     credit, weights = table["credit"], table["intentions"][mood.intention]
     ready = min(1.0, mood.heard / table["readiness"]["turns"])
-    specific = min(1.0, sentence.bound / credit["bound_full"]) * (1.0 + credit["latest"] * sentence.latest)
+    about_them = 1.0 + credit["latest"] * sentence.latest
+    specific = min(1.0, sentence.bound / credit["bound_full"]) * about_them
+    made_for_them = min(1.0, (sentence.proposal or 0.0) / credit["bound_full"]) * about_them
     worth: list[tuple[str, float]] = []
     rank = 1.0
     total, reason = 0.0, "bound"
@@ -123,7 +126,7 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
         group = strategy[0]
         if points > 0:
             free = credit["free_by"].get(strategy, credit["free_question"] if group == "A" else credit["free"])
-            points *= free + (1.0 - free) * specific
+            points *= free + (1.0 - free) * (made_for_them if strategy in _PROPOSES else specific)
             if group in _ADVICE:
                 before = table["readiness"]["advice_before"]
                 points *= before + (1.0 - before) * ready
