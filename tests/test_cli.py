@@ -145,7 +145,21 @@ def test_help_loads_nothing_heavy() -> None:
 
 # --- 2. faults over HTTP --------------------------------------------------------------------------
 
-LAB = ("eval", "sage", "--model", "lab/policy", "--simulator", "lab/person", "--limit", "4", "--max-turns", "4", "--out", "run")
+LAB = (
+    "eval",
+    "sage",
+    "--yes",
+    "--model",
+    "lab/policy",
+    "--simulator",
+    "lab/person",
+    "--limit",
+    "4",
+    "--max-turns",
+    "4",
+    "--out",
+    "run",
+)
 MENDED = [
     "rate_limit:3", "error_500:3", "error_503:3", "drop:3", "drop_body:3", "truncated_json:3", "html:3", "empty_choices:3",
     "error_in_200:2", "no_schema", "no_json", "no_seed", "no_usage", "parts", "reasoning", "thinking@policy", "refusal@policy",
@@ -245,7 +259,7 @@ async def test_a_dot_env_file_names_the_endpoint(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         (tmp_path / ".env").write_text(f"HOME_LAB_BASE_URL={server.base_url}\nHOME_LAB_API_KEY={KEY}\n")
         done = await over_http(
-            server, "eval", "sage", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
+            server, "eval", "sage", "--yes", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
         )
     assert done.code == 0, done
 

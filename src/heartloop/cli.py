@@ -38,13 +38,16 @@ def main() -> None:
     """Entry point: runs the command and turns our errors into one sentence and exit code 2."""
     from heartloop.errors import InputError, UseError
 
+    interrupted = "heartloop: interrupted; finished dialogues are kept, the same command goes on from there"
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # how typer reports Ctrl-C
+            typer.echo(interrupted, err=True)
     except (UseError, InputError) as error:
         typer.echo(f"heartloop: {error}", err=True)
         code = 2
     except (typer.Abort, KeyboardInterrupt):
-        typer.echo("heartloop: interrupted; finished dialogues are kept, the same command goes on from there", err=True)
+        typer.echo(interrupted, err=True)
         code = 130
     except Exception as error:
         if not hasattr(error, "show"):
@@ -76,18 +79,19 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     from heartloop.running import play_run, settings_of
     from heartloop.supporters import SUPPORTERS
 
-    run = out / "run"
+    run, marker = out / "run", out / ".demo"
     if (run / "settings.json").exists():  # an earlier demo: the settings may have moved on since
-        if not (run / ".demo").exists():
+        if not marker.exists():
             raise UseError(f"{run} holds a run that no demo made; choose another --out")
         shutil.rmtree(run)
+    out.mkdir(parents=True, exist_ok=True)
+    marker.touch()
     names = [f"heartloop/{name}" for name in SUPPORTERS]
     scenarios = stratified(load_scenarios("support"), DEMO_SCENARIOS)
     environment = Sage(scenarios, EmbeddedUser())
     settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
     policies = {name: resolve(name) for name in names}
     play_run(run, settings, environment, policies, Meter(), max_connections=8)
-    (run / ".demo").touch()
     page = write_site([run], out)
     typer.echo(
         "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
@@ -130,7 +134,7 @@ def evaluate_command(
         Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
     ] = None,
     pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask after the estimate; off a terminal, nobody is.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
 ) -> None:
@@ -173,7 +177,8 @@ def evaluate_command(
     )  # fmt: skip
     run = out or Path("runs") / f"sage-{settings.hash}"
     paid = [name for name in names if is_paid(name)]
-    ask = Pilot(yes=yes, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
+    bounded = yes or max_tokens is not None or max_cost is not None
+    ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
     ended = play_run(
         run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed,
         pilot=ask, hear_first=[name for name in model if name in paid], opened=found,

@@ -207,8 +207,10 @@ class PythonChat:
         def work() -> None:
             try:
                 answer, error = self._function(given), None
-            except BaseException as raised:
+            except Exception as raised:
                 answer, error = None, raised
+            except BaseException as raised:  # sys.exit() in somebody's function ends the call, not the run
+                answer, error = None, ModelError(f"{self._name} raised {type(raised).__name__}({raised})")
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended without us
                 loop.call_soon_threadsafe(settle, answer, error)
 

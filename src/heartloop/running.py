@@ -44,7 +44,7 @@ def exit_code_of(ended: Run) -> int:
 
 
 class Pilot:
-    """Shows the estimate and, in a terminal, asks whether to go on."""
+    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on."""
 
     def __init__(self, *, yes: bool, only: bool, meter: Meter, priced: bool) -> None:
         self._yes, self._only, self._meter, self._priced = yes, only, meter, priced
@@ -62,7 +62,9 @@ class Pilot:
             f"and {estimate.tokens:,} tokens{money}.",
             err=True,
         )
-        go_on = not self._only and (self._yes or not sys.stdin.isatty() or typer.confirm("Go on?", err=True))
+        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Go on?", err=True)))
+        if not go_on and not self._only and not sys.stdin.isatty():
+            typer.echo("Nobody can be asked here; say --yes, --max-tokens or --max-cost to go on after the estimate.", err=True)
         if self.line is not None:
             self.line.resume()
         return go_on
@@ -126,6 +128,10 @@ def play_run(
         for entry in directory.log:
             for model, role, prompt, completion in entry.get("lost", []):
                 meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+        before = {name: habit.get("address") for entry in directory.log for name, habit in entry.get("endpoints", {}).items()}
+        for name, habit in endpoint_habits((opened or {}).values()).items():
+            if before.get(name) not in (None, habit["address"]):
+                typer.echo(f"{name} now answers at {habit['address']}; this run was begun at {before[name]}.", err=True)
         lost_before = meter.lost
         started = datetime.now(UTC)
         ended: Run | None = None

@@ -137,7 +137,10 @@ class RunDirectory:
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {path}: {error}; expected the JSON that a run writes") from error
+            raise InputError(
+                f"cannot read {path}: {error}; expected the JSON that a run writes; "
+                "move the file away and repeat the command that made the run"
+            ) from error
         if not isinstance(saved, dict):
             raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
         return saved

@@ -352,7 +352,7 @@ def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
     ahead = (open_to or left)[:4]
     if not ahead:
         return None
-    questions = " ".join(re.findall(r"[^.!?]*\?", view.heard[-1].lower()))
+    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.heard[-1].lower()) if part.endswith("?"))
     if questions:
         for about, pattern in _ASKED_ABOUT:
             if re.search(pattern, questions):

@@ -177,7 +177,7 @@ class LLMUser:
 
 def _labels(view: View) -> Mapping[str, Any]:
     """What the rules of `appraisal` see in the reply; it labels the turn in reports and moves nothing. English only."""
-    if lacks_english(view.heard[-1]) or lacks_english(view.said[-1]):
+    if lacks_english(view.heard[-1]):
         return {}
     appraisal = appraise(view.heard[-1], story_of(view.scenario, view.said), view.heard[:-1])
     return evidence_of(appraisal, view.scenario)
