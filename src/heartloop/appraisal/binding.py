@@ -18,7 +18,20 @@ from heartloop.appraisal.lexicon import class_set, classes_of, data, is_function
 from heartloop.appraisal.values import Story, Topic
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
 
-__all__ = ["Bond", "Ground", "bond", "ground_of", "insight_of", "is_spliced", "named_topics", "proposal_of", "proposes_again"]
+__all__ = [
+    "Bond",
+    "Ground",
+    "bond",
+    "frame_of",
+    "ground_of",
+    "insight_of",
+    "is_related",
+    "is_spliced",
+    "is_unfounded",
+    "named_topics",
+    "proposal_of",
+    "proposes_again",
+]
 
 _SWAP = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "us": "you",
@@ -53,6 +66,8 @@ _CUT = (
     "eing",
     "es",
 )
+_CLOSE = 5
+_FEELINGS = frozenset({"distress", "warmth", "praise", "outrage"})
 _PREDICATING = ("distress", "warmth", "praise", "outrage", "hedge", "cause")
 
 
@@ -78,10 +93,14 @@ class Ground(NamedTuple):
     """In which told sentences, by number, a stem stood."""
     places: dict[str, frozenset[int]]
     """Where in all that was told a stem stood, counted in words."""
+    said_of: frozenset[str]
+    """Stems that stood, at least once, not behind an article, a possessive or a number: mostly what was said of things."""
     latest: frozenset[str]
     runs: frozenset[tuple[str, str, str]]
     untold: _Topics
     tried: _Topics
+    feelings: frozenset[str]
+    """Stems of the words for feelings that were told or are among the cues of a concern, told or not."""
 
 
 class Bond(NamedTuple):
@@ -132,6 +151,7 @@ def ground_of(story: Story) -> Ground:
     latest: set[str] = set()
     stood: dict[str, set[int]] = {}
     places: dict[str, set[int]] = {}
+    said_of: set[str] = set()
     count = place = 0
     for number, message in enumerate(story.told):
         last = number == len(story.told) - 1
@@ -139,7 +159,7 @@ def ground_of(story: Story) -> Ground:
             sentence = read_sentence(text)
             runs.update(_runs(sentence.words))
             count += 1
-            for word in sentence.words:
+            for previous, word in zip(("", *sentence.words), sentence.words, strict=False):
                 place += 1
                 weight = weight_of(word)
                 if weight > 0:
@@ -147,6 +167,8 @@ def ground_of(story: Story) -> Ground:
                     told[base] = max(weight, told.get(base, 0.0))
                     stood.setdefault(base, set()).add(count)
                     places.setdefault(base, set()).add(place)
+                    if not {"det", "possessive", "number"} & classes_of(previous):
+                        said_of.add(base)
                     if last:
                         latest.add(base)
     spoken = dict(told)
@@ -160,10 +182,12 @@ def ground_of(story: Story) -> Ground:
         told,
         {base: frozenset(numbers) for base, numbers in stood.items()},
         {base: frozenset(found) for base, found in places.items()},
+        frozenset(said_of),
         frozenset(latest),
         frozenset(runs),
         _compiled((t for t in story.concerns if not t.told), spoken),
         _compiled(story.tried, None),
+        frozenset(stem(w) for text in (*story.told, *(cue for t in story.concerns for cue in t.cues)) for w in words_of(text)),
     )
 
 
@@ -178,11 +202,7 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
     words = [w for w in sentence.words if w != "'s"]
     if not words:
         return Bond(0.0, 0.0, 0.0)
-    swapped = [_SWAP.get(w, w) for w in words]
-    copied = [False] * len(words)
-    for i in range(len(words) - 2):
-        if (swapped[i], swapped[i + 1], swapped[i + 2]) in ground.runs:
-            copied[i] = copied[i + 1] = copied[i + 2] = True
+    copied = _copied(words, ground)
     share = sum(copied) / len(words)
     penalty = min(1.0, max(0.0, (share - scale["copied_from"]) / (scale["copied_full"] - scale["copied_from"])))
     inside_counts = 1.0 - penalty * (1.0 - scale["copied"])
@@ -210,6 +230,55 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
     bound = (1.0 - math.exp(-scale["rise"] * total)) * predicate
     latest = sum(w for s, w in shared.items() if s in ground.latest) / sum(shared.values()) if shared else 0.0
     return Bond(round(bound, 4), round(latest, 4), round(share, 4))
+
+
+def _copied(words: Sequence[str], ground: Ground) -> list[bool]:
+    """Which words stand in a stretch of three or more that the person said in this order."""
+    swapped = [_SWAP.get(w, w) for w in words]
+    copied = [False] * len(words)
+    for i in range(len(words) - 2):
+        if (swapped[i], swapped[i + 1], swapped[i + 2]) in ground.runs:
+            copied[i] = copied[i + 1] = copied[i + 2] = True
+    return copied
+
+
+def frame_of(sentence: Sentence, ground: Ground) -> frozenset[tuple[str, str, str]]:
+    """What is left of a sentence when the story's words and the words for feelings are blanks, as runs of three.
+
+    "I wonder whether you are ashamed of the stove" and "... afraid of the letter" have one frame: a form, filled in.
+    """
+    words = [w for w in sentence.words if w != "'s"]
+    frame = ["^"]
+    for word, inside in zip(words, _copied(words, ground), strict=True):
+        blank = inside or (weight_of(word) > 0 and (stem(word) in ground.told or bool(_FEELINGS & classes_of(word))))
+        if not blank or frame[-1] != "_":
+            frame.append("_" if blank else word)
+    frame.append("$")
+    return frozenset(zip(frame, frame[1:], frame[2:], strict=False))
+
+
+def is_related(sentence: Sentence, ground: Ground) -> bool:
+    """Whether two of its words stood close together in the story, one of them more than the name of a thing, or four in a row.
+
+    "You carried the hallway as if it were afraid of the stove" names two things and nothing of what was told of them.
+    """
+    words = [w for w in sentence.words if w != "'s"]
+    if "1111" in "".join("01"[inside] for inside in _copied(words, ground)):
+        return True
+    stems = {stem(w) for w in words} & ground.places.keys()
+    return any(
+        abs(a - b) <= _CLOSE
+        for one in stems & ground.said_of
+        for other in stems - {one}
+        for a in ground.places[one]
+        for b in ground.places[other]
+    )
+
+
+def is_unfounded(sentence: Sentence, ground: Ground) -> bool:
+    """Whether it names a feeling, and none that the person has named or that lies in their concerns."""
+    named = {stem(w) for w in sentence.words if "distress" in classes_of(w)}
+    return bool(named) and not named & ground.feelings
 
 
 def is_spliced(sentence: Sentence, ground: Ground) -> bool:
@@ -244,8 +313,8 @@ def _is_form(cue: str, word: str) -> bool:
     return len(cue) >= 4 and word.startswith(cue) and word[len(cue) :] in _CUT
 
 
-def named_topics(sentence: Sentence, topics: _Topics) -> list[tuple[Topic, bool]]:
-    """The topics that a sentence names, each with whether it did so by a word particular to the story."""
+def named_topics(sentence: Sentence, topics: _Topics) -> list[tuple[Topic, bool, frozenset[str]]]:
+    """The topics that a sentence names, each with whether a word particular to the story did so, and the stems of matter."""
     if not topics.topics:
         return []
     words = [w for w in sentence.words if w not in _SKIPPED]
@@ -258,10 +327,10 @@ def named_topics(sentence: Sentence, topics: _Topics) -> list[tuple[Topic, bool]
         for number, cue in topics.by_beginning.get(word[:4], ()):
             if _is_form(cue.words[0][0], word) and _goes_on(cue, at, words, stems):
                 hits.setdefault(number, set()).add(cue)
-    found: list[tuple[Topic, bool]] = []
+    found: list[tuple[Topic, bool, frozenset[str]]] = []
     for number, cues in sorted(hits.items()):
-        several = len({base for cue in cues for _, base in cue.words}) > 1
-        found.append((topics.topics[number], several or any(cue.particular for cue in cues)))
+        matter = frozenset(base for cue in cues for word, base in cue.words if not is_function_word(word))
+        found.append((topics.topics[number], len(matter) > 1 or any(cue.particular for cue in cues), matter))
     return found
 
 
@@ -271,13 +340,14 @@ _DEPTHS = {"core": 3, "feeling": 2, "surface": 1}
 def insight_of(sentence: Sentence, ground: Ground, tied: bool) -> str | None:
     """Key of the deepest untold concern that a sentence names.
 
-    A feeling that many stories share (`ashamed`, `alone`) counts only where the sentence is tied to what was told;
-    naming three concerns or more in one sentence is guessing at everything, and counts for none.
+    At least one of the words that name it has to be the supporter's own: words the person has said are no insight. A
+    feeling that many stories share (`ashamed`, `alone`) counts only where the sentence is tied to what was told; naming
+    three concerns or more is guessing at everything, and counts for none.
     """
     named = named_topics(sentence, ground.untold)
     if len(named) >= 3:
         return None
-    certain = [topic for topic, particular in named if particular or tied]
+    certain = [topic for topic, particular, matter in named if matter - ground.told.keys() and (particular or tied)]
     return max(certain, key=lambda topic: _DEPTHS.get(topic.depth, 0)).key if certain else None
 
 

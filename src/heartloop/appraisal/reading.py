@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
-from heartloop.appraisal.binding import bond, ground_of, insight_of, is_spliced, proposal_of, proposes_again
+from heartloop.appraisal.binding import (
+    bond,
+    frame_of,
+    ground_of,
+    insight_of,
+    is_related,
+    is_spliced,
+    is_unfounded,
+    proposal_of,
+    proposes_again,
+)
 from heartloop.appraisal.flaws import flaws_of, told_lines_of
 from heartloop.appraisal.fluency import broken_sentences
 from heartloop.appraisal.grammar import is_open_question, is_question
 from heartloop.appraisal.lexicon import classes_of
 from heartloop.appraisal.strategies import strategies_of
 from heartloop.appraisal.values import Appraisal, Reading, Story
-from heartloop.appraisal.words import read_sentence, split_sentences
+from heartloop.appraisal.words import Sentence, read_sentence, split_sentences
 from heartloop.errors import UseError
 
 __all__ = ["appraise"]
@@ -25,6 +36,8 @@ _TIED_FROM = 0.2
 _MOST_INSIGHTS = 2
 """A third guess in one reply shows that the first two were guesses as well."""
 _LEAST_PROPOSAL = 0.45
+_SAME_FRAME = 0.6
+"""Share of a frame that stood in an earlier one, from which the two are the same form."""
 _ANY_LETTER = re.compile(r"[^\W_]")
 
 
@@ -52,17 +65,23 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
     bonds = [bond(sentence, ground) for sentence in read]
     last = story.told[-1]
     context = " ".join(story.told)
+    before_this = [[read_sentence(text) for text in split_sentences(reply)] for reply in earlier]
+    frames = [frame_of(sentence, ground) for said in before_this for sentence in said]
     readings: list[Reading] = []
     insights = 0
     before = 0.0
     for sentence, is_broken, held in zip(read, broken, bonds, strict=True):
         strategies = strategies_of(sentence.text, context)
         bound = 0.0 if is_broken else held.bound
+        related = is_related(sentence, ground)
         insight = None
         if not is_broken and insights < _MOST_INSIGHTS:
-            insight = insight_of(sentence, ground, max(bound, before) >= _TIED_FROM)
+            insight = insight_of(sentence, ground, max(bound if related else 0.0, before) >= _TIED_FROM)
             insights += insight is not None
         question = is_question(sentence)
+        frame = frame_of(sentence, ground)
+        used = sum(len(frame & other) >= _SAME_FRAME * len(frame) for other in frames) if len(frame) >= 2 else 0
+        frames.append(frame)
         proposal = any(c >= _LEAST_PROPOSAL and (s in {"F-2", "F-3", "F-4", "F-5", "G-2", "A-3"}) for s, c in strategies)
         readings.append(
             Reading(
@@ -77,6 +96,9 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
                 repeats_attempt=proposes_again(sentence, ground) if proposal and not is_broken else None,
                 broken=is_broken,
                 proposal=bond(proposal_of(sentence), ground).bound if proposal and not is_broken else None,
+                used=used,
+                related=related,
+                unfounded=is_unfounded(sentence, ground),
             )
         )
         before = bound
@@ -88,7 +110,14 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
         words=words,
         silent=_is_silent(reply),
         broken=round(sum(max(1, len(s.words)) for s, b in zip(read, broken, strict=True) if b) / total, 4) if total else 0.0,
+        asked_on=_asked_on([read, *reversed(before_this)]),
     )
+
+
+def _asked_on(replies: Sequence[Sequence[Sentence]]) -> int:
+    """How many replies in a row, up to this one, do nothing but ask; this one not counted."""
+    asking = list(takewhile(lambda said: bool(said) and all(map(is_question, said)), replies))
+    return max(0, len(asking) - 1)
 
 
 def _is_silent(reply: str) -> bool:

@@ -65,6 +65,12 @@ class Reading(NamedTuple):
     """Not a sentence a person would say."""
     proposal: float | None = None
     """How far the proposal itself is bound, what the sentence recalls before it left aside; `None` where nothing is proposed."""
+    used: int = 0
+    """How many sentences before it, of this reply and of earlier ones, had the same frame around other words of the story."""
+    related: bool = True
+    """It takes up not only things of the story but something that was said of them."""
+    unfounded: bool = False
+    """It names a feeling that nothing in this person's story or concerns speaks of."""
 
 
 class Flaw(NamedTuple):
@@ -76,7 +82,10 @@ class Flaw(NamedTuple):
 
 
 class Appraisal(NamedTuple):
-    """A whole reply, as read. `broken` is the share of its words, in [0, 1], that stand in broken sentences."""
+    """A whole reply, as read. `broken` is the share of its words, in [0, 1], that stand in broken sentences.
+
+    `asked_on` counts the replies just before this one that, like it, did nothing but ask.
+    """
 
     sentences: tuple[Reading, ...]
     flaws: tuple[Flaw, ...]
@@ -84,6 +93,7 @@ class Appraisal(NamedTuple):
     silent: bool
     """Empty, or nothing but dots, "ok", "mm", an emoji."""
     broken: float
+    asked_on: int = 0
 
     @property
     def strategies(self) -> dict[str, float]:

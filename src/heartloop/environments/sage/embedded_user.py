@@ -87,6 +87,10 @@ def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
     for sentence in appraisal.sentences:
         if not sentence.broken:
             for reason, points in _worth(sentence, mood, story):
+                if points > 0:
+                    points *= credit["used"] ** sentence.used
+                    if sentence.question:
+                        points *= credit["asked_on"] ** appraisal.asked_on
                 (gains if points > 0 else losses).append((reason, points, sentence.text))
     for flaw in appraisal.flaws:
         points = table["flaws"][flaw.kind] * flaw.severity * minds.get(flaw.kind, 1.0)
@@ -96,6 +100,7 @@ def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
             losses.append((flaw.kind, -points, flaw.quote))
     best_bound = max((s.bound for s in appraisal.sentences if not s.broken), default=0.0)
     gains.sort(key=lambda row: -row[1])
+    gains = _one_question(gains)
     unwelcome = sorted((row for row in losses if row[0] not in table["flaws"]), key=lambda row: row[1])
     flaws = sorted((row for row in losses if row[0] in table["flaws"]), key=lambda row: row[1])
     up = sum(weight * points for weight, (_, points, _) in zip(credit["declining"], gains, strict=False))
@@ -111,13 +116,24 @@ def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
     return _reaction(up, down, tuple(gains), tuple(losses), best_bound, mood)
 
 
+def _one_question(gains: Sequence[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
+    """The gains, best first, with every question but the best one reduced."""
+    share, asked = needs()["credit"]["further_question"], False
+    kept: list[tuple[str, float, str]] = []
+    for reason, points, text in gains:
+        kept.append((reason, points * share if reason == "question" and asked else points, text))
+        asked = asked or reason == "question"
+    return sorted(kept, key=lambda row: -row[1])
+
+
 def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float]]:
     """Points of one unbroken sentence, with the reason for each."""
     table = needs()
     credit, weights = table["credit"], table["intentions"][mood.intention]
     ready = min(1.0, mood.heard / table["readiness"]["turns"])
+    thing = 1.0 if sentence.related else credit["things_only"]
     about_them = 1.0 + credit["latest"] * sentence.latest
-    specific = min(1.0, sentence.bound / credit["bound_full"]) * about_them
+    specific = min(1.0, sentence.bound / credit["bound_full"]) * about_them * thing
     made_for_them = min(1.0, (sentence.proposal or 0.0) / credit["bound_full"]) * about_them
     worth: list[tuple[str, float]] = []
     rank = 1.0
@@ -126,6 +142,10 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
         points = weights[strategy] * min(1.0, 0.4 + 0.6 * confidence) * rank
         group = strategy[0]
         if points > 0:
+            if group == "B" and sentence.unfounded:
+                points *= credit["unfounded"]
+            elif strategy == "B-3" and sentence.insight is None:
+                points *= credit["unproven"]
             free = credit["free_by"].get(strategy, credit["free_question"] if group == "A" else credit["free"])
             points *= free + (1.0 - free) * (made_for_them if strategy in _PROPOSES else specific)
             if group in _ADVICE:
@@ -161,7 +181,13 @@ def _strategies(sentence: Reading) -> tuple[tuple[str, float], ...]:
     credit = needs()["credit"]
     found = sentence.strategies[:2]
     urges = any(name[0] in _ADVICE for name, _ in found)
-    if sentence.bound >= credit["restated"] and not sentence.question and not urges and "B-2" not in dict(found):
+    if (
+        sentence.bound >= credit["restated"]
+        and sentence.related
+        and not sentence.question
+        and not urges
+        and "B-2" not in dict(found)
+    ):
         found = tuple(sorted((*found[:1], ("B-2", credit["restated_confidence"])), key=lambda pair: -pair[1]))
     return found
 
