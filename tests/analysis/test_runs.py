@@ -51,6 +51,16 @@ def test_what_decides_a_score_decides_the_page(talk: Talk, write_run: WriteRun, 
     assert len(comparable([read_run(path) for path in runs])) == pages
 
 
+def test_pages_that_differ_in_sampling_alone_say_so(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+    samplings = [{"policy": Sampling(temperature=t), "simulator": Sampling()} for t in (0.2, 0.9)]
+    runs = [write_run([talk("a", "s1", [5]).model_copy(update={"sampling": s})], f"run{n}") for n, s in enumerate(samplings)]
+    assert _facts(runs[0])["Sampling"] == "policy temperature 0.2"
+    html = write_site(runs, tmp_path / "site").read_text(encoding="utf-8")
+    assert "embedded · corrected · vanilla · run0</a>" in html
+    assert "embedded · corrected · vanilla · run1</a>" in html
+    assert "Sampling" not in _facts(write_run([talk("a", "s1", [5])], "default"))
+
+
 def test_runs_without_dialogues_compare_by_their_settings(write_run: WriteRun) -> None:
     runs = [write_run([], f"run{n}", scenario_set=name) for n, name in enumerate(("support", "support", "chat"))]
     assert len(comparable([read_run(path) for path in runs])) == 2

@@ -109,6 +109,7 @@ class Page:
         self.card = card
         self.number = number
         self.settings = measurement.settings
+        self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
         self.frame = Frame(turns=self._turns())
@@ -163,6 +164,7 @@ class Page:
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
             ("Preset", ", ".join(card.presets)),
             ("Variant", ", ".join(card.variants)),
+            ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
             ("People", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
@@ -172,6 +174,14 @@ class Page:
             ("heartloop", card.heartloop_version or ""),
         ]
         return [(name, value) for name, value in facts if value]
+
+    def _sampling(self) -> list[str]:
+        """What was set of each role's sampling; the dialogues of a page have the same."""
+        by_role = self.dialogues[0].sampling if self.dialogues else {}
+        given = {role: sampling.model_dump(exclude_none=True) for role, sampling in sorted(by_role.items())}
+        return [
+            f"{role} {', '.join(f'{name} {value}' for name, value in values.items())}" for role, values in given.items() if values
+        ]
 
     @cached_property
     def prompts(self) -> list[tuple[str, str]]:

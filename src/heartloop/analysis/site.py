@@ -49,7 +49,7 @@ def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    tabs = [{"name": name, "label": page.label} for name, page in zip(names, pages, strict=True)]
+    tabs = [{"name": name, "label": label} for name, label in zip(names, _labels(pages), strict=True)]
     try:
         _copy_assets(out / "assets")
         _remove_stale(out, len(pages))
@@ -60,6 +60,12 @@ def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
+
+
+def _labels(pages: Sequence[Page]) -> list[str]:
+    """What each page is called; pages that would be called alike are told apart by their run directories."""
+    labels = [page.label for page in pages]
+    return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
 
 
 def _templates() -> Environment:
