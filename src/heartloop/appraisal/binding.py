@@ -27,7 +27,6 @@ __all__ = [
     "insight_of",
     "is_related",
     "is_spliced",
-    "is_unfounded",
     "named_topics",
     "proposal_of",
     "proposes_again",
@@ -99,8 +98,6 @@ class Ground(NamedTuple):
     runs: frozenset[tuple[str, str, str]]
     untold: _Topics
     tried: _Topics
-    feelings: frozenset[str]
-    """Stems of the words for feelings that were told or are among the cues of a concern, told or not."""
 
 
 class Bond(NamedTuple):
@@ -187,7 +184,6 @@ def ground_of(story: Story) -> Ground:
         frozenset(runs),
         _compiled((t for t in story.concerns if not t.told), spoken),
         _compiled(story.tried, None),
-        frozenset(stem(w) for text in (*story.told, *(cue for t in story.concerns for cue in t.cues)) for w in words_of(text)),
     )
 
 
@@ -273,12 +269,6 @@ def is_related(sentence: Sentence, ground: Ground) -> bool:
         for a in ground.places[one]
         for b in ground.places[other]
     )
-
-
-def is_unfounded(sentence: Sentence, ground: Ground) -> bool:
-    """Whether it names a feeling, and none that the person has named or that lies in their concerns."""
-    named = {stem(w) for w in sentence.words if "distress" in classes_of(w)}
-    return bool(named) and not named & ground.feelings
 
 
 def is_spliced(sentence: Sentence, ground: Ground) -> bool:

@@ -17,7 +17,6 @@ from heartloop.appraisal.binding import (
     insight_of,
     is_related,
     is_spliced,
-    is_unfounded,
     proposal_of,
     proposes_again,
 )
@@ -98,7 +97,6 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
                 proposal=bond(proposal_of(sentence), ground).bound if proposal and not is_broken else None,
                 used=used,
                 related=related,
-                unfounded=is_unfounded(sentence, ground),
             )
         )
         before = bound

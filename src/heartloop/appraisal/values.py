@@ -69,8 +69,6 @@ class Reading(NamedTuple):
     """How many sentences before it, of this reply and of earlier ones, had the same frame around other words of the story."""
     related: bool = True
     """It takes up not only things of the story but something that was said of them."""
-    unfounded: bool = False
-    """It names a feeling that nothing in this person's story or concerns speaks of."""
 
 
 class Flaw(NamedTuple):

@@ -142,9 +142,7 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
         points = weights[strategy] * min(1.0, 0.4 + 0.6 * confidence) * rank
         group = strategy[0]
         if points > 0:
-            if group == "B" and sentence.unfounded:
-                points *= credit["unfounded"]
-            elif strategy == "B-3" and sentence.insight is None:
+            if strategy == "B-3" and sentence.insight is None:
                 points *= credit["unproven"]
             free = credit["free_by"].get(strategy, credit["free_question"] if group == "A" else credit["free"])
             points *= free + (1.0 - free) * (made_for_them if strategy in _PROPOSES else specific)
