@@ -99,7 +99,8 @@ def comparable(runs: Sequence[Run]) -> list[Measurement]:
 
 def _rules(run: Run) -> tuple[object, ...]:
     """What decides a score besides the model: two runs that differ here must not share a table."""
-    rules = [run.settings.get("max_turns"), run.settings.get("start")]
+    rules = [run.settings.get(name) for name in ("max_turns", "start", "success_at", "failure_below")]
+    rules.append("rescored" in run.settings)  # replayed with other rules is not played under them
     if not run.transcripts:
         settings = run.settings
         user = "embedded" if settings.get("user") == "embedded" else settings.get("simulator")

@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from heartloop.analysis.groups import Key, rank_letters
 from heartloop.dialogue import Call, Transcript, total_usage
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.emotion import summarise
+from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT, summarise
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = [
@@ -48,7 +49,6 @@ _NOTICED_LOSS = 0.05
 """A common set smaller than the best-scored model's own by more than this share is pointed out."""
 
 Standing = Literal["ranked", "unranked", "failure case"]
-_Key = tuple[str, str, int]
 
 
 class _Frozen(BaseModel):
@@ -101,6 +101,8 @@ class ModelScore(_Frozen):
     standing: Standing
     rank: int | None
     """Place among the ranked; equal means share it."""
+    group: str | None = None
+    """Rank group of a ranked model, a letter: its paired interval to the group's first includes 0."""
     planned: int | None
     """Dialogues the settings ask for, where they say."""
     played: int
@@ -143,6 +145,9 @@ class ScoreCard(_Frozen):
     simulators: tuple[str, ...]
     presets: tuple[str, ...]
     variants: tuple[str, ...]
+    success_at: float = SUCCESS_AT
+    """A final emotion from here on is counted as a success; another bound only recounts."""
+    failure_below: float = FAILURE_BELOW
     played: int
     scored: int
     unscored: int
@@ -172,7 +177,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     """The score card of a run's transcripts.
 
     Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
-    price per million tokens, as a mapping or a pair) and `heartloop_version`.
+    price per million tokens, as a mapping or a pair), `success_at`, `failure_below`, `rescored` and `heartloop_version`.
 
     Raises:
         UseError: a transcript belongs to an environment other than SAGE.
@@ -190,7 +195,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [_model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()]
-    rows = _ranked(rows)
+    finals = {model: {key: d.score for key, d in scored_of[model].items() if d.score is not None} for model in contenders}
+    rows = _ranked(rows, rank_letters(finals, common))
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
@@ -199,6 +205,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
         presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
         variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
+        **_bounds(settings),
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
         unscored=unscored,
@@ -206,7 +213,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         flagged=share > ALLOWED_UNSCORED,
         replaced=len(transcripts) - len(dialogues),
         common=len(common),
-        notes=tuple(_notes(rows, len(common), planned)),
+        notes=(*_source(settings), *_notes(rows, len(common), planned)),
         models=tuple(rows),
     )
 
@@ -220,7 +227,7 @@ def model_names(settings: Mapping[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _person(dialogue: Transcript) -> _Key:
+def _person(dialogue: Transcript) -> Key:
     """What two models must share to be compared: the same person, word for word, in the same repeat."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat)
 
@@ -230,6 +237,11 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
         return None
     return len(scenarios) * repeats
+
+
+def _bounds(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The bounds of success and failure that a run was rescored with, where it was."""
+    return {name: float(settings[name]) for name in ("success_at", "failure_below") if isinstance(settings.get(name), (int, float))}
 
 
 def _text(value: object) -> str | None:
@@ -242,7 +254,7 @@ def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
 
 
 def _model_score(
-    model: str, mine: list[Transcript], common: set[_Key] | None, planned: int | None, settings: Mapping[str, Any]
+    model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any]
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if _person(d) in common]
@@ -261,8 +273,8 @@ def _model_score(
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
-        headline=_outcomes(basis),
-        own=_outcomes(scored),
+        headline=_outcomes(basis, _bounds(settings)),
+        own=_outcomes(scored, _bounds(settings)),
         median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
@@ -280,11 +292,11 @@ def _model_score(
     )
 
 
-def _outcomes(dialogues: Sequence[Transcript]) -> Outcomes:
+def _outcomes(dialogues: Sequence[Transcript], bounds: Mapping[str, float]) -> Outcomes:
     finals = [d.score for d in dialogues if d.score is not None]
     if not finals:
         return Outcomes(n=0)
-    summary = summarise(finals)
+    summary = summarise(finals, **bounds)
     interval = bootstrap_interval(finals, clusters=[d.scenario for d in dialogues])
     alone = interval.low != interval.low  # nan: one scenario gives no spread to resample
     return Outcomes(
@@ -355,14 +367,23 @@ def _group_means(
     return tuple(GroupMean(key=key, n=len(groups[key]), mean=statistics.fmean(groups[key])) for key in order(groups))
 
 
-def _ranked(rows: list[ModelScore]) -> list[ModelScore]:
-    """Ranked by mean on the common set, then the unranked by their own mean, then the failure cases."""
+def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
+    """Ranked with their group by mean on the common set, then the unranked by their own mean, then the failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
     rows = sorted(rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else -1.0)))
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
     return [
-        row.model_copy(update={"rank": means.index(row.headline.mean) + 1}) if row.standing == "ranked" else row for row in rows
+        row.model_copy(update={"rank": means.index(row.headline.mean) + 1, "group": letters.get(row.model)})
+        if row.standing == "ranked"
+        else row
+        for row in rows
     ]
+
+
+def _source(settings: Mapping[str, Any]) -> Iterable[str]:
+    rescored = settings.get("rescored")
+    if isinstance(rescored, Mapping):
+        yield f"Computed anew from the stored transcripts of {rescored.get('from')} (preset {rescored.get('preset')}), without a model call."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
