@@ -25,9 +25,8 @@ def leaderboard(card: ScoreCard) -> Table:
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
     table.title = Text("Final emotion, 0 to 100, of the person each model talked with", style="bold")
-    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
-    table.add_column("group", no_wrap=True)
     bounds = (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     for head in ("mean", "95 %\ninterval", *bounds, "scored", "tokens", "silent"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
@@ -48,9 +47,8 @@ def _cells(row: ModelScore) -> tuple[str, ...]:
         return "–" if value is None else f"{value:.{digits}f}"
 
     return (
-        str(row.rank) if row.rank is not None else "–",
+        " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
         row.model,
-        row.group or "–",
         number(seen.mean),
         f"{seen.low:.1f}–{seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
         f"{seen.success_percent:.0f}%" if seen.success_percent is not None else "–",
@@ -68,7 +66,7 @@ def _caption(card: ScoreCard) -> list[str]:
     if ranked:
         lines.append(f"ranked on the {card.common} dialogues scored for every model")
     if len(ranked) > 1:
-        lines.append("same group: not told apart from the group's first on the same dialogues")
+        lines.append("same letter: not told apart from the letter's first model on the same dialogues")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if "embedded" in card.simulators:
         lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")
