@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heartloop.cli_runs import runs_app
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,6 +41,7 @@ scenarios_app = typer.Typer(
     help="Look at the shipped scenarios, or check a file of your own.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(scenarios_app, name="scenarios")
+app.add_typer(runs_app)
 
 
 def main() -> None:

@@ -205,7 +205,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
         presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
         variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
-        **_bounds(settings),
+        success_at=_bounds(settings).get("success_at", SUCCESS_AT),
+        failure_below=_bounds(settings).get("failure_below", FAILURE_BELOW),
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
         unscored=unscored,
@@ -241,7 +242,9 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
 
 def _bounds(settings: Mapping[str, Any]) -> dict[str, float]:
     """The bounds of success and failure that a run was rescored with, where it was."""
-    return {name: float(settings[name]) for name in ("success_at", "failure_below") if isinstance(settings.get(name), (int, float))}
+    return {
+        name: float(settings[name]) for name in ("success_at", "failure_below") if isinstance(settings.get(name), (int, float))
+    }
 
 
 def _text(value: object) -> str | None:
@@ -383,7 +386,8 @@ def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelSco
 def _source(settings: Mapping[str, Any]) -> Iterable[str]:
     rescored = settings.get("rescored")
     if isinstance(rescored, Mapping):
-        yield f"Computed anew from the stored transcripts of {rescored.get('from')} (preset {rescored.get('preset')}), without a model call."
+        source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
+        yield f"Computed anew from the stored transcripts of {source}, without a model call."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:

@@ -104,9 +104,12 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings in which a saved run differs, the version left aside."""
+        """Names of the settings in which a saved run differs, the version left aside.
+
+        A run that was rescored differs in that from any run that is played.
+        """
         mine = self.model_dump(mode="json", exclude={"heartloop_version"})
-        return sorted(name for name in mine if mine[name] != other.get(name))
+        return sorted([*(name for name in mine if mine[name] != other.get(name)), *(["rescored"] if "rescored" in other else [])])
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
