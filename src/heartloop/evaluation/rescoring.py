@@ -120,8 +120,5 @@ def _told(out: Path, played: list[Transcript], done: list[Transcript]) -> Rescor
         changed=sum(a.score != b.score for a, b in both if a.scored and b.scored),
         unscored=dict(Counter(b.failure.kind for _, b in both if b.failure and b.failure.role == RESCORING)),
         gained=sum(not a.scored and b.scored for a, b in both),
-        asked_again=sum(
-            a.preset == "corrected" != b.preset and any(call.purpose == "feel" and call.reask for call in b.calls)
-            for a, b in both
-        ),
+        asked_again=sum(b.scored and a.preset != b.preset and b.preset == "released" and out_of_range(b) for a, b in both),
     )

@@ -129,8 +129,9 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
     counts = {**played.counts, "silences": sum(t.silent for t in turns), "truncated": sum(t.truncated for t in turns)}
     usage = dict(played.usage)
     if len(calls) < len(played.calls):
-        counts.pop("lost farewells", None)
-        counts["re-asks"] = sum(call.reask > 0 for call in calls if call.role != "policy")
+        counts = {name: n for name, n in counts.items() if name not in ("lost farewells", "re-asks")}
+        if asked_again := sum(call.reask > 0 for call in calls if call.role != "policy"):
+            counts["re-asks"] = asked_again
         usage = {r: total_usage(c.usage for c in calls if c.role == r) for r in dict.fromkeys(c.role for c in calls)}
     return played.model_copy(
         update={
