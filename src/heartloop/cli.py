@@ -1,6 +1,7 @@
 """The command line: one short function a command; imports inside the function, so that `--help` is quick.
 
-Exit codes: 0 done, 1 finished with more than 5 % of the dialogues unscored, 2 wrong use or input.
+Exit codes: 0 done, 1 finished with more than 5 % of the dialogues unscored (or the gate of `compare` tripped), 2 wrong use
+or input. Commands on finished runs stand in `cli_runs`.
 """
 
 from __future__ import annotations

@@ -134,7 +134,9 @@ class TestToReleased:
     async def test_who_left_without_the_word_would_have_stayed(self) -> None:
         played = await talk([feel(5), speak("That is all.", leaves=True)], "corrected")
         found = rescored(played, preset="released", max_turns=TURNS)
-        assert (found.score, found.failure and found.failure.kind) == (None, "not played on")
+        assert found.score is None
+        assert found.failure is not None
+        assert found.failure.kind == "not played on"
         assert found.turns == played.turns  # what was said is kept
 
     async def test_a_judgement_that_failed_at_the_turn_limit_is_not_needed(self) -> None:

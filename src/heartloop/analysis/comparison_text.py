@@ -58,7 +58,7 @@ def _extremes(found: Comparison) -> Iterable[str]:
             f"{pair.score_a:.0f}",
             f"{pair.score_b:.0f}",
             _signed(pair.difference, 0),
-            pair.a.facts.get("title", ""),
+            " ".join(pair.a.facts.get("title", "").split()),
         )
         for pair in found.extremes
     ]
