@@ -171,8 +171,8 @@ async def test_nobody_listening_is_a_transport_error() -> None:
     assert "check that it is up" in text
 
 
-async def test_backoff_doubles_with_full_jitter_and_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses are drawn between nothing and 2, 4, 8, 16, 32, 60, 60 s."""
+async def test_backoff_doubles_with_half_of_it_jitter_and_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are drawn between half of and all of 2, 4, 8, 16, 32, 60, 60 s."""
     monkeypatch.setattr(random, "uniform", lambda low, high: high)
     async with served("error_500", retries=7) as (_, model, clock):
         await failure(model, TransportError)
@@ -180,7 +180,7 @@ async def test_backoff_doubles_with_full_jitter_and_is_capped(monkeypatch: pytes
     monkeypatch.setattr(random, "uniform", lambda low, high: low)
     async with served("error_500", retries=2) as (_, model, clock):
         await failure(model, TransportError)
-    assert clock.slept == [0.0, 0.0]
+    assert clock.slept == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ async def test_backoff_doubles_with_full_jitter_and_is_capped(monkeypatch: pytes
         ("17", 17.0, 21.25),
         ("900", 60.0, 60.0),
         ("Wed, 21 Oct 2099 07:28:00 GMT", 60.0, 60.0),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 2.0),
-        ("soon", 0.0, 2.0),
-        ("nan", 0.0, 2.0),
-        ("-5", 0.0, 2.0),
-        (None, 0.0, 2.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 1.0, 2.0),
+        ("soon", 1.0, 2.0),
+        ("nan", 1.0, 2.0),
+        ("-5", 1.0, 2.0),
+        (None, 1.0, 2.0),
     ],
 )
 async def test_retry_after_is_honoured_up_to_a_minute(header: str | None, least: float, most: float) -> None:

@@ -145,7 +145,21 @@ def test_help_loads_nothing_heavy() -> None:
 
 # --- 2. faults over HTTP --------------------------------------------------------------------------
 
-LAB = ("eval", "sage", "--model", "lab/policy", "--simulator", "lab/person", "--limit", "4", "--max-turns", "4", "--out", "run")
+LAB = (
+    "eval",
+    "sage",
+    "--yes",
+    "--model",
+    "lab/policy",
+    "--simulator",
+    "lab/person",
+    "--limit",
+    "4",
+    "--max-turns",
+    "4",
+    "--out",
+    "run",
+)
 MENDED = [
     "rate_limit:3", "error_500:3", "error_503:3", "drop:3", "drop_body:3", "truncated_json:3", "html:3", "empty_choices:3",
     "error_in_200:2", "no_schema", "no_json", "no_seed", "no_usage", "parts", "reasoning", "thinking@policy", "refusal@policy",
@@ -184,7 +198,7 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
         done = await over_http(server, *LAB, "--timeout", "0.3", "--retries", "1", cwd=tmp_path)
     assert done.code == 1, done
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
-    assert len(played) == 4
+    assert len(played) == 2, "a pilot of which every dialogue failed ends the run"
     for transcript in played:
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
@@ -192,6 +206,8 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
         assert transcript.stop == "failed"
     card = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert "unscored" in json.dumps(card)
+    assert "every dialogue of the pilot failed" in done.err
+    assert f"2 x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
     assert (tmp_path / "run" / "report" / "index.html").exists()
 
@@ -223,7 +239,7 @@ async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> N
         words = (*LAB, "--max-connections", "1")
         stopped = await over_http(server, *words, "--max-tokens", "12000", cwd=tmp_path)
         assert stopped.code == 1
-        assert "--max-tokens 12000 is reached" in stopped.err
+        assert "--max-tokens 12000 does not bear another dialogue" in stopped.err
         kept = len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")))
         assert kept < 4
         higher = await over_http(server, *words, "--max-tokens", "10000000", cwd=tmp_path)
@@ -243,7 +259,7 @@ async def test_a_dot_env_file_names_the_endpoint(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         (tmp_path / ".env").write_text(f"HOME_LAB_BASE_URL={server.base_url}\nHOME_LAB_API_KEY={KEY}\n")
         done = await over_http(
-            server, "eval", "sage", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
+            server, "eval", "sage", "--yes", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
         )
     assert done.code == 0, done
 

@@ -90,7 +90,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
         (("rescore", "whole"), "nothing to compute anew"),
         (("rescore", "whole", "--preset", "best"), "unknown preset 'best'"),
         (("rescore", "whole", "--failure-below", "100"), "failure below success"),
-        (("rescore", "nothing", "--preset", "released"), "cannot read nothing/settings.json"),
+        (("rescore", "nothing", "--preset", "released"), "nothing is no run directory"),
     ],
 )
 def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:

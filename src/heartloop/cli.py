@@ -1,32 +1,25 @@
 """The command line: one short function a command; imports inside the function, so that `--help` is quick.
 
-Exit codes: 0 done, 1 finished with more than 5 % of the dialogues unscored (or the gate of `compare` tripped), 2 wrong use
-or input. Commands on finished runs stand in `cli_runs`.
+Exit codes: 0 done, 1 more than 5 % of the dialogues unscored, stopped by the budget, or the gate of `compare` tripped, 2 wrong
+use or input. Commands on finished runs stand in `cli_runs`.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from heartloop.cli_runs import runs_app
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from heartloop.chat import ChatModel
-    from heartloop.dialogue import Sampling, Transcript
-    from heartloop.environments.sage import Sage
-    from heartloop.evaluation import EvaluationSettings, Run
-    from heartloop.models import Meter, Price
+    from heartloop.dialogue import Sampling
 
 __all__ = ["main"]
 
-ALLOWED_UNSCORED = 0.05
-"""Share of unscored dialogues above which a run exits 1."""
 DEMO_SCENARIOS = 24
 DEMO_SEED = 0
 
@@ -49,14 +42,23 @@ def main() -> None:
     """Entry point: runs the command and turns our errors into one sentence and exit code 2."""
     from heartloop.errors import InputError, UseError
 
+    interrupted = "heartloop: interrupted; finished dialogues are kept, the same command goes on from there"
     try:
-        app()
+        code = app(standalone_mode=False)
+        if code == 130:  # how typer reports Ctrl-C
+            typer.echo(interrupted, err=True)
     except (UseError, InputError) as error:
         typer.echo(f"heartloop: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("heartloop: interrupted; finished dialogues are kept, the same command goes on from there", err=True)
-        sys.exit(130)
+        code = 2
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo(interrupted, err=True)
+        code = 130
+    except Exception as error:
+        if not hasattr(error, "show"):
+            raise
+        error.show()  # the command line's own usage error; its class differs between versions of typer
+        code = 2
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 @app.callback(invoke_without_command=True)
@@ -73,21 +75,28 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     """Scripted supporters meet 24 shipped people; prints the leaderboard and writes a report. No key, no network."""
     import shutil
 
+    from heartloop.analysis import write_site
     from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
+    from heartloop.errors import UseError
     from heartloop.evaluation.settings import stratified
     from heartloop.models import Meter, resolve
+    from heartloop.running import play_run, settings_of
     from heartloop.supporters import SUPPORTERS
 
-    run = out / "run"
+    run, marker = out / "run", out / ".demo"
     if (run / "settings.json").exists():  # an earlier demo: the settings may have moved on since
+        if not marker.exists():
+            raise UseError(f"{run} holds a run that no demo made; choose another --out")
         shutil.rmtree(run)
+    out.mkdir(parents=True, exist_ok=True)
+    marker.touch()
     names = [f"heartloop/{name}" for name in SUPPORTERS]
     scenarios = stratified(load_scenarios("support"), DEMO_SCENARIOS)
     environment = Sage(scenarios, EmbeddedUser())
-    settings = _settings(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
+    settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
     policies = {name: resolve(name) for name in names}
-    _play(run, settings, environment, policies, Meter(), max_connections=8)
-    page = _report([run], out)
+    play_run(run, settings, environment, policies, Meter(), max_connections=8)
+    page = write_site([run], out)
     typer.echo(
         "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
         f"Report: {page}"
@@ -122,22 +131,24 @@ def evaluate_command(
     ] = None,
     max_connections: Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")] = 32,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 120.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 5,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
     max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
     prices: Annotated[
         Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
     ] = None,
     pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask after the estimate.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
+    from heartloop.analysis import write_site
     from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
     from heartloop.errors import UseError
     from heartloop.evaluation.settings import Shard, stratified
     from heartloop.models import Meter, Metered, is_paid, load_env, load_prices, resolve
+    from heartloop.running import Pilot, exit_code_of, play_run, settings_of
 
     if environment != "sage":
         raise UseError(f"unknown environment {environment!r}; expected sage")
@@ -163,32 +174,22 @@ def evaluate_command(
     else:
         person = LLMUser(Metered(found[simulator], meter, "simulator"), sampling=samplings.get("simulator"))
     sage = Sage(chosen, person, preset=preset, variant=variant, max_turns=max_turns)
-    settings = _settings(
+    settings = settings_of(
         sage, model, user=user or "llm", scenario_set=scenarios, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings,
+        prices={name: price._asdict() for name, price in table.items()},
     )  # fmt: skip
     run = out or Path("runs") / f"sage-{settings.hash}"
-    ask = _Pilot(yes=yes, only=pilot, meter=meter) if pilot or any(is_paid(name) for name in names) else None
-    ended = _play(
-        run,
-        settings,
-        sage,
-        policies,
-        meter,
-        max_connections=max_connections,
-        retry_failed=retry_failed,
-        pilot=ask,
-        opened=found,
-        prices=table,
-    )
-    page = _report([run], run / "report")
+    paid = [name for name in names if is_paid(name)]
+    bounded = yes or max_tokens is not None or max_cost is not None
+    ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
+    ended = play_run(
+        run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed,
+        pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
+    )  # fmt: skip
+    page = write_site([run], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")
-    unscored = (ended.failed + ended.missing) / ended.planned
-    if ended.stopped is not None:
-        typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} of {ended.planned} dialogues were not played.", err=True)
-    if unscored > ALLOWED_UNSCORED and not (pilot and ended.failed == 0):
-        typer.echo(f"{unscored:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed.", err=True)
-        raise typer.Exit(1)
+    raise typer.Exit(exit_code_of(ended))
 
 
 @app.command()
@@ -197,7 +198,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
 ) -> None:
     """Write the report of one or several finished runs."""
-    typer.echo(f"Report: {_report(runs, out or runs[0] / 'report')}")
+    from heartloop.analysis import write_site
+
+    typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report')}")
 
 
 @app.command()
@@ -270,108 +273,6 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
         typer.echo(f"{len(problems)} problems", err=True)
         raise typer.Exit(1)
     typer.echo("no problem found")
-
-
-class _Pilot:
-    """Shows the estimate and, in a terminal, asks whether to go on."""
-
-    def __init__(self, *, yes: bool, only: bool, meter: Meter) -> None:
-        self._yes, self._only, self._meter = yes, only, meter
-
-    def __call__(self, estimate: Any) -> bool:
-        share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
-        cost = self._meter.cost
-        money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
-        typer.echo(
-            f"Pilot: {estimate.dialogues} more dialogues will take about {estimate.calls} calls "
-            f"and {estimate.tokens:,} tokens{money}.",
-            err=True,
-        )
-        if self._only:
-            return False
-        return self._yes or not sys.stdin.isatty() or typer.confirm("Go on?")
-
-
-def _settings(environment: Sage, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
-    from heartloop.evaluation.settings import EvaluationSettings, prompts_of
-
-    return EvaluationSettings(
-        environment=environment.name,
-        models=tuple(models),
-        user=user,
-        simulator=environment.user.name,
-        preset=environment.preset,
-        variant=environment.variant,
-        scenario_set=scenario_set,
-        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
-        max_turns=environment.max_turns,
-        prompts=prompts_of(environment),
-        **more,
-    )
-
-
-def _play(
-    path: Path,
-    settings: EvaluationSettings,
-    environment: Sage,
-    policies: Mapping[str, ChatModel],
-    meter: Meter,
-    *,
-    opened: Mapping[str, ChatModel] | None = None,
-    prices: Mapping[str, Price] | None = None,
-    **how: Any,
-) -> Run:
-    """Plays a run with a progress line, writes `scores.json`, prints the leaderboard."""
-    import asyncio
-    from datetime import UTC, datetime
-
-    from heartloop.evaluation import RunDirectory, evaluate
-    from heartloop.evaluation.progress import ProgressLine
-    from heartloop.models import close, endpoint_habits
-
-    async def go(directory: RunDirectory, line: ProgressLine) -> Run:
-        try:
-            return await evaluate(directory, environment, policies, report=line.show, **how)
-        finally:
-            await close((opened or {}).values())
-
-    def charge(transcript: Transcript) -> None:
-        for call in transcript.calls:
-            meter.record(transcript.models.get(call.role, transcript.model), call.role, call.usage)
-
-    with RunDirectory(path, settings, found=charge) as directory:
-        started = datetime.now(UTC)
-        with ProgressLine(meter) as line:
-            ended = asyncio.run(go(directory, line))
-        habits = endpoint_habits((opened or {}).values())
-        directory.note(
-            started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, **ended._asdict()
-        )
-        _leaderboard(path, prices)
-    for name, habit in habits.items():
-        if habit["dropped"]:
-            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
-    typer.echo(
-        f"{ended.played} dialogues played in {ended.seconds:.1f} s"
-        + (f", {ended.resumed} found finished" if ended.resumed else "")
-        + (f", {ended.failed} failed and unscored" if ended.failed else "")
-        + (f"; {meter.summary()}" if meter.tokens else "")
-    )
-    return ended
-
-
-def _leaderboard(run: Path, prices: Mapping[str, Price] | None) -> None:
-    from rich.console import Console
-
-    from heartloop.analysis import leaderboard, write_scores
-
-    Console().print(leaderboard(write_scores(run, prices=prices)))
-
-
-def _report(runs: list[Path], out: Path) -> Path:
-    from heartloop.analysis import write_site
-
-    return write_site(runs, out)
 
 
 def _samplings(texts: list[str]) -> dict[str, Sampling]:

@@ -188,14 +188,14 @@ class Visible(NamedTuple):
     unclosed: bool
 
 
-_OPEN = re.compile(r"^\s*<think>", re.IGNORECASE)
+_OPEN = re.compile(r"<think>", re.IGNORECASE)
 _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
 def visible(text: str) -> Visible:
     """What the person sees of a policy's reply: only what follows the last `</think>`.
 
-    A reply that opens `<think>` and never closes it is nothing but thinking: silence. Some chat templates
+    What a `<think>` opens and never closes is hidden as well: a reply that begins with one is silence. Some chat templates
     put the opening tag into the prompt, so a closing tag without an opening one counts too.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
@@ -205,9 +205,8 @@ def visible(text: str) -> Visible:
     """
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
-    if _OPEN.match(rest):
-        return Visible("", unclosed=True)
-    return Visible(rest.strip(), unclosed=False)
+    opening = _OPEN.search(rest)
+    return Visible((rest[: opening.start()] if opening else rest).strip(), unclosed=opening is not None)
 
 
 def write_line(transcript: Transcript) -> str:

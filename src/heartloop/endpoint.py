@@ -35,10 +35,13 @@ CONNECTIONS = 64
 """Calls in flight at one address."""
 TIMEOUT = 120.0
 """Seconds one attempt may take, from connecting to the last byte."""
-RETRIES = 5
+RETRIES = 6
 """Further attempts after the first."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; 2, 4, 8, ... outlasts a rate limit that is counted by the minute
+_FIRST_PAUSE, _LONGEST_PAUSE = (
+    2.0,
+    60.0,
+)  # seconds; 2, 4, 8, ... 60 add up to a minute at the least: rate limits count by the minute
 _SHOWN = 240  # characters of a server's message that an error repeats
 
 
@@ -219,6 +222,11 @@ class EndpointChat:
     def name(self) -> str:
         return self._name
 
+    @property
+    def address(self) -> str:
+        """Where calls go: the base URL without query, key or password."""
+        return self._address
+
     def __repr__(self) -> str:
         return f"EndpointChat({self._name!r}, base_url={self._address!r})"
 
@@ -352,11 +360,12 @@ def _proxy(parts: SplitResult) -> str | None:
 
 
 def _pause(tries: int, wait: float | None) -> float:
-    """Seconds before the next attempt: exponential with full jitter, and not before the server's own wish."""
-    jitter = random.uniform(0.0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1)))
+    """Seconds before the next attempt: exponential, half of it jitter; the server's own wish comes first, up to a minute."""
+    step = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1))
+    pause = random.uniform(step / 2.0, step)
     # callers that were all told the same second come back spread over a quarter more
     wished = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
-    return min(_LONGEST_PAUSE, max(jitter, wished))
+    return min(_LONGEST_PAUSE, max(pause, wished))
 
 
 def _seconds(header: str | None) -> float | None:

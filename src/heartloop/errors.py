@@ -8,8 +8,7 @@
     ├── ModelError                  a model call that failed for good
     │   ├── TransportError          timeouts, dropped connections, 429 and 5xx after the last retry
     │   ├── RefusedByServer         a 4xx that no retry mends (key, model name, malformed request)
-    │   ├── MalformedReply          the server answered, but not with a chat completion
-    │   └── TruncatedReply          the completion was cut by the token limit
+    │   └── MalformedReply          the server answered, but not with a chat completion
     ├── AnswerError                 a judge's or simulator's answer would not parse after the re-asks
     ├── BudgetSpent                 the hard stop on money or tokens was reached
     └── EnvironmentBroken           check_environment() found a broken promise
@@ -32,7 +31,6 @@ __all__ = [
     "RefusedByServer",
     "SettingsMismatch",
     "TransportError",
-    "TruncatedReply",
     "UseError",
 ]
 
@@ -71,10 +69,6 @@ class RefusedByServer(ModelError):
 
 class MalformedReply(ModelError):
     """The server answered, but not with a chat completion."""
-
-
-class TruncatedReply(ModelError):
-    """A completion was cut by its token limit, so its content cannot be trusted."""
 
 
 class AnswerError(HeartloopError):

@@ -41,7 +41,7 @@ async def ask(
     """The model's answer as an instance of `answer`.
 
     The JSON schema goes to the endpoint; one that cannot enforce it is served by the prompt alone, and the
-    first JSON object in its text is read. An answer cut by the token limit is not an answer.
+    JSON object in its text is read; several that differ are none. An answer cut by the token limit is not an answer.
 
     Args:
         check: a further test of a parsed answer; a sentence refuses it, `None` accepts it.
@@ -83,25 +83,37 @@ def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     text = visible(reply.text).text
     if not text:
         return None, "it is empty"
-    found = _first_object(text)
-    if found is None:
+    found = _objects(text)
+    if not found:
         return None, "it holds no JSON object"
-    try:
-        return answer.model_validate(found), ""
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the object"
-        return None, f"{where}: {first['msg']}"
-
-
-def _first_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text, inside a code fence or prose or alone."""
-    decoder = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
-    for start in (found.start() for found in islice(re.finditer(r"\{", text), _STARTS)):
+    problem = ""
+    fitting: list[Answer] = []
+    for candidate in found:
         try:
-            value, _ = decoder.raw_decode(text, start)
+            fitting.append(answer.model_validate(candidate))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the object"
+            problem = problem or f"{where}: {first['msg']}"
+    if not fitting:
+        return None, problem
+    if any(other != fitting[0] for other in fitting[1:]):
+        return None, "it holds several answers that differ"
+    return fitting[0], ""
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects of a text, inside a code fence or prose or alone, outermost ones only."""
+    decoder = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
+    found: list[dict[str, Any]] = []
+    end = 0
+    for start in (match.start() for match in islice(re.finditer(r"\{", text), _STARTS)):
+        if start < end:
+            continue
+        try:
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):  # ValueError: no JSON, or a number of thousands of digits
             continue
         if isinstance(value, dict):
-            return value
-    return None
+            found.append(value)
+    return found

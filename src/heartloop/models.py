@@ -8,11 +8,13 @@ offered here too, so that a caller has one door), nor what the scripted supporte
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,7 @@ from urllib.parse import urlsplit
 from heartloop.chat import ChatModel, Reply, estimate_tokens
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
-from heartloop.errors import BudgetSpent, InputError, ModelError, UseError
+from heartloop.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
 from heartloop.spending import Meter, Metered, Price, Spend, is_paid, load_prices
 
 __all__ = [
@@ -81,7 +83,7 @@ def resolve(
         UseError: a malformed name, an unknown service or supporter, a missing key, a function that is not there.
     """
     if name.startswith("python:"):
-        return PythonChat(name)
+        return PythonChat(name, timeout=timeout)
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
@@ -118,12 +120,12 @@ async def close(models: Iterable[ChatModel]) -> None:
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
-    """What was learned of each endpoint: calls `retried`, and settings `dropped` because it refused them, with counts."""
+    """What was learned of each endpoint: `address`, calls `retried`, settings `dropped` because it refused them, with counts."""
     found: dict[str, dict[str, Any]] = {}
     for model in models:
         inner = model.model if isinstance(model, Metered) else model
         if isinstance(inner, EndpointChat):
-            found[inner.name] = {"retried": inner.retried, "dropped": dict(inner.dropped)}
+            found[inner.name] = {"address": inner.address, "retried": inner.retried, "dropped": dict(inner.dropped)}
     return found
 
 
@@ -146,8 +148,9 @@ class PythonChat:
         UseError: no such module or function, or the module does not import.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, timeout: float = TIMEOUT) -> None:
         self._name = name
+        self._timeout = timeout
         self._function = _load(name)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
@@ -166,11 +169,11 @@ class PythonChat:
         """
         given = [{"role": m.role, "content": m.content} for m in messages]
         try:
-            answer: Any = self._function(given) if self._is_async else await asyncio.to_thread(self._function, given)
-            if inspect.isawaitable(answer):
-                answer = await answer
+            answer: Any = await asyncio.wait_for(self._answer(given), self._timeout)
         except (ModelError, BudgetSpent):
             raise
+        except TimeoutError as error:
+            raise TransportError(f"{self._name} gave no answer within {self._timeout:g} s; raise --timeout or mend it") from error
         except Exception as error:
             said = _unkeyed(f"{type(error).__name__}: {error}")
             last = traceback.extract_tb(error.__traceback__)[-1]
@@ -186,6 +189,35 @@ class PythonChat:
             prompt = sum(estimate_tokens(m.content) for m in messages)
             usage = Usage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
         return answer._replace(text=text, usage=usage) if isinstance(answer, Reply) else Reply(text, usage=usage)
+
+    async def _answer(self, given: list[dict[str, str]]) -> Any:
+        if self._is_async:
+            return await self._function(given)
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Any] = loop.create_future()
+
+        def settle(answer: Any, error: BaseException | None) -> None:
+            if told.done():  # nobody waits any more
+                return
+            if error is not None:
+                told.set_exception(error)
+            else:
+                told.set_result(answer)
+
+        def work() -> None:
+            try:
+                answer, error = self._function(given), None
+            except Exception as raised:
+                answer, error = None, raised
+            except BaseException as raised:  # sys.exit() in somebody's function ends the call, not the run
+                answer, error = None, ModelError(f"{self._name} raised {type(raised).__name__}({raised})")
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended without us
+                loop.call_soon_threadsafe(settle, answer, error)
+
+        # a thread of its own, not a pool: as many at once as dialogues, and a hanging one keeps nobody from leaving
+        threading.Thread(target=work, daemon=True, name=self._name).start()
+        answer = await told
+        return await answer if inspect.isawaitable(answer) else answer
 
 
 def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:

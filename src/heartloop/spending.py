@@ -156,6 +156,9 @@ class Meter:
         self._prices = dict(prices or {})
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._in_flight = self._held_tokens = 0
+        self._dialogues = 0
+        self._kept: dict[tuple[str, str], Usage] = {}
+        self._lost_before: dict[tuple[str, str], Usage] = {}
         self._held_cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
@@ -244,6 +247,60 @@ class Meter:
             if not self._in_flight or self._refusal(held, in_flight=False) is not None:
                 raise BudgetSpent(refused)
             await self._settled.wait()
+
+    def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
+        """Counts one dialogue as finished and kept, with what each (model, role) took in it."""
+        self._dialogues += 1
+        for key, part in usage.items():
+            self._kept[key] = self._kept.get(key, Usage()) + part
+
+    def lose(self, model: str, role: str, usage: Usage) -> None:
+        """Counts what an earlier process spent on dialogues that it did not finish."""
+        self.record(model, role, usage)
+        self._lost_before[model, role] = self._lost_before.get((model, role), Usage()) + usage
+
+    @property
+    def lost(self) -> dict[tuple[str, str], Usage]:
+        """What was spent on dialogues that were not finished: cut off, interrupted, or still in flight."""
+        found: dict[tuple[str, str], Usage] = {}
+        for key, tally in self._tallies.items():
+            kept = self._kept.get(key, Usage())
+            prompt, completion = tally.prompt_tokens - kept.prompt_tokens, tally.completion_tokens - kept.completion_tokens
+            if prompt > 0 or completion > 0:
+                found[key] = Usage(prompt_tokens=max(0, prompt), completion_tokens=max(0, completion))
+        return found
+
+    def affords(self, in_flight: int) -> str | None:
+        """Whether the limits bear one more dialogue beside those in flight: `None`, or a sentence that says no.
+
+        A dialogue is taken to need a fifth more than those finished did on average. Until one is finished, two at a
+        time are let through.
+        """
+        if not self._limited or (not self._dialogues and in_flight < 2):
+            return None
+        if not self._dialogues:
+            return "no dialogue is finished yet, so what one takes is not known"
+        lost = self.lost if in_flight == 0 else self._lost_before  # the rest of what is in flight will be kept
+        limits = (
+            ("--max-tokens", self._max_tokens, lambda key, usage: 0.0 if _is_scripted(key[0]) else float(usage.total)),
+            ("--max-cost", self._max_cost, self._cost_of),
+        )
+        for flag, limit, worth in limits:
+            if limit is None:
+                continue
+            kept = sum(worth(key, usage) for key, usage in self._kept.items())
+            gone = sum(worth(key, usage) for key, usage in lost.items())
+            needed = 1.2 * kept / self._dialogues * (in_flight + 1)
+            if kept + gone + needed > limit:
+                return (
+                    f"{flag} {limit:g} does not bear another dialogue: {kept + gone:g} is spent and one takes about "
+                    f"{kept / self._dialogues:g}; raise it and run the same command again to go on"
+                )
+        return None
+
+    def _cost_of(self, key: tuple[str, str], usage: Usage) -> float:
+        price = self._price(key[0]) or Price(0.0, 0.0)
+        return price.of(usage.prompt_tokens, usage.completion_tokens)
 
     def settle(self, held: _Held, usage: Usage | None) -> None:
         """Replaces what was held back by what the call took; `None` for one that failed."""

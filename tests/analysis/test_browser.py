@@ -86,7 +86,29 @@ def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], 
     page.wait_for_selector("dialog[open] .banner.warning:has-text('AnswerError')")
     page.keyboard.press("Escape")
 
+    # the small curves start where the person did
+    assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
+    high = [dialogue.model_copy(update={"start": {"emotion": 60.0}}) for dialogue in dialogues]
+    page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri())
+    page.wait_for_selector("#list .row")
+    assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 16.6h92"
+    page.goto(index.as_uri())
+    page.wait_for_selector("#list .row")
+
     page.locator("#explore > summary").click()
     page.wait_for_selector("#chart .plot-container", timeout=30_000)
     assert problems == []
     assert all(url.startswith(("file:", "data:")) for url in asked)
+
+    # markup that did get in could still neither run a script nor ask the network
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.hacked = 1";
+        const image = new Image();
+        image.src = "https://example.invalid/x.png";
+        document.body.append(script, image);
+    }""")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.hacked") is None
+    assert len(problems) == 2
+    assert all("Content Security Policy" in problem for problem in problems)

@@ -11,9 +11,11 @@ import pytest
 from rich.console import Console
 
 from heartloop.analysis import leaderboard, score_card, write_scores
+from heartloop.analysis.costs import cost_of, merged_prices
 from heartloop.analysis.scores import Cause, GroupMean, ScoreCard
 from heartloop.dialogue import Call, Failure, Transcript, Usage
 from heartloop.errors import UseError
+from heartloop.spending import Meter, Price
 
 Talk = Callable[..., Transcript]
 
@@ -138,6 +140,83 @@ def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
     assert row.roles["policy"].calls == 0
 
 
+def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> None:
+    """`full` has all 20 scored, `half` 10 of 20, `bare` 1 of 20: half is enough, less is not ranked and shrinks nothing."""
+    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+
+    def played(model: str, scored: int) -> list[Transcript]:
+        lost = [talk(model, f"s{n}", [], stop="failed", failure=broken) for n in range(scored, 20)]
+        return [*(talk(model, f"s{n}", [10]) for n in range(scored)), *lost]
+
+    card = score_card([*played("full", 20), *played("half", 10), *played("bare", 1)], {})
+    assert [(row.model, row.standing, row.headline.n) for row in card.models] == [
+        ("full", "ranked", 10),
+        ("half", "ranked", 10),
+        ("bare", "unranked", 1),
+    ]
+    assert card.common == 10
+    assert "bare is not ranked: 1 of its 20 dialogues is scored, fewer than half" in " ".join(card.notes)
+    assert "share no scored person" not in " ".join(card.notes)
+    alone = score_card(played("bare", 1), {})
+    assert (alone.models[0].standing, alone.common) == ("unranked", 0)
+    assert "bare is not ranked" in " ".join(alone.notes)
+
+
+def test_seeds_add_up_and_the_interval_is_over_people(talk: Talk) -> None:
+    """Final emotions 50 for s1 and 30 for s2 under each of three seeds: two clusters, so a resample has mean 30, 40 or 50."""
+    people = [talk("m", "s1", [10]), talk("m", "s2", [-10])]
+    card = score_card([person.model_copy(update={"seed": seed}) for seed in (0, 1, 2) for person in people], {})
+    assert (card.replaced, card.common) == (0, 6)
+    seen = card.models[0].headline
+    assert (seen.n, seen.mean, seen.low, seen.high) == (6, 40.0, 30.0, 50.0)
+
+
+def test_models_met_under_different_seeds_share_nobody(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9]).model_copy(update={"seed": 1})], {})
+    assert [row.standing for row in card.models] == ["unranked", "unranked"]
+    assert "with the same seed" in card.notes[0]
+
+
+def test_replaced_dialogues_are_said_under_the_table(talk: Talk) -> None:
+    card = score_card([talk("m", "s1", [5]), talk("m", "s1", [9])], {})
+    assert "1 replaced: played again later" in str(leaderboard(card).caption)
+    assert "replaced" not in str(leaderboard(score_card([talk("m", "s1", [5])], {})).caption)
+
+
+def test_cost_is_what_the_meter_says(talk: Talk) -> None:
+    """Free models cost nothing without a price, and what it says with one; a paid model without a price leaves no sum."""
+    usage = {
+        "policy": Usage(prompt_tokens=1_000_000, completion_tokens=500_000),
+        "simulator": Usage(prompt_tokens=3_000_000, completion_tokens=1_000_000),
+    }
+    pair = {"openai/a": Price(2.0, 8.0)}
+    cases: list[tuple[str, str, dict[str, Price], float | None]] = [
+        ("heartloop/listener", "embedded", {}, 0.0),
+        ("vllm/qwen", "python:my.user", {}, 0.0),
+        ("vllm/qwen", "embedded", {"vllm/qwen": Price(1.0, 2.0)}, 2.0),  # 1 + 1
+        ("openai/a", "embedded", pair, 6.0),  # 2 + 4
+        ("openai/a", "openai/b", pair, None),
+        ("openai/a", "openai/b", {**pair, "openai/b": Price(1.0, 1.0)}, 10.0),  # 2 + 4 + 3 + 1
+        ("openai/a", "embedded", {}, None),
+    ]
+    for policy, simulator, prices, expected in cases:
+        meter = Meter(prices=prices)
+        meter.record(policy, "policy", usage["policy"])
+        meter.record(simulator, "simulator", usage["simulator"])
+        dialogue = talk(policy, "s1", [5], simulator=simulator).model_copy(update={"usage": usage})
+        by_hand = {name: price._asdict() for name, price in prices.items()}  # as settings.json has it
+        as_json = {name: list(price) for name, price in prices.items()}
+        costs = [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand, as_json)]
+        assert costs == [expected] * 3
+        assert meter.cost == expected
+
+
+def test_runs_that_disagree_about_a_price_leave_none() -> None:
+    assert cost_of([], None) == 0.0
+    prices = merged_prices([{"a": (1, 2), "b": {"input": 1, "output": 2}}, None, {"a": {"input": 1, "output": 2}, "b": (1, 3)}])
+    assert prices == {"a": {"input": 1, "output": 2}, "b": None}
+
+
 def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
     dialogue = talk("m", "s1", [5], tokens=1_000)  # 10 000 in, 1 000 out
     prices = {"m": {"input": 2.0, "output": 10.0}}  # 0.02 + 0.01
@@ -168,6 +247,7 @@ def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], 
     assert ScoreCard.model_validate_json((run / "scores.json").read_text(encoding="utf-8")) == card
     assert card.models[0].cost == pytest.approx(3 * 1100 / 1e6)
     assert card.models[1].cost is None
+    assert card.models[3].cost == 0.0  # heartloop/garbage is free
     assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
 
 

@@ -152,6 +152,14 @@ def test_a_dialogue_played_again_within_a_run_counts_once(tmp_path: Path) -> Non
     assert all(d.scored for d in read(merged.path))
 
 
+def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
+    one, two, other = {"input": 1.0, "output": 2.0}, {"input": 3.0, "output": 4.0}, {"input": 9.0, "output": 9.0}
+    m = play(tmp_path / "m", settings(prices={"m": one, "both": two}))
+    n = play(tmp_path / "n", settings(models=("n",), prices={"n": two, "both": other}))
+    saved = json.loads((merge_runs([m, n], tmp_path / "out").path / "settings.json").read_text())
+    assert saved["prices"] == {"m": one, "n": two}
+
+
 class TestRefused:
     """What does not belong together, and why."""
 
@@ -201,7 +209,7 @@ class TestRefused:
 
     def test_what_is_no_run(self, tmp_path: Path) -> None:
         run = play(tmp_path / "m", settings())
-        with pytest.raises(InputError, match=r"cannot read .*settings\.json"):
+        with pytest.raises(InputError, match="none is no run directory"):
             merge_runs([run, tmp_path / "none"], tmp_path / "out")
         (tmp_path / "odd").mkdir()
         (tmp_path / "odd" / "settings.json").write_text('{"environment": "tiny"}')

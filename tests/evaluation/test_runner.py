@@ -27,7 +27,7 @@ from heartloop.dialogue import Call, Message, Sampling, StopReason, Transcript, 
 from heartloop.environments.episode import Episode, Outcome, UserTurn
 from heartloop.errors import BudgetSpent, TransportError
 from heartloop.evaluation import EvaluationSettings, Progress, Run, RunDirectory, evaluate
-from heartloop.evaluation.runner import PILOT, Estimate, estimate
+from heartloop.evaluation.runner import PILOT, Estimate
 
 
 class Listed:
@@ -291,9 +291,6 @@ class TestStopped:
 
         ended = await run(tmp_path, [Echo(fails=lambda call: BudgetSpent("spent"))], pilot=never)
         assert (ended.played, ended.missing, ended.stopped) == (0, 6, "spent")
-
-    def test_an_estimate_from_nothing_promises_nothing(self) -> None:
-        assert estimate([], 5) == Estimate(5, 0, 0)
 
 
 KILLED = settings(30, repeats=2)

@@ -82,7 +82,10 @@ class TestHash:
         assert settings(**{name: CHANGES[name]}).hash != settings().hash
 
     def test_every_setting_is_covered_by_the_test_above(self) -> None:
-        assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version"}
+        assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version", "prices"}
+
+    def test_prices_do_not_change_it(self) -> None:
+        assert settings(prices={"lab/a": {"input": 1.0, "output": 2.0}}).hash == settings().hash
 
     def test_the_version_does_not_change_it(self) -> None:
         assert settings(heartloop_version="9.9.9").hash == settings().hash
@@ -91,7 +94,7 @@ class TestHash:
         assert settings(scenarios=dict(reversed(BASE["scenarios"].items()))).hash == settings().hash
 
     @pytest.mark.parametrize(
-        "name", ["max_connections", "timeout", "max_cost", "max_tokens", "retry_failed", "out", "prices", "api_key", "base_url"]
+        "name", ["max_connections", "timeout", "max_cost", "max_tokens", "retry_failed", "out", "api_key", "base_url"]
     )
     def test_how_fast_how_dear_and_with_which_key_is_no_setting(self, name: str) -> None:
         assert name not in EvaluationSettings.model_fields

@@ -72,6 +72,7 @@ def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
 def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models: Sequence[str], turns: int) -> dict[str, Any]:
     """What the list of all dialogues needs, without what was said beyond the first message."""
     people: dict[tuple[str, str], int] = {}
+    plays = _plays(transcripts)
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
     for number, (transcript, address) in enumerate(zip(transcripts, ids, strict=True)):
@@ -84,7 +85,7 @@ def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models:
                 address,
                 models.index(transcript.model),
                 people[person],
-                transcript.repeat,
+                plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 transcript.score,
                 [_short(value) for value in emotions_of(transcript)],
@@ -92,6 +93,17 @@ def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models:
             ]
         )
     return {"models": [printable(model) for model in models], "turns": turns, "people": scenarios, "rows": rows}
+
+
+def _plays(transcripts: Sequence[Transcript]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """For each person the (repeat, seed) pairs in which they were met, so that every one of them has a number.
+
+    By repeat, then as they first appear: over the repeats of one seed the number is the repeat itself.
+    """
+    found: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
+    for transcript in transcripts:
+        found.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
+    return {person: sorted(pairs, key=lambda pair: pair[0]) for person, pairs in found.items()}
 
 
 def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:

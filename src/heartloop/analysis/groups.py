@@ -12,8 +12,8 @@ from heartloop.scoring.statistics import rank_groups
 
 __all__ = ["group_letter", "rank_letters"]
 
-Key = tuple[str, str, int]
-"""Scenario, fingerprint, repeat."""
+Key = tuple[str, str, int, int]
+"""Scenario, fingerprint, repeat, seed."""
 
 
 def rank_letters(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, str]:
@@ -24,7 +24,7 @@ def rank_letters(finals: Mapping[str, Mapping[Key, float]], common: Collection[K
     keys = sorted(common)
     if not keys:
         return {}
-    scenarios = [scenario for scenario, _, _ in keys]
+    scenarios = [scenario for scenario, *_ in keys]
     groups = rank_groups([[mine[key] for key in keys] for mine in finals.values()], clusters=scenarios)
     return {model: group_letter(group) for model, group in zip(finals, groups, strict=True)}
 

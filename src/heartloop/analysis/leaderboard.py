@@ -67,6 +67,8 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append(f"ranked on the {card.common} dialogues scored for every model")
     if len(ranked) > 1:
         lines.append("same letter: not told apart from the letter's first model on the same dialogues")
+    if card.replaced:
+        lines.append(f"{card.replaced} replaced: played again later, and the last playing counts")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if "embedded" in card.simulators:
         lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")

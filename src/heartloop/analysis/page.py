@@ -5,17 +5,29 @@ Pure: values in, values out. Does not cover files (`site`) or markup (`templates
 
 from __future__ import annotations
 
+import inspect
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
 from heartloop.analysis.runs import Measurement
-from heartloop.analysis.scores import GroupMean, ModelScore, ScoreCard, intention_order, latest
+from heartloop.analysis.scores import (
+    ALLOWED_UNSCORED,
+    GroupMean,
+    ModelScore,
+    ScoreCard,
+    common_people,
+    intention_order,
+    latest,
+    person_of,
+)
 from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, emotions_of, faint_lines, mean_curve, path_of
 from heartloop.dialogue import Transcript
-from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage import INTENTIONS, MAX_TURNS
 from heartloop.scoring.emotion import CHANGE_LIMIT, START
+from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = ["Cell", "Highlight", "IntentionColumn", "Page", "Panel", "ThemeRow", "strategy_names"]
 
@@ -36,8 +48,11 @@ class Panel(NamedTuple):
     score: ModelScore
     number: int
     n: int
+    """Scored dialogues, of which `drawn` are drawn."""
     drawn: int
     lines: list[Line]
+    basis: int
+    """Dialogues in the mean: those behind the model's number on the leaderboard."""
     mean: list[float]
     mean_path: str
 
@@ -87,6 +102,8 @@ class Page:
 
     stop_words = _STOP_WORDS
     spark = Frame(left=2, top=3, width=92, height=34)
+    resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
+    allowed_unscored = ALLOWED_UNSCORED
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -100,11 +117,20 @@ class Page:
         self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
         for place, dialogue in enumerate(self.dialogues):
             self._of_model[dialogue.model].append(place)
+        common = common_people(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
+        self._basis: dict[str, list[int]] = {
+            row.model: [i for i in self._scored(row) if row.standing != "ranked" or person_of(self.dialogues[i]) in common]
+            for row in card.models
+        }
+        """Dialogues behind each model's number on the leaderboard."""
 
     def _turns(self) -> int:
         limit = self.settings.get("max_turns")
         longest = max((len(d.turns) for d in self.dialogues), default=0)
-        return max(longest, limit if isinstance(limit, int) else 0) or 10
+        return max(longest, limit if isinstance(limit, int) else 0) or MAX_TURNS
+
+    def _scored(self, row: ModelScore) -> list[int]:
+        return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
 
     @property
     def label(self) -> str:
@@ -138,16 +164,20 @@ class Page:
         """The settings a reader must know, as (what, value)."""
         card, settings = self.card, self.settings
         people = len({d.scenario for d in self.dialogues})
-        repeats = len({d.repeat for d in self.dialogues})
+        played = Counter((d.model, d.scenario) for d in self.dialogues).values()
+        times = max(played, default=0)
+        up_to = "up to " if times > min(played, default=0) else ""
+        seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", card.environment.upper()),
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
             ("Preset", ", ".join(card.presets)),
             ("Variant", ", ".join(card.variants)),
-            ("Scenario set", str(settings.get("scenario_set") or "")),
-            ("People", f"{people}" + (f", {repeats} times each" if repeats > 1 else "") if people else ""),
+            ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
+            ("People", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
-            ("Seed", str(settings["seed"]) if isinstance(settings.get("seed"), int) else ""),
+            ("Replaced", f"{card.replaced}, played again later" if card.replaced else ""),
+            ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(seeds)),
             ("Date", str(settings.get("date") or "")[:10]),
             ("heartloop", card.heartloop_version or ""),
         ]
@@ -168,13 +198,13 @@ class Page:
         """A panel for each model with a scored dialogue."""
         panels = []
         for number, row in enumerate(self.card.models):
-            curves = [emotions_of(self.dialogues[i]) for i in self._of_model[row.model] if self.dialogues[i].scored]
-            curves = [curve for curve in curves if curve]
+            curves = [curve for i in self._scored(row) if (curve := emotions_of(self.dialogues[i]))]
+            behind = [curve for i in self._basis[row.model] if (curve := emotions_of(self.dialogues[i]))]
             if curves:
-                mean = mean_curve(curves, self.frame.turns)
+                mean = mean_curve(behind, self.frame.turns)
                 drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
                 lines = faint_lines(curves, self.frame)
-                panels.append(Panel(row, number, len(curves), drawn, lines, mean, path_of(mean, self.frame)))
+                panels.append(Panel(row, number, len(curves), drawn, lines, len(behind), mean, path_of(mean, self.frame)))
         return panels
 
     @cached_property
@@ -210,10 +240,10 @@ class Page:
 
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
-        """For each model its best and its worst dialogue; of two equal ones the shorter."""
+        """For each model its best and its worst dialogue of those behind its number; of two equal ones the shorter."""
         found = []
         for row in self.card.models:
-            mine = [i for i in self._of_model[row.model] if self.dialogues[i].scored]
+            mine = self._basis[row.model]
             if mine:
                 best = min(mine, key=lambda i: (-self._final(i), len(self.dialogues[i].turns)))
                 worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
@@ -240,6 +270,11 @@ class Page:
             path=path_of(curve, frame),
             end=(frame.x(len(curve) - 1), frame.y(curve[-1])),
         )
+
+
+def _words(values: object) -> list[str]:
+    """Values of a setting over the runs, in words, without those that were not set."""
+    return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
 
 
 def _cells(groups: Iterable[GroupMean], keys: Sequence[str]) -> list[Cell]:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.analysis.scores import ScoreCard, latest, score_card
+from heartloop.analysis.costs import merged_prices
+from heartloop.analysis.scores import ScoreCard, score_card
 from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.errors import InputError
 
@@ -19,7 +20,7 @@ __all__ = ["Measurement", "Run", "comparable", "read_run", "write_scores"]
 
 
 class Run(NamedTuple):
-    """One run directory; `transcripts` as written, retried dialogues included."""
+    """One run directory; `transcripts` as written, retried dialogues included, without the raw answers of their calls."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -29,7 +30,11 @@ class Run(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """Runs whose numbers may stand in one table: the same environment, user, rules and prompts."""
+    """Runs whose numbers may stand in one table: the same environment, user, rules, prompts, sampling and kind of scenario.
+
+    `transcripts` holds every playing; `settings` is the first run's with what differs put together: `models`, `scenarios`,
+    `seeds`, `scenario_sets`, `prices`.
+    """
 
     runs: tuple[Run, ...]
     settings: Mapping[str, Any]
@@ -38,6 +43,9 @@ class Measurement(NamedTuple):
 
 def read_run(path: Path) -> Run:
     """A run directory; a run without a finished dialogue is a run with no transcripts.
+
+    The raw answers kept in `Transcript.calls` make up most of a file and are in no score and on no page: they are dropped
+    line by line. Whoever needs them reads the file with `heartloop.dialogue.read_transcripts`.
 
     Raises:
         InputError: it is no run directory, or one of its files does not fit.
@@ -53,19 +61,27 @@ def read_run(path: Path) -> Run:
             raise InputError(f"cannot read {settings_path}: {error}; expected a JSON object") from error
         if not isinstance(settings, dict):
             raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
-    transcripts = tuple(read_transcripts(transcripts_path)) if transcripts_path.is_file() else ()
+    transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
     return Run(path, settings, transcripts, _day_of(path / "log.jsonl"))
 
 
-def write_scores(path: Path, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
-    """Works out the score card of a run directory, writes it to `scores.json` there and returns it.
+def _light(transcript: Transcript) -> Transcript:
+    calls = tuple(call.model_copy(update={"text": "", "reasoning": None}) for call in transcript.calls)
+    return transcript.model_copy(update={"calls": calls})
 
-    With `prices` (by model: input and output per million tokens) the card says what the run cost.
+
+def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
+    """Works out the score card of a run, writes it to `scores.json` in its directory and returns it.
+
+    Args:
+        run: a run directory, or one already read, which saves reading it twice where a report follows.
+        prices: by model, the input and output price per million tokens; by default those in the run's settings.
 
     Raises:
         InputError: the directory does not fit, or the file cannot be written.
     """
-    run = read_run(path)
+    run = run if isinstance(run, Run) else read_run(run)
+    path = run.path
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
     whole = path / "scores.json.part"
     try:
@@ -89,7 +105,7 @@ def _day_of(log: Path) -> str:
 def comparable(runs: Sequence[Run]) -> list[Measurement]:
     """Runs put together where their numbers compare, in the order of their first appearance.
 
-    A dialogue found in several of them counts once, as the last run has it.
+    A dialogue found in several of them counts once, as the last run has it; the score card says how many were replaced.
     """
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
@@ -99,15 +115,17 @@ def comparable(runs: Sequence[Run]) -> list[Measurement]:
 
 def _rules(run: Run) -> tuple[object, ...]:
     """What decides a score besides the model: two runs that differ here must not share a table."""
-    rules = [run.settings.get(name) for name in ("max_turns", "start", "success_at", "failure_below")]
-    rules.append("rescored" in run.settings)  # replayed with other rules is not played under them
+    settings = run.settings
     if not run.transcripts:
-        settings = run.settings
         user = "embedded" if settings.get("user") == "embedded" else settings.get("simulator")
-        return ("empty", settings.get("environment"), user, settings.get("preset"), settings.get("variant"), *map(str, rules))
+        names = ("environment", "preset", "variant", "max_turns", "scenario_set", "sampling")
+        return ("empty", str(user), *(str(settings.get(name)) for name in names))
     first = run.transcripts[0]
-    prompts = tuple(sorted(first.prompts.items()))
-    return (first.environment, first.simulator, first.preset, first.variant, prompts, *map(str, rules))
+    sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
+    families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
+    kept = (sampling, families, tuple(sorted(first.prompts.items())), tuple(sorted(first.start.items())))
+    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
+    return (first.environment, first.simulator, first.preset, first.variant, str(settings.get("max_turns")), *kept, *counted)
 
 
 def _together(runs: list[Run]) -> Measurement:
@@ -115,10 +133,13 @@ def _together(runs: list[Run]) -> Measurement:
     if len(runs) > 1:
         for key in ("models", "scenarios"):
             settings[key] = _union(run.settings.get(key) for run in runs)
-        if len({str((run.settings.get("models"), run.settings.get("repeats"))) for run in runs}) > 1:
+        if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
             settings["repeats"] = None  # what such a union was meant to hold cannot be told, so nothing is called missing
+        settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
+    settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
+    settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)
     settings["date"] = min(filter(None, (run.started for run in runs)), default=settings.get("date"))
-    return Measurement(tuple(runs), settings, tuple(t for run in runs for t in latest(run.transcripts)))
+    return Measurement(tuple(runs), settings, tuple(t for run in runs for t in run.transcripts))
 
 
 def _union(lists: Iterable[object]) -> list[Any]:

@@ -6,7 +6,8 @@ two models (`heartloop compare`).
 
 Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause
 and enters no mean. Models are ranked on the dialogues scored for all of them, so that nobody gains by failing on a
-hard person; a failure case (`heartloop/garbage`) is shown outside the ranking and does not shrink that common set.
+hard person; a failure case (`heartloop/garbage`), or a model of whose dialogues less than half is scored, is shown outside
+the ranking and does not shrink that common set.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from heartloop.analysis.costs import cost_of
 from heartloop.analysis.groups import Key, rank_letters
 from heartloop.dialogue import Call, Transcript, total_usage
 from heartloop.environments.sage.intentions import INTENTIONS
@@ -35,9 +37,11 @@ __all__ = [
     "RoleUse",
     "ScoreCard",
     "Standing",
+    "common_people",
     "intention_order",
     "latest",
     "model_names",
+    "person_of",
     "score_card",
 ]
 
@@ -47,6 +51,8 @@ ALLOWED_UNSCORED = 0.05
 """A larger share of unscored dialogues is said on the face of every table."""
 _NOTICED_LOSS = 0.05
 """A common set smaller than the best-scored model's own by more than this share is pointed out."""
+_LEAST_SCORED = 0.5
+"""A model with a smaller share of its dialogues scored is not ranked: it would take the common set of all others along."""
 
 Standing = Literal["ranked", "unranked", "failure case"]
 
@@ -130,7 +136,7 @@ class ModelScore(_Frozen):
     tokens_per_dialogue: float | None
     """Mean completion tokens of the policy over its scored dialogues."""
     cost: float | None
-    """In the currency of the price file; `None` unless every role that spent tokens has a price."""
+    """In the currency of the price file; `None` where a model that costs money and was called has no price."""
     intentions: tuple[GroupMean, ...]
     themes: tuple[GroupMean, ...]
     stops: dict[str, int]
@@ -156,15 +162,32 @@ class ScoreCard(_Frozen):
     replaced: int
     """Dialogues that were played again later; only the last playing counts."""
     common: int
-    """(scenario, repeat) pairs scored for all ranked models."""
+    """People, each in one repeat and with one seed, scored for all ranked models."""
     notes: tuple[str, ...]
     """What a reader must know before comparing, in sentences."""
     models: tuple[ModelScore, ...]
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
-    """One transcript a dialogue: the last one written, in the order of first appearance."""
-    return list({transcript.key: transcript for transcript in transcripts}.values())
+    """One transcript a dialogue: the last one written, in the order of first appearance.
+
+    A dialogue is a model with a person, in one repeat and with one seed: runs that differ in their seed add up.
+    """
+    return list({(transcript.model, *person_of(transcript)): transcript for transcript in transcripts}.values())
+
+
+def person_of(dialogue: Transcript) -> Key:
+    """What two models must share to be compared: the same person, word for word, in the same repeat, with the same seed."""
+    return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
+
+
+def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
+    """Whom the ranking rests on: the people scored for every one of some models, as `person_of` has them."""
+    met: dict[str, set[Key]] = {model: set() for model in models}
+    for dialogue in dialogues:
+        if dialogue.scored and dialogue.model in met:
+            met[dialogue.model].add(person_of(dialogue))
+    return set.intersection(*met.values()) if met else set()
 
 
 def intention_order(keys: Iterable[str]) -> list[str]:
@@ -189,13 +212,16 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
     for dialogue in dialogues:
         by_model.setdefault(dialogue.model, []).append(dialogue)
-    scored_of = {model: {_person(d): d for d in mine if d.scored} for model, mine in by_model.items()}
-    contenders = [model for model, mine in scored_of.items() if mine and model not in FAILURE_CASES]
-    common = set.intersection(*(set(scored_of[model]) for model in contenders)) if contenders else set()
+    contenders = [
+        model
+        for model, mine in by_model.items()
+        if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
+    ]
+    common = common_people(dialogues, contenders)
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [_model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()]
-    finals = {model: {key: d.score for key, d in scored_of[model].items() if d.score is not None} for model in contenders}
+    finals = {model: {person_of(d): d.score for d in by_model[model] if d.score is not None} for model in contenders}
     rows = _ranked(rows, rank_letters(finals, common))
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
@@ -228,9 +254,8 @@ def model_names(settings: Mapping[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _person(dialogue: Transcript) -> Key:
-    """What two models must share to be compared: the same person, word for word, in the same repeat."""
-    return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat)
+def _well_scored(scored: int, played: int) -> bool:
+    return scored > 0 and scored >= _LEAST_SCORED * played
 
 
 def _planned(settings: Mapping[str, Any]) -> int | None:
@@ -260,7 +285,7 @@ def _model_score(
     model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any]
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
-    basis = scored if common is None else [d for d in scored if _person(d) in common]
+    basis = scored if common is None else [d for d in scored if person_of(d) in common]
     unscored = len(mine) - len(scored)
     share = unscored / len(mine) if mine else 0.0
     causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
@@ -288,7 +313,7 @@ def _model_score(
         lost_farewells=sum(d.counts.get("lost farewells", 0) for d in mine),
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
-        cost=_cost(mine, settings.get("prices")),
+        cost=cost_of(mine, settings.get("prices")),
         intentions=_group_means(basis, lambda d: d.facts.get("intention"), intention_order),
         themes=_group_means(basis, lambda d: d.facts.get("theme"), sorted),
         stops=dict(sorted(Counter(d.stop for d in mine).items())),
@@ -341,22 +366,6 @@ def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
     )
 
 
-def _cost(dialogues: Sequence[Transcript], prices: object) -> float | None:
-    if not isinstance(prices, Mapping) or not dialogues:
-        return None
-    total = 0.0
-    for dialogue in dialogues:
-        for role, usage in dialogue.usage.items():
-            price = prices.get(dialogue.models.get(role, dialogue.model))
-            if not usage.total:
-                continue
-            sides = (price.get("input"), price.get("output")) if isinstance(price, Mapping) else price
-            if not isinstance(sides, tuple) or not all(isinstance(side, (int, float)) for side in sides):
-                return None
-            total += (usage.prompt_tokens * sides[0] + usage.completion_tokens * sides[1]) / 1e6
-    return total
-
-
 def _group_means(
     dialogues: Sequence[Transcript],
     key_of: Callable[[Transcript], str | None],
@@ -402,10 +411,13 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
     if not any(row.scored for row in rows):
         yield "No dialogue is scored, so there is nothing to rank." if any(row.played for row in rows) else "No dialogue yet."
         return
-    scored = [row for row in contenders if row.scored]
+    scored = [row for row in contenders if _well_scored(row.scored, row.played)]
     most = max((row.scored for row in scored), default=0)
     if len(scored) > 1 and not common:
-        yield "The models share no scored person, so they are not ranked; each mean is over that model's own dialogues."
+        yield (
+            "The models share no scored person in the same repeat and with the same seed, so they are not ranked; "
+            "each mean is over that model's own dialogues."
+        )
     elif most and (most - common) / most > _NOTICED_LOSS:
         fewest = min(scored, key=lambda row: row.scored)
         shared = "one dialogue" if common == 1 else f"{common} dialogues"
@@ -416,6 +428,11 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
     for row in contenders:
         if not row.scored:
             yield f"{row.model} has no scored dialogue and is not ranked."
+        elif not _well_scored(row.scored, row.played):
+            yield (
+                f"{row.model} is not ranked: {row.scored} of its {row.played} dialogues {'is' if row.scored == 1 else 'are'} "
+                f"scored, fewer than half, and the ranking would rest on those alone. Its mean is over its own dialogues."
+            )
     missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
     if missing:
         yield f"The run is unfinished: {missing} of {planned * len(rows) if planned else 0} dialogues have not been played."

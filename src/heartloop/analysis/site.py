@@ -7,6 +7,7 @@ Nothing is fetched from outside, and nothing a model wrote is put in as markup.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from importlib import resources
@@ -16,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
 from heartloop.analysis.page import Page, strategy_names
-from heartloop.analysis.runs import comparable, read_run
+from heartloop.analysis.runs import Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.errors import InputError, UseError
 
@@ -25,19 +26,24 @@ __all__ = ["write_site"]
 _STATIC = ("report.css", "report.js", "dialogue.js", "chart.js")
 
 
-def write_site(run_dirs: Sequence[Path], out: Path) -> Path:
+def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
     """Writes the report of some runs into `out` and returns its `index.html`.
 
-    Runs of the same environment, user, preset, variant and prompts share a page; others get a page of their own, since
-    their numbers do not compare.
+    Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
+    page of their own, since their numbers do not compare. What an earlier report left in `out` and this one has no page
+    for is removed.
+
+    Args:
+        runs: run directories, or runs already read.
+        out: a folder; made if it is missing.
 
     Raises:
         UseError: no run directory was given, or a run is of an environment without a report.
         InputError: a run directory does not fit its schema, or `out` cannot be written.
     """
-    if not run_dirs:
+    if not runs:
         raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
-    measurements = comparable([read_run(path) for path in run_dirs])
+    measurements = comparable([run if isinstance(run, Run) else read_run(run) for run in runs])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -46,6 +52,7 @@ def write_site(run_dirs: Sequence[Path], out: Path) -> Path:
     tabs = [{"name": name, "label": page.label} for name, page in zip(names, pages, strict=True)]
     try:
         _copy_assets(out / "assets")
+        _remove_stale(out, len(pages))
         for name, page in zip(names, pages, strict=True):
             _write_data(out / "data" / str(page.number), page)
             html = _templates().get_template("page.html").render(page=page, tabs=tabs if len(tabs) > 1 else [], here=name)
@@ -75,6 +82,20 @@ def _copy_assets(folder: Path) -> None:
         (folder / name).write_bytes((resources.files("heartloop.analysis") / "static" / name).read_bytes())
     with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
         shutil.copyfile(plotly, folder / "plotly.min.js")
+
+
+def _remove_stale(out: Path, count: int) -> None:
+    """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
+    for page in out.glob("measurement-*.html"):
+        number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
+        if number and int(number[1]) > count:
+            page.unlink()
+    for folder in (out / "data").glob("*"):
+        if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
+            for stale in (folder / "list.js", *folder.glob("dialogues-*.js")):
+                stale.unlink(missing_ok=True)
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def _write_data(folder: Path, page: Page) -> None:

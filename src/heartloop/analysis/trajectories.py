@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
+from heartloop.environments.sage import MAX_TURNS
 
 __all__ = ["Frame", "Line", "emotions_of", "faint_lines", "mean_curve", "path_of"]
 
@@ -26,7 +27,7 @@ class Frame(NamedTuple):
     top: float = 10.0
     width: float = 270.0
     height: float = 150.0
-    turns: int = 10
+    turns: int = MAX_TURNS
 
     def x(self, turn: float) -> float:
         """Pixel of a turn."""

@@ -203,4 +203,5 @@ def lacks_english(text: str) -> bool:
     if len(words) < 8:
         return False
     english = sum(is_function_word(w) or "'" in w for w in words if w not in _SHARED)
-    return bool(english / len(words) < data("lexicon.toml")["speech"]["least_english"])
+    # a short line may name many things and still be English; only one without any English grammar is not
+    return english == 0 if len(words) < 20 else bool(english / len(words) < data("lexicon.toml")["speech"]["least_english"])

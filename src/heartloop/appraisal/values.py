@@ -34,13 +34,12 @@ class Story(NamedTuple):
     """What can be known of the person at this point of the talk.
 
     `told` is everything they have said, oldest first, never empty; `concerns` is what weighs on them, told or not;
-    `tried` is what did not help. `hopes` is reserved.
+    `tried` is what did not help.
     """
 
     told: tuple[str, ...]
     concerns: tuple[Topic, ...] = ()
     tried: tuple[Topic, ...] = ()
-    hopes: tuple[str, ...] = ()
 
 
 class Reading(NamedTuple):

@@ -30,7 +30,12 @@ from heartloop.dialogue import (
 )
 from heartloop.errors import AnswerError, ModelError
 
-__all__ = ["Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
+__all__ = ["SILENCE", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
+
+
+SILENCE = "..."
+"""What stands for an empty reply in the policy's own history: some servers refuse empty assistant messages, and the
+person's silence-taking must not end as a failed call."""
 
 
 class UserTurn(NamedTuple):
@@ -179,7 +184,7 @@ async def play(
                 )
             )
             stop = felt.stop
-            messages.append(Message(role="assistant", content=seen.text))
+            messages.append(Message(role="assistant", content=seen.text or SILENCE))
             if felt.message is not None:
                 messages.append(Message(role="user", content=felt.message))
             elif stop is None:

@@ -84,7 +84,8 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     parts = {seed: _united(members) for seed, members in by_seed.items()}
     _check_repeats(parts)
     first = next(iter(parts.values()))
-    settings = first.model_copy(update={"repeats": sum(part.repeats for part in parts.values())})
+    repeats = sum(part.repeats for part in parts.values())
+    settings = first.model_copy(update={"repeats": repeats, "prices": _prices(sources)})
     kept: dict[tuple[str, str, int], Transcript] = {}
     found = offset = 0
     for seed, members in by_seed.items():
@@ -101,8 +102,9 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
         for dialogue in sorted(kept.values(), key=lambda d: places.get(d.key, len(places))):
             directory.append(dialogue)
         directory.note(merged=[str(path) for path in paths], dialogues=len(kept), left_out=found - len(kept))
-        for line in _log_lines(paths):
-            directory.note(**line)
+        for source in sources:  # dates, endpoints, and what was paid for calls that were lost
+            for noted in RunDirectory(source.path, source.settings).log:
+                directory.note(**noted)
     versions = tuple(dict.fromkeys(source.settings.heartloop_version for source in sources))
     return Merged(out, len(paths), len(kept), found - len(kept), tuple(parts), _lost_parts(sources), versions)
 
@@ -192,6 +194,13 @@ def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
             )
 
 
+def _prices(sources: Sequence[_Source]) -> dict[str, Any]:
+    """Every model's price, except where two runs price it differently, so that no cost is made up."""
+    tables = [dict(source.settings.prices) for source in sources]
+    priced = {model: price for table in tables for model, price in table.items()}
+    return {model: price for model, price in priced.items() if all(table.get(model, price) == price for table in tables)}
+
+
 def _lost_parts(sources: Sequence[_Source]) -> tuple[str, ...]:
     shards = {source.settings.shard for source in sources if source.settings.shard}
     if len(shards) < 2:
@@ -202,19 +211,3 @@ def _lost_parts(sources: Sequence[_Source]) -> tuple[str, ...]:
 
 def _shard_name(shard: Shard | None) -> str:
     return f"{shard.index}/{shard.count}" if shard else "no shard"
-
-
-def _log_lines(paths: Sequence[Path]) -> Iterable[dict[str, Any]]:
-    """What the runs' logs say, so that dates and endpoints are not lost; a line that cannot be read is passed over."""
-    for path in paths:
-        try:
-            lines = (path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError):
-            continue
-        for line in lines:
-            try:
-                facts = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(facts, dict):
-                yield facts

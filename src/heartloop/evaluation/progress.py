@@ -34,25 +34,46 @@ class ProgressLine:
     def __init__(self, spending: Spending) -> None:
         self._spending = spending
         self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=8, transient=True) if sys.stderr.isatty() else None
+        self._latest: tuple[Progress, float] | None = None
+        self._live: Live | None = None
         self._said = time.monotonic()
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
+        self.resume()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """Takes the line away, so that a question can be asked."""
         if self._live is not None:
             self._live.stop()
+            self._live = None
+
+    def resume(self) -> None:
+        """Shows the line again where the output is a terminal."""
+        if sys.stderr.isatty():
+            if self._latest is not None:
+                self._latest = (self._latest[0], time.monotonic())
+            self._live = Live(get_renderable=self._now, console=self._console, refresh_per_second=4, transient=True)
+            self._live.start()
 
     def show(self, progress: Progress) -> None:
         """The latest state of the run."""
-        if self._live is not None:
-            self._live.update(Text(self.text(progress)))
-        elif time.monotonic() - self._said >= PLAIN_EVERY:
+        self._latest = (progress, time.monotonic())
+        if self._live is None and not sys.stderr.isatty() and time.monotonic() - self._said >= PLAIN_EVERY:
             self._said = time.monotonic()
             self._console.print(self.text(progress), highlight=False, soft_wrap=True)
+
+    def _now(self) -> Text:
+        """The line as it stands this moment: the clock and the spending go on between dialogues."""
+        if self._latest is None:
+            return Text("")
+        progress, since = self._latest
+        passed = time.monotonic() - since
+        remaining = None if progress.remaining is None else max(0.0, progress.remaining - passed)
+        return Text(self.text(progress._replace(elapsed=progress.elapsed + passed, remaining=remaining)))
 
     def text(self, progress: Progress) -> str:
         """One line for a state of the run."""

@@ -6,6 +6,7 @@ finished. Does not cover scores (`heartloop.analysis`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -71,14 +72,29 @@ class RunDirectory:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._lock.release()
+        try:
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # a full disk was reported when the line was written
+                    self._file.close()
+        finally:
+            self._lock.release()
 
     def note(self, **facts: object) -> None:
         """Appends a line to `log.jsonl`: what one process did, such as calls retried and settings an endpoint refused."""
-        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
+        with contextlib.suppress(OSError), (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(facts, ensure_ascii=False) + "\n")
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """What earlier processes noted; lines that cannot be read are passed over, a log is a convenience."""
+        found: list[dict[str, Any]] = []
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for line in (self.path / "log.jsonl").read_text(encoding="utf-8").split("\n"):
+                with contextlib.suppress(ValueError):
+                    facts = json.loads(line)
+                    if isinstance(facts, dict):
+                        found.append(facts)
+        return found
 
     def append(self, transcript: Transcript) -> None:
         """One whole line in one write, handed to the operating system before this returns."""
@@ -138,13 +154,18 @@ def saved_settings(run: Path) -> dict[str, Any]:
     """The `settings.json` of a run directory.
 
     Raises:
-        InputError: there is none, or it holds no JSON object.
+        InputError: there is none, it cannot be read, or it holds no JSON object.
     """
     path = run / "settings.json"
+    if not path.is_file():
+        raise InputError(f"{run} is no run directory; expected settings.json in it")
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected the JSON that a run writes") from error
+        raise InputError(
+            f"cannot read {path}: {error}; expected the JSON that a run writes; "
+            "move the file away and repeat the command that made the run"
+        ) from error
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
     return saved

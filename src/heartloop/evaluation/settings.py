@@ -61,6 +61,9 @@ class Job(BaseModel):
         return (self.model, self.scenario, self.repeat)
 
 
+_NOT_DECISIVE = {"heartloop_version", "prices"}  # they change no transcript
+
+
 class EvaluationSettings(BaseModel):
     """A resolved run. `scenarios` maps every scenario of the run to its fingerprint, in playing order."""
 
@@ -85,12 +88,14 @@ class EvaluationSettings(BaseModel):
     """By role: policy, simulator."""
     max_turns: int = Field(ge=1)
     prompts: Mapping[str, str] = Field(default_factory=dict)
+    prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
+    """The user's prices per million tokens, for the report's cost; no part of the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except the version."""
-        body = self.model_dump(mode="json", exclude={"heartloop_version"})
+        """First 10 hex digits of the SHA-256 of everything above except version and prices."""
+        body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -104,11 +109,11 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings in which a saved run differs, the version left aside.
+        """Names of the settings in which a saved run differs, version and prices left aside.
 
         A run that was rescored differs in that from any run that is played.
         """
-        mine = self.model_dump(mode="json", exclude={"heartloop_version"})
+        mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return sorted([*(name for name in mine if mine[name] != other.get(name)), *(["rescored"] if "rescored" in other else [])])
 
 

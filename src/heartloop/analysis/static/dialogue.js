@@ -55,7 +55,7 @@ window.heartloop = window.heartloop || {};
     const svg = draw("svg", { class: "spark", viewBox: "0 0 96 40", "aria-hidden": "true" });
     if (!emotions.length) return svg;
     const at = points(emotions, turns, 2, 3, 92, 34);
-    svg.append(draw("path", { class: "spark-start", d: "M2 23.4h92" }), draw("path", { class: "spark-line", d: line(at) }));
+    svg.append(draw("path", { class: "spark-start", d: "M2 " + at[0][1].toFixed(1) + "h92" }), draw("path", { class: "spark-line", d: line(at) }));
     const [x, y] = at[at.length - 1];
     svg.append(draw("circle", { class: "spark-end", cx: x, cy: y, r: 2.4 }));
     return svg;

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Reading, Story, appraise, lacks_english
 from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import Beat, Scenario
 from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.errors import InputError
-from heartloop.scoring.emotion import band
+from heartloop.scoring.emotion import FAILURE_BELOW, band
 
 __all__ = ["EmbeddedUser", "Mood", "Reaction", "answer", "needs", "react"]
 
@@ -130,7 +131,7 @@ def _worth(sentence: Reading, mood: Mood, story: Story) -> list[tuple[str, float
             if group in _ADVICE:
                 before = table["readiness"]["advice_before"]
                 points *= before + (1.0 - before) * ready
-            rational = mood.intention in ("advice", "dialectic", "motives", "reflection")
+            rational = INTENTIONS[mood.intention].rational
             if group in _FEELING_WITH and rational and mood.heard >= table["readiness"]["sympathy_after"]:
                 points *= table["readiness"]["sympathy_share"]
         else:
@@ -168,7 +169,7 @@ def _strategies(sentence: Reading) -> tuple[tuple[str, float], ...]:
 def _gate(emotion: float, best_bound: float) -> float:
     """Share of the credit that passes: all of it from mood 40, below that only for replies specific enough."""
     gate = needs()["gate"]
-    closed = min(1.0, max(0.0, (gate["below"] - emotion) / (gate["below"] - 10.0)))
+    closed = min(1.0, max(0.0, (gate["below"] - emotion) / (gate["below"] - FAILURE_BELOW)))
     if closed == 0.0 or best_bound >= gate["bound"] * closed:
         return 1.0
     passed: float = gate["share"] + (1.0 - gate["share"]) * best_bound / (gate["bound"] * closed)
@@ -243,7 +244,8 @@ class EmbeddedUser:
         )
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        return Speech(answer(view, feeling))
+        line = answer(view, feeling)
+        return Speech(line) if line is not None else Speech(view.scenario.lines.leave[0], leaves=True)
 
 
 def _hash(data: bytes) -> str:
@@ -302,10 +304,11 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
 )
 
 
-def answer(view: View, feeling: Feeling) -> str:
+def answer(view: View, feeling: Feeling) -> str | None:
     """The person's next line: a beat when heard, a push-back when missed, a short cold line when low, a farewell at the ends.
 
-    No line is used twice in a dialogue. A seed may vary the choice among equal lines, nothing else.
+    No line is used twice in a dialogue; `None` when none is left (in talks far longer than SAGE's). A seed may vary
+    the choice among equal lines, nothing else.
     """
     scenario, lines = view.scenario, view.scenario.lines
     spoken = " ".join(view.said)
@@ -319,27 +322,27 @@ def answer(view: View, feeling: Feeling) -> str:
 
     state = band(view.emotion)
     if state == "S":
-        return fresh(lines.thanks) or lines.thanks[0]
+        return fresh(lines.thanks)
     if state == "F":
-        return fresh(lines.leave) or lines.leave[0]
+        return fresh(lines.leave)
     beat = _next_beat(view, spoken, needs()["variants"][view.variant]["core_from"])
     if feeling.change > 0 and beat is not None:
         ack = fresh(lines.acks) if feeling.change >= 5 and view.turn % 2 == 0 else None
         return f"{ack} {beat.text}" if ack else beat.text
     if feeling.change == 0 and beat is not None and beat.kind != "core":
         return beat.text
-    if feeling.evidence.get("silent"):
-        return fresh(lines.silence, lines.cold, lines.vague) or scenario.beats[-1].text
-    group: tuple[str, ...] = getattr(lines, _PUSH_BACK.get(str(feeling.evidence.get("worst")), "vague"))
-    first, second = (lines.cold, group) if view.emotion < 22 and view.turn % 2 else (group, lines.vague)
-    line = fresh(first, second, lines.vague, lines.cold)
-    if line is None or (view.emotion >= 45 and feeling.change > -5 and beat is not None and beat.kind == "fact"):
-        return (
-            f"{line} {beat.text}"
-            if line and beat
-            else line or (beat.text if beat else fresh(lines.repeat, lines.template, lines.misread) or "…")
-        )
+    missed = lines.silence if feeling.evidence.get("silent") else getattr(lines, _push_back(feeling))
+    short = view.emotion < 22 and view.turn % 2 == 1
+    line = fresh(*((lines.cold, missed) if short else (missed,)), lines.vague, lines.cold, lines.repeat)
+    told = beat is not None and beat.kind == "fact" and (line is None or (view.emotion >= 45 and feeling.change > -5))
+    if told and beat is not None:
+        return f"{line} {beat.text}" if line else beat.text
     return line
+
+
+def _push_back(feeling: Feeling) -> str:
+    """Which of the written lines answer what was missed."""
+    return _PUSH_BACK.get(str(feeling.evidence.get("worst")), "vague")
 
 
 def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
@@ -349,7 +352,7 @@ def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
     ahead = (open_to or left)[:4]
     if not ahead:
         return None
-    questions = " ".join(re.findall(r"[^.!?]*\?", view.heard[-1].lower()))
+    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.heard[-1].lower()) if part.endswith("?"))
     if questions:
         for about, pattern in _ASKED_ABOUT:
             if re.search(pattern, questions):

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from heartloop.appraisal import appraise, lacks_english
 from heartloop.chat import ChatModel, Reply
@@ -32,13 +32,19 @@ __all__ = ["LLMUser", "render_background", "render_persona"]
 _SPEAKS_FOR_POLICY = re.compile(r"^\s*\**(npc|assistant|supporter|partner|ai|chatbot)\**\s*[:：]", re.IGNORECASE | re.MULTILINE)
 
 
+def _no_truth_value(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a truth value; expected a whole number")
+    return value
+
+
 class _FeelAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
     content: str = Field(min_length=1)
     fit: str = Field(min_length=1)
     activity: str = Field(min_length=1)
     feeling: str = Field(min_length=1)
-    change: int = Field(ge=-1000, le=1000)  # beyond that it is no reading of ours
+    change: Annotated[int, BeforeValidator(_no_truth_value)] = Field(ge=-1000, le=1000)  # beyond that it is no reading
 
 
 class _SpeakAnswer(BaseModel):
@@ -91,7 +97,7 @@ class LLMUser:
                     role="user",
                     content=self._prompts["feel_turn"].fill(
                         dialogue=_dialogue(view.said, view.heard[:-1]),
-                        reply=view.heard[-1] or "(nothing: the NPC stayed silent)",
+                        reply=_quoted(view.heard[-1]) or "(nothing: the NPC stayed silent)",
                         emotion=f"{view.emotion:g}",
                     ),
                 ),
@@ -171,7 +177,7 @@ class LLMUser:
 
 def _labels(view: View) -> Mapping[str, Any]:
     """What the rules of `appraisal` see in the reply; it labels the turn in reports and moves nothing. English only."""
-    if lacks_english(view.heard[-1]) or lacks_english(view.said[-1]):
+    if lacks_english(view.heard[-1]):
         return {}
     appraisal = appraise(view.heard[-1], story_of(view.scenario, view.said), view.heard[:-1])
     return evidence_of(appraisal, view.scenario)
@@ -183,7 +189,7 @@ def _manner(variant: str) -> str:
 
 def _change_in_range(answer: _FeelAnswer) -> str | None:
     if abs(answer.change) > CHANGE_LIMIT:
-        return f"change is {answer.change}, expected a whole number from -10 to 10"
+        return f"change is {answer.change}, expected a whole number from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
     return None
 
 
@@ -198,10 +204,15 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 def _dialogue(said: tuple[str, ...], heard: tuple[str, ...]) -> str:
     lines: list[str] = []
     for index, message in enumerate(said):
-        lines.append(f"Person: {message}")
+        lines.append(f"Person: {_quoted(message)}")
         if index < len(heard):
-            lines.append(f"NPC: {heard[index] or '(silence)'}")
+            lines.append(f"NPC: {_quoted(heard[index]) or '(silence)'}")
     return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """A message whose further lines are indented, so that none of them can pass for a turn or a mood of its own."""
+    return re.sub(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*", "\n    | ", text.strip())
 
 
 def render_persona(scenario: Scenario) -> str:

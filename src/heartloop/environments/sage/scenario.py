@@ -248,9 +248,11 @@ def read_scenarios(path: Path) -> list[Scenario]:
         InputError: with file, line and field, for the first record that does not fit, or two equal ids.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
+    if text.lstrip().startswith("["):
+        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
     scenarios: list[Scenario] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):

@@ -1,0 +1,168 @@
+"""What `eval` and `demo` share: playing a run with a progress line, its log, its scores, what failed, the exit code.
+
+Covers the way from resolved settings to a finished run directory with a leaderboard in the terminal. Does not
+cover options (`cli`), playing (`evaluation`) or scores and pages (`analysis`); it is where the two meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from heartloop.analysis import leaderboard, write_scores
+from heartloop.analysis.scores import ALLOWED_UNSCORED
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Transcript, Usage
+from heartloop.environments.sage import Sage
+from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, evaluate
+from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.runner import DECLINED, Estimate
+from heartloop.evaluation.settings import prompts_of
+from heartloop.models import Meter, close, endpoint_habits
+
+__all__ = ["Pilot", "exit_code_of", "play_run", "settings_of"]
+
+
+def exit_code_of(ended: Run) -> int:
+    """0 done, 1 more than the allowed share unscored or stopped by the budget; says why."""
+    finished = ended.planned - ended.missing
+    if ended.stopped is not None:
+        typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} of {ended.planned} dialogues were not played.", err=True)
+    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+        share = f"{ended.failed / finished:.1%} of the dialogues are unscored"
+        typer.echo(f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; mend the cause, then --retry-failed.", err=True)
+        return 1
+    return 0 if ended.stopped in (None, DECLINED) else 1
+
+
+class Pilot:
+    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on."""
+
+    def __init__(self, *, yes: bool, only: bool, meter: Meter, priced: bool) -> None:
+        self._yes, self._only, self._meter, self._priced = yes, only, meter, priced
+        self.line: ProgressLine | None = None
+        """The progress line, taken away while a question stands."""
+
+    def __call__(self, estimate: Estimate) -> bool:
+        share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
+        cost = self._meter.cost if self._priced else None
+        money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
+        if self.line is not None:
+            self.line.pause()
+        typer.echo(
+            f"Pilot: {estimate.dialogues} more dialogues will take about {estimate.calls} calls "
+            f"and {estimate.tokens:,} tokens{money}.",
+            err=True,
+        )
+        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Go on?", err=True)))
+        if not go_on and not self._only and not sys.stdin.isatty():
+            typer.echo("Nobody can be asked here; say --yes, --max-tokens or --max-cost to go on after the estimate.", err=True)
+        if self.line is not None:
+            self.line.resume()
+        return go_on
+
+
+def settings_of(environment: Sage, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
+    return EvaluationSettings(
+        environment=environment.name,
+        models=tuple(models),
+        user=user,
+        simulator=environment.user.name,
+        preset=environment.preset,
+        variant=environment.variant,
+        scenario_set=scenario_set,
+        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
+        max_turns=environment.max_turns,
+        prompts=prompts_of(environment),
+        **more,
+    )
+
+
+def play_run(
+    path: Path,
+    settings: EvaluationSettings,
+    environment: Sage,
+    policies: Mapping[str, ChatModel],
+    meter: Meter,
+    *,
+    opened: Mapping[str, ChatModel] | None = None,
+    pilot: Pilot | None = None,
+    **how: Any,
+) -> Run:
+    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints the leaderboard and what failed."""
+    failures: Counter[tuple[str, str]] = Counter()
+    details: dict[tuple[str, str], str] = {}
+
+    def keep(transcript: Transcript) -> None:
+        used = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
+        meter.finish(used)
+        if transcript.failure is not None:
+            cause = (transcript.failure.role, transcript.failure.kind)
+            failures[cause] += 1
+            details.setdefault(cause, transcript.failure.detail)
+
+    def charge(transcript: Transcript) -> None:
+        for call in transcript.calls:
+            meter.record(transcript.models.get(call.role, transcript.model), call.role, call.usage)
+        keep(transcript)
+
+    async def go(directory: RunDirectory, line: ProgressLine) -> Run:
+        if pilot is not None:
+            pilot.line = line
+        try:
+            return await evaluate(
+                directory, environment, policies, report=line.show, finished=keep, affords=meter.affords, pilot=pilot, **how
+            )
+        finally:
+            await close((opened or {}).values())
+
+    with RunDirectory(path, settings, found=charge) as directory:
+        for entry in directory.log:
+            for model, role, prompt, completion in entry.get("lost", []):
+                meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+        before = {name: habit.get("address") for entry in directory.log for name, habit in entry.get("endpoints", {}).items()}
+        for name, habit in endpoint_habits((opened or {}).values()).items():
+            if before.get(name) not in (None, habit["address"]):
+                typer.echo(f"{name} now answers at {habit['address']}; this run was begun at {before[name]}.", err=True)
+        lost_before = meter.lost
+        started = datetime.now(UTC)
+        ended: Run | None = None
+        try:
+            with ProgressLine(meter) as line:
+                ended = asyncio.run(go(directory, line))
+        finally:
+            habits = endpoint_habits((opened or {}).values())
+            lost = [
+                [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
+                for key, u in meter.lost.items()
+                if u != (old := lost_before.get(key, Usage()))
+            ]
+            directory.note(
+                started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
+                **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
+            )  # fmt: skip
+            _leaderboard(path, settings)
+    for name, habit in habits.items():
+        if habit["dropped"]:
+            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
+    typer.echo(
+        f"{ended.played} dialogues played in {ended.seconds:.1f} s"
+        + (f", {ended.resumed} found finished" if ended.resumed else "")
+        + (f", {ended.failed} failed and unscored" if ended.failed else "")
+        + (f"; {spent}" if (spent := meter.summary()) else "")
+    )
+    for (role, kind), count in failures.most_common(3) if ended.failed else []:
+        typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
+    return ended
+
+
+def _leaderboard(run: Path, settings: EvaluationSettings) -> None:
+    Console().print(leaderboard(write_scores(run, prices=settings.prices or None)))
