@@ -1,6 +1,7 @@
 """The command line: one short function a command; imports inside the function, so that `--help` is quick.
 
-Exit codes: 0 done, 1 more than 5 % of the dialogues unscored or stopped by the budget, 2 wrong use or input.
+Exit codes: 0 done, 1 more than 5 % of the dialogues unscored, stopped by the budget, or the gate of `compare` tripped, 2 wrong
+use or input. Commands on finished runs stand in `cli_runs`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from heartloop.cli_runs import runs_app
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
@@ -32,6 +35,7 @@ scenarios_app = typer.Typer(
     help="Look at the shipped scenarios, or check a file of your own.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(scenarios_app, name="scenarios")
+app.add_typer(runs_app)
 
 
 def main() -> None:

@@ -49,6 +49,42 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 
+class TestGroups:
+    """Rank groups: letters, by paired intervals on the common set."""
+
+    def test_worked_by_hand(self, talk: Talk) -> None:
+        # finals: a 60, 60; b 50, 61; c 45, 45. To a: b differs by 10 and -1, which includes 0; c by 15 and 15, which does not.
+        finals = {"a": (60, 60), "b": (50, 61), "c": (45, 45)}
+        mine = [talk(m, s, [end - 40]) for m, ends in finals.items() for s, end in zip(("s1", "s2"), ends, strict=True)]
+        assert {row.model: row.group for row in score_card(mine, {}).models} == {"a": "A", "b": "A", "c": "B"}
+
+    def test_only_ranked_models_have_a_group(self, dialogues: list[Transcript]) -> None:
+        card = score_card(dialogues, {"models": ["x/absent"]})
+        assert [(row.model, row.group) for row in card.models if row.standing != "ranked"] == [
+            ("x/absent", None),
+            ("heartloop/garbage", None),
+        ]
+        assert all(row.group for row in card.models if row.standing == "ranked")
+
+    def test_nothing_common_gives_no_groups(self, talk: Talk) -> None:
+        assert [row.group for row in score_card([talk("a", "s1", [5]), talk("b", "s2", [5])], {}).models] == [None, None]
+
+    def test_one_person_tells_nobody_apart(self, talk: Talk) -> None:
+        rows = score_card([talk("a", "s1", [10]), talk("b", "s1", [-10])], {}).models
+        assert [row.group for row in rows] == ["A", "A"]
+
+
+def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
+    # on s1 and s2: good 100 and 55, plain 45 and 30, mute 5 and 5
+    usual, other = score_card(dialogues, {}), score_card(dialogues, {"success_at": 55, "failure_below": 31})
+    assert (usual.success_at, usual.failure_below) == (100, 10)
+    assert (other.success_at, other.failure_below) == (55, 31)
+    assert [(m.headline.success, m.headline.failure) for m in other.models[:3]] == [(2, 0), (0, 1), (0, 2)]
+    assert [m.headline.mean for m in other.models] == [m.headline.mean for m in usual.models]
+    with pytest.raises(UseError, match="failure below success"):
+        score_card(dialogues, {"success_at": 30, "failure_below": 31})
+
+
 def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
     notes = " ".join(score_card(dialogues, {"models": ["x/good", "x/absent"], "scenarios": ["s1", "s2", "s3"]}).notes)
     assert "1 of 10 dialogues (10%) are unscored" in notes
@@ -229,7 +265,8 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Tal
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert "100.0–100.0" in text
-    first_words = re.findall(r"^ *(?:\d+ +)?(\S+)", text, re.MULTILINE)
+    first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
     assert "failure case, outside the ranking" in text
     assert "rule-based stand-in" in text
+    assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group

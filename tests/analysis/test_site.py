@@ -108,6 +108,20 @@ def test_every_dialogue_can_be_found_and_opened(dialogues: list[Transcript], wri
         assert address in {row[0] for row in listing["rows"]}
 
 
+def test_every_ranked_row_has_its_group_as_a_letter_and_the_page_explains_it(
+    dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    html = write_site([write_run(dialogues)], tmp_path / "site").read_text(encoding="utf-8")
+    assert re.findall(r'data-label="group">(.*?)</td>', html) == ["A", "B", "C", "–"]  # 77.5, 37.5, 5, and the failure case
+    assert "<dt>Group</dt>" in html
+
+
+def test_other_bounds_are_named_where_they_count(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
+    html = write_site([write_run(dialogues, success_at=70.0, failure_below=20.0)], tmp_path / "site").read_text(encoding="utf-8")
+    assert "Reached 70" in html
+    assert "Fell below 20" in html
+
+
 def test_addresses_are_unique_even_for_names_that_look_alike(talk: Talk) -> None:
     ids = dialogue_ids([talk("a/b", "s", [1]), talk("a-b", "s", [1]), talk("a/b", "s", [1], repeat=1), talk("漢字", "漢", [1])])
     assert len(set(ids)) == 4

@@ -13,7 +13,7 @@ __all__ = ["leaderboard"]
 
 
 def leaderboard(card: ScoreCard) -> Table:
-    """The ranking with intervals, success, failure, scored dialogues, tokens and silences.
+    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences.
 
     Printing it needs a `rich.console.Console`; rich is imported here, so that scoring alone does not load it.
     """
@@ -25,9 +25,10 @@ def leaderboard(card: ScoreCard) -> Table:
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
     table.title = Text("Final emotion, 0 to 100, of the person each model talked with", style="bold")
-    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
-    for head in ("mean", "95 %\ninterval", "at\n100", "below\n10", "scored", "tokens", "silent"):
+    bounds = (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
+    for head in ("mean", "95 %\ninterval", *bounds, "scored", "tokens", "silent"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
     for row in card.models:
@@ -46,7 +47,7 @@ def _cells(row: ModelScore) -> tuple[str, ...]:
         return "–" if value is None else f"{value:.{digits}f}"
 
     return (
-        str(row.rank) if row.rank is not None else "–",
+        " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
         row.model,
         number(seen.mean),
         f"{seen.low:.1f}–{seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
@@ -64,6 +65,8 @@ def _caption(card: ScoreCard) -> list[str]:
     lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
     if ranked:
         lines.append(f"ranked on the {card.common} dialogues scored for every model")
+    if len(ranked) > 1:
+        lines.append("same letter: not told apart from the letter's first model on the same dialogues")
     if card.replaced:
         lines.append(f"{card.replaced} replaced: played again later, and the last playing counts")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]

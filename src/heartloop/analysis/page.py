@@ -143,6 +143,16 @@ class Page:
         """Whether the rule-based stand-in played the person."""
         return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
 
+    @property
+    def reached(self) -> str:
+        """A success in words; its bound is 100 unless the run was rescored with another."""
+        return f"reached {self.card.success_at:g}"
+
+    @property
+    def fell(self) -> str:
+        """A failure in words."""
+        return f"fell below {self.card.failure_below:g}"
+
     @cached_property
     def same_people(self) -> bool:
         """Whether every model that was played has talked with the same people."""

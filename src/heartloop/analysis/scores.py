@@ -20,10 +20,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from heartloop.analysis.costs import cost_of
+from heartloop.analysis.groups import Key, rank_letters
 from heartloop.dialogue import Call, Transcript, total_usage
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.emotion import summarise
+from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT, summarise
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = [
@@ -54,7 +55,6 @@ _LEAST_SCORED = 0.5
 """A model with a smaller share of its dialogues scored is not ranked: it would take the common set of all others along."""
 
 Standing = Literal["ranked", "unranked", "failure case"]
-_Key = tuple[str, str, int, int]
 
 
 class _Frozen(BaseModel):
@@ -107,6 +107,8 @@ class ModelScore(_Frozen):
     standing: Standing
     rank: int | None
     """Place among the ranked; equal means share it."""
+    group: str | None = None
+    """Rank group of a ranked model, a letter: its paired interval to the group's first includes 0."""
     planned: int | None
     """Dialogues the settings ask for, where they say."""
     played: int
@@ -149,6 +151,9 @@ class ScoreCard(_Frozen):
     simulators: tuple[str, ...]
     presets: tuple[str, ...]
     variants: tuple[str, ...]
+    success_at: float = SUCCESS_AT
+    """A final emotion from here on is counted as a success; another bound only recounts."""
+    failure_below: float = FAILURE_BELOW
     played: int
     scored: int
     unscored: int
@@ -171,14 +176,14 @@ def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
     return list({(transcript.model, *person_of(transcript)): transcript for transcript in transcripts}.values())
 
 
-def person_of(dialogue: Transcript) -> _Key:
+def person_of(dialogue: Transcript) -> Key:
     """What two models must share to be compared: the same person, word for word, in the same repeat, with the same seed."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
-def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[_Key]:
+def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
     """Whom the ranking rests on: the people scored for every one of some models, as `person_of` has them."""
-    met: dict[str, set[_Key]] = {model: set() for model in models}
+    met: dict[str, set[Key]] = {model: set() for model in models}
     for dialogue in dialogues:
         if dialogue.scored and dialogue.model in met:
             met[dialogue.model].add(person_of(dialogue))
@@ -195,7 +200,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     """The score card of a run's transcripts.
 
     Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
-    price per million tokens, as a mapping or a pair) and `heartloop_version`.
+    price per million tokens, as a mapping or a pair), `success_at`, `failure_below`, `rescored` and `heartloop_version`.
 
     Raises:
         UseError: a transcript belongs to an environment other than SAGE.
@@ -216,7 +221,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [_model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()]
-    rows = _ranked(rows)
+    finals = {model: {person_of(d): d.score for d in by_model[model] if d.score is not None} for model in contenders}
+    rows = _ranked(rows, rank_letters(finals, common))
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
@@ -225,6 +231,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
         presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
         variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
+        success_at=_bounds(settings).get("success_at", SUCCESS_AT),
+        failure_below=_bounds(settings).get("failure_below", FAILURE_BELOW),
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
         unscored=unscored,
@@ -232,7 +240,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         flagged=share > ALLOWED_UNSCORED,
         replaced=len(transcripts) - len(dialogues),
         common=len(common),
-        notes=tuple(_notes(rows, len(common), planned)),
+        notes=(*_source(settings), *_notes(rows, len(common), planned)),
         models=tuple(rows),
     )
 
@@ -257,6 +265,13 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     return len(scenarios) * repeats
 
 
+def _bounds(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The bounds of success and failure that a run was rescored with, where it was."""
+    return {
+        name: float(settings[name]) for name in ("success_at", "failure_below") if isinstance(settings.get(name), (int, float))
+    }
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -267,7 +282,7 @@ def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
 
 
 def _model_score(
-    model: str, mine: list[Transcript], common: set[_Key] | None, planned: int | None, settings: Mapping[str, Any]
+    model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any]
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if person_of(d) in common]
@@ -286,8 +301,8 @@ def _model_score(
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
-        headline=_outcomes(basis),
-        own=_outcomes(scored),
+        headline=_outcomes(basis, _bounds(settings)),
+        own=_outcomes(scored, _bounds(settings)),
         median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
@@ -305,11 +320,11 @@ def _model_score(
     )
 
 
-def _outcomes(dialogues: Sequence[Transcript]) -> Outcomes:
+def _outcomes(dialogues: Sequence[Transcript], bounds: Mapping[str, float]) -> Outcomes:
     finals = [d.score for d in dialogues if d.score is not None]
     if not finals:
         return Outcomes(n=0)
-    summary = summarise(finals)
+    summary = summarise(finals, **bounds)
     interval = bootstrap_interval(finals, clusters=[d.scenario for d in dialogues])
     alone = interval.low != interval.low  # nan: one scenario gives no spread to resample
     return Outcomes(
@@ -364,14 +379,24 @@ def _group_means(
     return tuple(GroupMean(key=key, n=len(groups[key]), mean=statistics.fmean(groups[key])) for key in order(groups))
 
 
-def _ranked(rows: list[ModelScore]) -> list[ModelScore]:
-    """Ranked by mean on the common set, then the unranked by their own mean, then the failure cases."""
+def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
+    """Ranked with their group by mean on the common set, then the unranked by their own mean, then the failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
     rows = sorted(rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else -1.0)))
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
     return [
-        row.model_copy(update={"rank": means.index(row.headline.mean) + 1}) if row.standing == "ranked" else row for row in rows
+        row.model_copy(update={"rank": means.index(row.headline.mean) + 1, "group": letters.get(row.model)})
+        if row.standing == "ranked"
+        else row
+        for row in rows
     ]
+
+
+def _source(settings: Mapping[str, Any]) -> Iterable[str]:
+    rescored = settings.get("rescored")
+    if isinstance(rescored, Mapping):
+        source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
+        yield f"Computed anew from the stored transcripts of {source}, without a model call."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:

@@ -20,7 +20,7 @@ from heartloop.dialogue import Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "check_new", "saved_settings"]
 
 
 class RunDirectory:
@@ -118,7 +118,7 @@ class RunDirectory:
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
             _write_whole(self.path / "settings.json", body)
         else:
-            changed = self.settings.differences(self._saved())
+            changed = self.settings.differences(saved_settings(self.path))
             if changed:
                 raise SettingsMismatch(
                     f"{self.path} was made with other settings: {', '.join(changed)} differ; "
@@ -131,19 +131,6 @@ class RunDirectory:
                 if self._found is not None:
                     self._found(transcript)
         self._file = self.transcripts.open("ab")
-
-    def _saved(self) -> dict[str, Any]:
-        path = self.path / "settings.json"
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot read {path}: {error}; expected the JSON that a run writes; "
-                "move the file away and repeat the command that made the run"
-            ) from error
-        if not isinstance(saved, dict):
-            raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
-        return saved
 
     def _cut_torn_tail(self) -> None:
         if not self.transcripts.exists():
@@ -161,6 +148,40 @@ class RunDirectory:
                 end = start
             if end < size:
                 file.truncate(end)
+
+
+def saved_settings(run: Path) -> dict[str, Any]:
+    """The `settings.json` of a run directory.
+
+    Raises:
+        InputError: there is none, it cannot be read, or it holds no JSON object.
+    """
+    path = run / "settings.json"
+    if not path.is_file():
+        raise InputError(f"{run} is no run directory; expected settings.json in it")
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read {path}: {error}; expected the JSON that a run writes; "
+            "move the file away and repeat the command that made the run"
+        ) from error
+    if not isinstance(saved, dict):
+        raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
+    return saved
+
+
+def check_new(out: Path) -> None:
+    """Refuses a place that holds anything: a run made from other runs is never mixed into what is there.
+
+    Raises:
+        UseError: a file, a directory that is not empty, or a place that cannot be read.
+    """
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UseError(f"{out} is there and not empty; choose another --out, or remove it first")
+    except OSError as error:
+        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -69,12 +69,24 @@ def step(emotion: float, change: float) -> float:
     return max(0.0, min(100.0, float(emotion) + clamped))
 
 
-def summarise(finals: Sequence[float]) -> EmotionSummary:
-    """Mean final emotion with successes (at 100) and failures (below 10), as counts.
+def summarise(finals: Sequence[float], *, success_at: float = SUCCESS_AT, failure_below: float = FAILURE_BELOW) -> EmotionSummary:
+    """Mean final emotion with successes (from 100) and failures (below 10), as counts; other bounds count anew.
+
+    Raises:
+        UseError: an emotion outside [0, 100], or bounds that are not 0 <= failure_below < success_at <= 100.
 
     >>> summarise([100, 40, 5])
     EmotionSummary(n=3, mean=48.333333333333336, success=1, failure=1)
+    >>> summarise([100, 40, 5], success_at=40)
+    EmotionSummary(n=3, mean=48.333333333333336, success=2, failure=1)
     """
-    bands = [band(final) for final in finals]
+    if not 0.0 <= failure_below < success_at <= 100.0:
+        raise UseError(
+            f"success is counted from {success_at!r} and failure below {failure_below!r}; "
+            "expected numbers from 0 to 100 with failure below success"
+        )
+    for final in finals:
+        band(final)
+    success, failure = sum(final >= success_at for final in finals), sum(final < failure_below for final in finals)
     mean = sum(finals) / len(finals) if finals else float("nan")
-    return EmotionSummary(len(finals), mean, bands.count("S"), bands.count("F"))
+    return EmotionSummary(len(finals), mean, success, failure)

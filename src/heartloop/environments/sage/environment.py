@@ -34,6 +34,7 @@ __all__ = [
     "SageUser",
     "Speech",
     "View",
+    "says_goodbye",
 ]
 
 Preset = Literal["corrected", "released"]
@@ -45,6 +46,15 @@ MAX_TURNS = 10
 """Policy replies in a dialogue (SAGE released logs)."""
 
 _GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b", re.IGNORECASE)
+
+
+def says_goodbye(message: str) -> bool:
+    """Whether words of the person end the talk under `released`.
+
+    >>> says_goodbye("I see. Good-bye then."), says_goodbye("That was bygone.")
+    (True, False)
+    """
+    return bool(_GOODBYE.search(message))
 
 
 class View(NamedTuple):
@@ -256,7 +266,7 @@ class SageEpisode:
             except (ModelError, AnswerError) as error:
                 raise RoleFailed("simulator", error) from error
             message = speech.message
-            said_goodbye = bool(_GOODBYE.search(message)) if sage.preset == "released" else speech.leaves
+            said_goodbye = says_goodbye(message) if sage.preset == "released" else speech.leaves
             stop = "goodbye" if said_goodbye else None
         else:
             try:

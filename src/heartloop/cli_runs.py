@@ -1,0 +1,76 @@
+"""Commands on finished runs: compare, merge, rescore. Part of the command line; the same rules as in `cli`.
+
+No command here calls a model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["runs_app"]
+
+runs_app = typer.Typer(rich_markup_mode=None)
+
+
+@runs_app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(help="A, what is there already.")],
+    run_b: Annotated[Path | None, typer.Argument(help="B, what is new; without it, two models of the first run.")] = None,
+    model_a: Annotated[str | None, typer.Option(help="Model of A, where it has several.")] = None,
+    model_b: Annotated[str | None, typer.Option(help="Model of B, where it has several.")] = None,
+    min_difference: Annotated[float | None, typer.Option(help="The smallest difference that matters, in points.")] = None,
+    worse_than: Annotated[
+        float | None, typer.Option(help="A gate: exit 1 if B is worse than A by more points, the whole 95 % interval agreeing.")
+    ] = None,
+) -> None:
+    """B against A on the dialogues scored in both: difference, interval, test, and where they differ."""
+    from heartloop.analysis import choose_sides, comparison_text, read_run, worse_by
+    from heartloop.analysis import compare as compared
+
+    a, b = choose_sides(read_run(run_a), read_run(run_b) if run_b is not None else None, model_a, model_b)
+    found = compared(a, b, min_difference=min_difference)
+    failed = worse_than is not None and worse_by(found, worse_than)
+    typer.echo(comparison_text(found, min_difference=min_difference))
+    if failed:
+        typer.echo(f"B is worse than A by more than {worse_than:g}.", err=True)
+        raise typer.Exit(1)
+
+
+@runs_app.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories that differ in shard, models, repeats or seed alone.")],
+    out: Annotated[Path, typer.Option(help="The new run directory.")],
+) -> None:
+    """Put shards, further models or further repeats together into one run. The runs stay as they are."""
+    from heartloop.evaluation.merging import merge_runs
+
+    typer.echo(merge_runs(runs, out).summary)
+    _leaderboard(out)
+
+
+@runs_app.command()
+def rescore(
+    run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
+    preset: Annotated[str | None, typer.Option(help="corrected or released: count by the rules of this preset.")] = None,
+    success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,
+    failure_below: Annotated[float | None, typer.Option(help="Count a failure below this final emotion; 10 otherwise.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The new run directory; by default beside the run.")] = None,
+) -> None:
+    """Compute a run anew from its stored transcripts, by another preset or other bounds. No model call."""
+    from heartloop.evaluation.rescoring import rescore_run
+
+    done = rescore_run(run, out, preset=preset, success_at=success_at, failure_below=failure_below)
+    typer.echo(done.summary)
+    _leaderboard(done.path)
+
+
+def _leaderboard(run: Path) -> None:
+    from rich.console import Console
+
+    from heartloop.analysis import leaderboard, write_scores
+
+    Console().print(leaderboard(write_scores(run)))
+    typer.echo(f"Run: {run}")

@@ -1,0 +1,154 @@
+"""A stored SAGE dialogue computed by the rules of the other preset, without a model call.
+
+Covers what follows from what was said, felt and decided. What does not follow is never guessed: such a dialogue becomes
+unscored, with one of three causes.
+
+- `not judged`: the last reply was never judged (`released`), and `corrected` needs its judgement. `rejudge` could give it.
+- `not played on`: the dialogue ended by a rule of its own preset, and by the other one the talk would have gone on.
+- `change clamped`: a change outside ±10 was cut (`released`); `corrected` would have asked again.
+
+To `released`: the judgement of the reply at the turn limit is dropped, and the first "goodbye" of the person ends the talk.
+To `corrected`: the person's own decision ends it, which the simulator's raw answer holds; the embedded user never decides so.
+One departure remains: where `corrected` asked again for a change outside ±10, the answer it got in the end stands; `released`
+would have clamped the first. The prompts of the two presets are the same, so all else is what the simulator did say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from heartloop.dialogue import Call, Failure, StopReason, Transcript, Turn, total_usage, visible, writable
+from heartloop.environments.sage.environment import PRESETS, says_goodbye
+from heartloop.errors import UseError
+from heartloop.scoring.emotion import CHANGE_LIMIT
+
+__all__ = ["RESCORING", "out_of_range", "rescored"]
+
+RESCORING = "rescoring"
+"""The role named in the failure of a dialogue that the stored transcript cannot score."""
+
+_LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
+_CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
+_READABLE = 1000
+"""A change beyond this is no answer under either preset (`llm_user`)."""
+_WHY = {
+    "not judged": "the last reply was never judged under released; `heartloop rejudge` would have to ask for it",
+    "not played on": "by the other preset the talk would have gone on; only a new dialogue can tell",
+    "change clamped": "a change outside ±10 was clamped under released; corrected would have asked again",
+}
+
+
+def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcript:
+    """The transcript as `preset` computes it; unchanged where it was played so.
+
+    Args:
+        max_turns: policy replies in a dialogue at most, as it was played.
+
+    Raises:
+        UseError: another environment, an unknown preset, or more turns than `max_turns`.
+    """
+    if transcript.environment != "sage":
+        raise UseError(f"rescore knows SAGE; {transcript.scenario} is of environment {transcript.environment!r}")
+    if preset not in PRESETS:
+        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
+    if len(transcript.turns) > max_turns:
+        raise UseError(f"{transcript.scenario} has {len(transcript.turns)} turns; expected at most the run's {max_turns}")
+    if transcript.preset == preset:
+        return transcript
+    return _released(transcript, max_turns) if preset == "released" else _corrected(transcript)
+
+
+def out_of_range(transcript: Transcript) -> bool:
+    """Whether some appraisal answered with a change outside ±10 that `released` would have clamped."""
+    answers = (_CHANGE.search(visible(call.text).text) for call in transcript.calls if call.purpose == "feel")
+    return any(CHANGE_LIMIT < abs(int(found[1])) <= _READABLE for found in answers if found is not None)
+
+
+def _released(played: Transcript, max_turns: int) -> Transcript:
+    turns: list[Turn] = []
+    for place, turn in enumerate(played.turns):
+        if place == max_turns - 1:
+            return _ended(played, "released", [*turns, _unjudged(turn)], "turn_limit")
+        turns.append(turn)
+        by_mood = place == len(played.turns) - 1 and played.stop in ("success", "failure")
+        if turn.message is not None and not by_mood and says_goodbye(turn.message):
+            return _ended(played, "released", turns, "goodbye")
+    if played.stop == "goodbye":
+        return _unscored(played, "released", "not played on")
+    last = _reply_before_failure(played, max_turns)
+    if last is not None:
+        return _ended(played, "released", [*turns, last], "turn_limit")
+    return played.model_copy(update={"preset": "released"})
+
+
+def _corrected(played: Transcript) -> Transcript:
+    if played.counts.get("clamped changes"):
+        return _unscored(played, "corrected", "change clamped")
+    for place, turn in enumerate(played.turns):
+        by_mood = place == len(played.turns) - 1 and played.stop in ("success", "failure")
+        if turn.message is not None and not by_mood and _decided_to_leave(played.calls, turn.index):
+            return _ended(played, "corrected", list(played.turns[: place + 1]), "goodbye")
+    if played.stop == "goodbye":
+        return _unscored(played, "corrected", "not played on")
+    if played.stop == "turn_limit" and (not played.turns or played.turns[-1].state is None):
+        return _unscored(played, "corrected", "not judged")
+    return played.model_copy(update={"preset": "corrected"})
+
+
+def _decided_to_leave(calls: Sequence[Call], turn: int) -> bool:
+    """What the last answer to `speak` in this turn says of leaving; `False` where it says nothing."""
+    answers = [visible(call.text).text for call in calls if call.purpose == "speak" and call.turn == turn]
+    found = _LEAVES.search(answers[-1]) if answers else None
+    return found is not None and found[1] == "true"
+
+
+def _unjudged(turn: Turn) -> Turn:
+    return turn.model_copy(update={"state": None, "change": None, "thoughts": {}, "evidence": {}, "message": None})
+
+
+def _reply_before_failure(played: Transcript, max_turns: int) -> Turn | None:
+    """The reply at the turn limit, where its judgement is what failed: `released` would not have asked for it."""
+    place = len(played.turns)
+    if played.failure is None or played.failure.role != "simulator" or place != max_turns - 1:
+        return None
+    replies = [call for call in played.calls if call.role == "policy" and call.turn == place]
+    if not replies:
+        return None
+    said = visible(writable(replies[-1].text)).text
+    return Turn(index=place, reply=said, silent=not said, truncated=replies[-1].finish_reason == "length")
+
+
+def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopReason) -> Transcript:
+    """The dialogue with these turns; calls, tokens and counts are those that belong to them."""
+    emotions = [played.start["emotion"], *(turn.state["emotion"] for turn in turns if turn.state is not None)]
+    judged = [turn.index for turn in turns if turn.state is not None]
+    heard = {turn.index for turn in turns}
+    calls = tuple(call for call in played.calls if call.turn in (heard if call.role == "policy" else judged))
+    counts = {**played.counts, "silences": sum(t.silent for t in turns), "truncated": sum(t.truncated for t in turns)}
+    usage = dict(played.usage)
+    if len(calls) < len(played.calls):
+        counts = {name: n for name, n in counts.items() if name not in ("lost farewells", "re-asks")}
+        if asked_again := sum(call.reask > 0 for call in calls if call.role != "policy"):
+            counts["re-asks"] = asked_again
+        usage = {r: total_usage(c.usage for c in calls if c.role == r) for r in dict.fromkeys(c.role for c in calls)}
+    return played.model_copy(
+        update={
+            "preset": preset,
+            "turns": tuple(turns),
+            "stop": stop,
+            "failure": None,
+            "score": emotions[-1],
+            "rewards": tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(emotions)),
+            "calls": calls,
+            "usage": usage,
+            "counts": counts,
+        }
+    )
+
+
+def _unscored(played: Transcript, preset: str, kind: str) -> Transcript:
+    """Everything that was said stays; the score goes, with its cause."""
+    failure = Failure(role=RESCORING, kind=kind, detail=_WHY[kind])
+    return played.model_copy(update={"preset": preset, "stop": "failed", "failure": failure, "score": None, "rewards": ()})

@@ -1,0 +1,213 @@
+"""Several runs into one: shards, further models, further repeats.
+
+Covers which runs belong together, what becomes of a dialogue that several of them have, and the new run directory. Does not
+cover scores (`heartloop.analysis`) or runs that are only to stand in one report: `heartloop report` takes several.
+
+Runs may differ in `shard`, `models`, `repeats` and `seed`; anything else that differs is named and refused.
+Runs of one seed are laid over each other. A dialogue (model, scenario, repeat) that several have is kept once: the last
+run named wins, except that an unscored dialogue never takes the place of a scored one; how many were left out is told.
+Runs of different seeds are further repeats: those of the second seed are numbered on after those of the first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.errors import InputError, UseError
+from heartloop.evaluation.run_directory import RunDirectory, check_new, saved_settings
+from heartloop.evaluation.settings import EvaluationSettings, Shard
+
+__all__ = ["Merged", "merge_runs"]
+
+_MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
+
+
+class Merged(NamedTuple):
+    """What came of a merge."""
+
+    path: Path
+    runs: int
+    dialogues: int
+    left_out: int
+    """Dialogues that several runs had, beyond the one kept."""
+    seeds: tuple[int, ...]
+    lost_parts: tuple[str, ...]
+    """Shards that no run brought; such a run opens, but no command goes on with it."""
+    versions: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """The same in a few sentences."""
+        parts = [f"{self.dialogues} dialogues of {self.runs} runs."]
+        if self.left_out:
+            parts.append(
+                f"{self.left_out} dialogues were in several runs; the last run's is kept, a scored one before an unscored one."
+            )
+        if len(self.seeds) > 1:
+            parts.append(f"Seeds {', '.join(map(str, self.seeds))} are numbered as further repeats, in this order.")
+        if self.lost_parts:
+            parts.append(f"Shards {', '.join(self.lost_parts)} are missing.")
+        if len(self.versions) > 1:
+            parts.append(f"The runs were made by heartloop {' and '.join(self.versions)}.")
+        return " ".join(parts)
+
+
+class _Source(NamedTuple):
+    path: Path
+    settings: EvaluationSettings
+
+
+def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
+    """Writes a new run directory with the dialogues of all runs, in playing order.
+
+    With all shards there, or none, it is the run that one process would have made: the first command without `--shard`
+    (or with more models or repeats) goes on with it.
+
+    Raises:
+        UseError: fewer than two runs, runs that do not belong together (names what differs), or an `out` that is not empty.
+        InputError: a directory that is no run, or a file of it that does not fit.
+    """
+    if len({path.resolve() for path in paths}) < 2:
+        raise UseError(f"merge got {len(set(paths))} run; expected at least two different run directories")
+    check_new(out)
+    sources = [_Source(path, _settings(path)) for path in paths]
+    _check_alike(sources)
+    by_seed: dict[int, list[_Source]] = {}
+    for source in sources:
+        by_seed.setdefault(source.settings.seed, []).append(source)
+    parts = {seed: _united(members) for seed, members in by_seed.items()}
+    _check_repeats(parts)
+    first = next(iter(parts.values()))
+    repeats = sum(part.repeats for part in parts.values())
+    settings = first.model_copy(update={"repeats": repeats, "prices": _prices(sources)})
+    kept: dict[tuple[str, str, int], Transcript] = {}
+    found = offset = 0
+    for seed, members in by_seed.items():
+        for source in members:
+            for dialogue in _dialogues(source.path):
+                moved = dialogue.model_copy(update={"repeat": dialogue.repeat + offset}) if offset else dialogue
+                found += 1
+                earlier = kept.get(moved.key)
+                if earlier is None or moved.scored or not earlier.scored:
+                    kept[moved.key] = moved
+        offset += parts[seed].repeats
+    places = {job.key: place for place, job in enumerate(settings.jobs)}
+    with RunDirectory(out, settings) as directory:
+        for dialogue in sorted(kept.values(), key=lambda d: places.get(d.key, len(places))):
+            directory.append(dialogue)
+        directory.note(merged=[str(path) for path in paths], dialogues=len(kept), left_out=found - len(kept))
+        for source in sources:  # dates, endpoints, and what was paid for calls that were lost
+            for noted in RunDirectory(source.path, source.settings).log:
+                directory.note(**noted)
+    versions = tuple(dict.fromkeys(source.settings.heartloop_version for source in sources))
+    return Merged(out, len(paths), len(kept), found - len(kept), tuple(parts), _lost_parts(sources), versions)
+
+
+def _settings(path: Path) -> EvaluationSettings:
+    saved = saved_settings(path)
+    if "rescored" in saved:
+        raise UseError(f"{path} is a rescored run; merge the runs that were played, then rescore the result")
+    try:
+        return EvaluationSettings.model_validate(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
+
+
+def _dialogues(path: Path) -> Iterable[Transcript]:
+    """One transcript a dialogue, the last written."""
+    transcripts = path / "transcripts.jsonl"
+    return {d.key: d for d in read_transcripts(transcripts)}.values() if transcripts.exists() else ()
+
+
+def _check_alike(sources: Sequence[_Source]) -> None:
+    """The first run against each other one, in everything but what may differ."""
+    one = sources[0]
+    for other in sources[1:]:
+        mine = one.settings.model_dump(mode="json")
+        names = [n for n in one.settings.differences(other.settings.model_dump(mode="json")) if n not in _MAY_DIFFER]
+        told = [f"{name} ({_difference(mine[name], other.settings.model_dump(mode='json')[name])})" for name in names]
+        if told:
+            raise UseError(
+                f"{one.path} and {other.path} do not belong together: {'; '.join(told)}; merge runs that differ in shard, "
+                "models, repeats or seed alone, or give both to `heartloop report`"
+            )
+
+
+def _difference(mine: Any, yours: Any) -> str:
+    """Two values in short; of two mappings the keys that differ."""
+    if isinstance(mine, dict) and isinstance(yours, dict):
+        return ", ".join(sorted(key for key in {*mine, *yours} if mine.get(key) != yours.get(key)))
+    return f"{json.dumps(mine)} and {json.dumps(yours)}"
+
+
+def _united(members: Sequence[_Source]) -> EvaluationSettings:
+    """Runs of one seed laid over each other."""
+    first = members[0]
+    by_part: dict[int | None, _Source] = {}
+    counts = {source.settings.shard.count if source.settings.shard else None for source in members}
+    if len(counts) > 1:
+        shards = ", ".join(f"{s.path}: {_shard_name(s.settings.shard)}" for s in members)
+        raise UseError(f"shards of different divisions cannot be merged ({shards}); expected parts of one --shard i/n")
+    for source in members:
+        index = source.settings.shard.index if source.settings.shard else None
+        twin = by_part.setdefault(index, source)
+        if dict(twin.settings.scenarios) != dict(source.settings.scenarios):
+            which = _difference(dict(twin.settings.scenarios), dict(source.settings.scenarios))
+            raise UseError(f"{twin.path} and {source.path} differ in scenarios or their texts: {which}; expected the same people")
+    scenarios = _scenarios(by_part)
+    whole = first.settings.shard is None or len(by_part) == first.settings.shard.count
+    return first.settings.model_copy(
+        update={
+            "models": tuple(dict.fromkeys(model for source in members for model in source.settings.models)),
+            "scenarios": scenarios,
+            "repeats": max(source.settings.repeats for source in members),
+            "shard": None if whole or len(by_part) > 1 else first.settings.shard,
+        }
+    )
+
+
+def _scenarios(by_part: dict[int | None, _Source]) -> dict[str, str]:
+    """All scenarios in the order that they were dealt out in: the first of each shard, the second of each, ..."""
+    dealt: list[tuple[int, int, str, str]] = []
+    for index, source in by_part.items():
+        dealt += [(place, index or 0, name, text) for place, (name, text) in enumerate(source.settings.scenarios.items())]
+    return {name: text for _, _, name, text in sorted(dealt)}
+
+
+def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
+    """Different seeds are further repeats only where the same models met the same people."""
+    (seed, first), *others = parts.items()
+    for other_seed, other in others:
+        if set(first.models) != set(other.models) or dict(first.scenarios) != dict(other.scenarios):
+            what = "models" if set(first.models) != set(other.models) else "scenarios"
+            raise UseError(
+                f"seeds {seed} and {other_seed} come with different {what}; further repeats need the same models and scenarios, "
+                "and shards or models of one run need one seed"
+            )
+
+
+def _prices(sources: Sequence[_Source]) -> dict[str, Any]:
+    """Every model's price, except where two runs price it differently, so that no cost is made up."""
+    tables = [dict(source.settings.prices) for source in sources]
+    priced = {model: price for table in tables for model, price in table.items()}
+    return {model: price for model, price in priced.items() if all(table.get(model, price) == price for table in tables)}
+
+
+def _lost_parts(sources: Sequence[_Source]) -> tuple[str, ...]:
+    shards = {source.settings.shard for source in sources if source.settings.shard}
+    if len(shards) < 2:
+        return ()
+    count = next(iter(shards)).count
+    return tuple(f"{i}/{count}" for i in range(1, count + 1) if i not in {shard.index for shard in shards})
+
+
+def _shard_name(shard: Shard | None) -> str:
+    return f"{shard.index}/{shard.count}" if shard else "no shard"

@@ -1,0 +1,225 @@
+"""Several runs into one.
+
+1. All shards together are the run that one process would have made: same settings, same order, and it resumes.
+2. Further models and repeats of equal settings come together; runs of another seed are numbered on.
+3. A dialogue that several runs have is kept once: the last run's, a scored one before an unscored one, and counted.
+4. Runs that do not belong together are refused by what differs. The runs are left as they were.
+
+Do not fix one of these tests without a decision (docs/decisions).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.dialogue import Failure, Transcript, read_transcripts
+from heartloop.errors import InputError, UseError
+from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.evaluation.merging import merge_runs
+from heartloop.evaluation.settings import Shard, dialogue_seed
+
+PEOPLE = {name: f"text-{name}" for name in "abcde"}
+
+
+def settings(**changes: Any) -> EvaluationSettings:
+    fields: dict[str, Any] = {
+        "environment": "tiny",
+        "models": ("m",),
+        "user": "embedded",
+        "simulator": "embedded",
+        "preset": "corrected",
+        "variant": "vanilla",
+        "scenario_set": "tiny",
+        "scenarios": PEOPLE,
+        "max_turns": 3,
+        "prompts": {"feel": "1", "speak": "2"},
+    }
+    return EvaluationSettings(**(fields | changes))
+
+
+def shard(index: int, count: int = 2, **changes: Any) -> EvaluationSettings:
+    mine = dict(list(PEOPLE.items())[index - 1 :: count])
+    return settings(shard=Shard(index=index, count=count), scenarios=mine, **changes)
+
+
+def play(path: Path, how: EvaluationSettings, *, score: float | None = 1.0, only: Sequence[str] | None = None) -> Path:
+    """A run whose every dialogue has one score; `None` fails it."""
+    broken = Failure(role="simulator", kind="TransportError", detail="gone")
+    with RunDirectory(path, how) as run:
+        for job in how.jobs:
+            if only is None or job.scenario in only:
+                run.append(
+                    Transcript(
+                        environment="tiny", scenario=job.scenario, fingerprint=how.scenarios[job.scenario], model=job.model,
+                        repeat=job.repeat, seed=job.seed, preset=how.preset, simulator="embedded", opening="Hi",
+                        start={"sum": 0.0}, turns=(), stop="goodbye" if score is not None else "failed", score=score,
+                        failure=None if score is not None else broken,
+                    )
+                )  # fmt: skip
+        run.note(started=f"2025-11-2{len(path.name) % 10}T08:00:00+00:00")
+    return path
+
+
+def read(path: Path) -> list[Transcript]:
+    return list(read_transcripts(path / "transcripts.jsonl"))
+
+
+def files(*paths: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for path in paths for file in path.iterdir() if file.name != ".lock"}
+
+
+def test_all_shards_are_the_run_that_one_process_would_have_made(tmp_path: Path) -> None:
+    two, one = play(tmp_path / "two", shard(2)), play(tmp_path / "one", shard(1))
+    whole = play(tmp_path / "whole", settings())
+    before = files(one, two)
+    merged = merge_runs([two, one], tmp_path / "out")  # in any order
+    assert (merged.dialogues, merged.left_out, merged.lost_parts) == (5, 0, ())
+    assert (merged.path / "settings.json").read_bytes() == (whole / "settings.json").read_bytes()
+    assert (merged.path / "transcripts.jsonl").read_bytes() == (whole / "transcripts.jsonl").read_bytes()
+    assert files(one, two) == before
+    with RunDirectory(merged.path, settings()) as run:  # the command without --shard goes on with it
+        assert len(run.finished) == 5
+
+
+def test_the_logs_come_along(tmp_path: Path) -> None:
+    merged = merge_runs([play(tmp_path / "a", shard(1)), play(tmp_path / "bb", shard(2))], tmp_path / "out")
+    lines = [json.loads(line) for line in (merged.path / "log.jsonl").read_text().splitlines()]
+    assert lines[0]["merged"] == [str(tmp_path / "a"), str(tmp_path / "bb")]
+    assert [line["started"][:10] for line in lines[1:]] == ["2025-11-21", "2025-11-22"]
+
+
+def test_missing_shards_are_told_and_nothing_pretends_to_be_whole(tmp_path: Path) -> None:
+    merged = merge_runs([play(tmp_path / "1", shard(1, 3)), play(tmp_path / "3", shard(3, 3))], tmp_path / "out")
+    assert merged.lost_parts == ("2/3",)
+    assert "Shards 2/3 are missing." in merged.summary
+    saved = json.loads((merged.path / "settings.json").read_text())
+    assert (list(saved["scenarios"]), saved["shard"]) == (["a", "c", "d"], None)
+
+
+def test_models_on_one_shard_stay_that_shard(tmp_path: Path) -> None:
+    merged = merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(1, models=("n",)))], tmp_path / "out")
+    with RunDirectory(merged.path, shard(1, models=("m", "n"))) as run:
+        assert len(run.finished) == 6
+
+
+def test_further_models_come_together_in_playing_order(tmp_path: Path) -> None:
+    m, n = play(tmp_path / "m", settings()), play(tmp_path / "n", settings(models=("n", "o")))
+    merged = merge_runs([m, n], tmp_path / "out")
+    assert [d.key for d in read(merged.path)] == [job.key for job in settings(models=("m", "n", "o")).jobs]
+    with RunDirectory(merged.path, settings(models=("m", "n", "o"))) as run:
+        assert len(run.finished) == 15
+
+
+def test_more_repeats_of_one_seed_are_laid_over_each_other(tmp_path: Path) -> None:
+    once, thrice = play(tmp_path / "once", settings(), score=1.0), play(tmp_path / "thrice", settings(repeats=3), score=2.0)
+    merged = merge_runs([thrice, once], tmp_path / "out")
+    assert (merged.dialogues, merged.left_out) == (15, 5)
+    assert "5 dialogues were in several runs" in merged.summary
+    assert [d.score for d in read(merged.path)] == [1.0] * 5 + [2.0] * 10  # the last run named wins
+    with RunDirectory(merged.path, settings(repeats=3)) as run:
+        assert len(run.finished) == 15
+
+
+def test_an_unscored_dialogue_never_takes_the_place_of_a_scored_one(tmp_path: Path) -> None:
+    good, bad = play(tmp_path / "good", settings()), play(tmp_path / "bad", settings(), score=None)
+    assert all(d.scored for d in read(merge_runs([good, bad], tmp_path / "one").path))
+    assert all(d.scored for d in read(merge_runs([bad, good], tmp_path / "two").path))
+
+
+def test_another_seed_is_further_repeats_with_its_own_chance(tmp_path: Path) -> None:
+    first, second = play(tmp_path / "first", settings(repeats=2)), play(tmp_path / "second", settings(seed=7))
+    merged = merge_runs([first, second], tmp_path / "out")
+    assert (merged.dialogues, merged.left_out, merged.seeds) == (15, 0, (0, 7))
+    third = [d for d in read(merged.path) if d.repeat == 2]
+    assert [d.seed for d in third] == [dialogue_seed(7, name, 0) for name in PEOPLE]
+    with RunDirectory(merged.path, settings(repeats=3)) as run:
+        assert len(run.finished) == 15
+    assert "Seeds 0, 7 are numbered as further repeats" in merged.summary
+
+
+def test_a_dialogue_played_again_within_a_run_counts_once(tmp_path: Path) -> None:
+    play(tmp_path / "m", settings(), score=None)
+    m = play(tmp_path / "m", settings(), score=3.0)
+    n = play(tmp_path / "n", settings(models=("n",)))
+    merged = merge_runs([m, n], tmp_path / "out")
+    assert (merged.dialogues, merged.left_out) == (10, 0)
+    assert all(d.scored for d in read(merged.path))
+
+
+def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
+    one, two, other = {"input": 1.0, "output": 2.0}, {"input": 3.0, "output": 4.0}, {"input": 9.0, "output": 9.0}
+    m = play(tmp_path / "m", settings(prices={"m": one, "both": two}))
+    n = play(tmp_path / "n", settings(models=("n",), prices={"n": two, "both": other}))
+    saved = json.loads((merge_runs([m, n], tmp_path / "out").path / "settings.json").read_text())
+    assert saved["prices"] == {"m": one, "n": two}
+
+
+class TestRefused:
+    """What does not belong together, and why."""
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"preset": "released"}, 'preset ("corrected" and "released")'),
+            ({"simulator": "openai/x", "user": "llm"}, 'simulator ("embedded" and "openai/x"); user ("embedded" and "llm")'),
+            ({"prompts": {"feel": "1", "speak": "3"}}, "prompts (speak)"),
+            ({"max_turns": 4}, "max_turns (3 and 4)"),
+            ({"limit": 3}, "limit (null and 3)"),
+        ],
+    )
+    def test_other_settings_by_name_and_value(self, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+        runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(**change))]
+        with pytest.raises(UseError, match=re.escape(said)):
+            merge_runs(runs, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    def test_a_person_whose_text_changed(self, tmp_path: Path) -> None:
+        runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(scenarios=PEOPLE | {"c": "new"}))]
+        with pytest.raises(UseError, match="differ in scenarios or their texts: c;"):
+            merge_runs(runs, tmp_path / "out")
+
+    @pytest.mark.parametrize("other", [shard(2, 3), settings()])
+    def test_shards_of_different_divisions(self, tmp_path: Path, other: EvaluationSettings) -> None:
+        with pytest.raises(UseError, match="shards of different divisions"):
+            merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
+
+    @pytest.mark.parametrize(("other", "what"), [(shard(2, seed=1), "scenarios"), (shard(1, seed=1, models=("n",)), "models")])
+    def test_another_seed_with_other_people_or_models(self, tmp_path: Path, other: EvaluationSettings, what: str) -> None:
+        with pytest.raises(UseError, match=f"seeds 0 and 1 come with different {what}"):
+            merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
+
+    def test_one_run_or_the_same_twice(self, tmp_path: Path) -> None:
+        run = play(tmp_path / "m", settings())
+        for runs in ([run], [run, tmp_path / "x" / ".." / "m"]):
+            (tmp_path / "x").mkdir(exist_ok=True)
+            with pytest.raises(UseError, match="at least two different run directories"):
+                merge_runs(runs, tmp_path / "out")
+
+    def test_a_place_that_holds_something(self, tmp_path: Path) -> None:
+        runs = [play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(2))]
+        for out in (runs[0], tmp_path / "m" / "settings.json"):
+            with pytest.raises(UseError, match="is there and not empty"):
+                merge_runs(runs, out)
+
+    def test_what_is_no_run(self, tmp_path: Path) -> None:
+        run = play(tmp_path / "m", settings())
+        with pytest.raises(InputError, match="none is no run directory"):
+            merge_runs([run, tmp_path / "none"], tmp_path / "out")
+        (tmp_path / "odd").mkdir()
+        (tmp_path / "odd" / "settings.json").write_text('{"environment": "tiny"}')
+        with pytest.raises(InputError, match=r"settings\.json, models: Field required"):
+            merge_runs([run, tmp_path / "odd"], tmp_path / "out")
+
+    def test_a_rescored_run(self, tmp_path: Path) -> None:
+        run = play(tmp_path / "m", settings())
+        (tmp_path / "again").mkdir()
+        saved = json.loads((run / "settings.json").read_text()) | {"rescored": {"from": "m"}}
+        (tmp_path / "again" / "settings.json").write_text(json.dumps(saved))
+        with pytest.raises(UseError, match="is a rescored run"):
+            merge_runs([run, tmp_path / "again"], tmp_path / "out")

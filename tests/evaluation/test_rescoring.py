@@ -1,0 +1,129 @@
+"""A run computed anew from its stored transcripts.
+
+1. The source is left as it was; the new run names it, with the digest of its transcripts.
+2. Other bounds change no transcript; another preset does what `environments.sage.rescore` says, dialogue by dialogue.
+3. What became unscored is counted by cause, and the need for `rejudge` is said.
+4. A rescored run is no played one: it is not rescored, resumed or merged as if it were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.dialogue import StopReason, Transcript, Turn, read_transcripts
+from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.evaluation.rescoring import rescore_run
+
+
+def settings(preset: str) -> EvaluationSettings:
+    return EvaluationSettings(
+        environment="sage", models=("m",), user="embedded", simulator="embedded", preset=preset, variant="vanilla",
+        scenario_set="support", scenarios={"a": "1", "b": "2", "c": "3"}, max_turns=2,
+    )  # fmt: skip
+
+
+def talk(scenario: str, preset: str, changes: tuple[float | None, ...], stop: StopReason, last: str | None) -> Transcript:
+    emotion, turns = 40.0, []
+    for index, change in enumerate(changes):
+        emotion += change or 0.0
+        felt = None if change is None else {"emotion": emotion}
+        turns.append(Turn(index=index, reply="I see.", state=felt, change=felt and {"emotion": change or 0.0}, message="Hm."))
+    turns[-1] = turns[-1].model_copy(update={"message": last})
+    return Transcript(
+        environment="sage", scenario=scenario, fingerprint="1", model="m", preset=preset, simulator="embedded", opening="Hi",
+        start={"emotion": 40.0}, turns=tuple(turns), stop=stop, score=emotion,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def corrected(tmp_path: Path) -> Path:
+    with RunDirectory(tmp_path / "run", settings("corrected")) as run:
+        run.append(talk("a", "corrected", (9, 9), "turn_limit", None))  # released: 49
+        run.append(talk("b", "corrected", (-8,), "goodbye", "Enough."))  # released: not played on
+        run.append(talk("c", "corrected", (7,), "goodbye", "Bye."))  # released: the same
+        run.note(started="2025-11-20T08:00:00+00:00")
+    return tmp_path / "run"
+
+
+def read(path: Path) -> list[Transcript]:
+    return list(read_transcripts(path / "transcripts.jsonl"))
+
+
+def saved(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((path / "settings.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_to_released_worked_by_hand(corrected: Path) -> None:
+    before = {file: file.read_bytes() for file in corrected.iterdir()}
+    done = rescore_run(corrected, preset="released")
+    assert done.path == corrected.with_name("run-released")
+    assert [(d.score, d.stop, d.preset) for d in read(done.path)] == [
+        (49.0, "turn_limit", "released"),
+        (None, "failed", "released"),
+        (47.0, "goodbye", "released"),
+    ]
+    assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
+    assert done.summary == "3 dialogues computed anew, 1 scores changed. 1 became unscored: not played on."
+    assert {file: file.read_bytes() for file in corrected.iterdir()} == before
+
+
+def test_the_new_run_names_its_source(corrected: Path) -> None:
+    done = rescore_run(corrected, preset="released")
+    found = saved(done.path)
+    digest = hashlib.sha256((corrected / "transcripts.jsonl").read_bytes()).hexdigest()
+    assert found["rescored"] == {"from": str(corrected), "preset": "corrected", "transcripts": digest}
+    assert found["preset"] == "released"
+    assert (done.path / "log.jsonl").read_bytes() == (corrected / "log.jsonl").read_bytes()
+
+
+def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "run", settings("released")) as run:
+        run.append(talk("a", "released", (9, None), "turn_limit", None))
+        run.append(talk("b", "released", (9, None), "turn_limit", None))
+    done = rescore_run(tmp_path / "run", tmp_path / "out", preset="corrected")
+    assert done.unscored == {"not judged": 2}
+    assert "that would need `rejudge`, which is not there yet" in done.summary
+    assert [d.scored for d in read(tmp_path / "out")] == [False, False]
+
+
+def test_other_bounds_change_no_transcript(corrected: Path) -> None:
+    done = rescore_run(corrected, success_at=55, failure_below=33)
+    assert done.path == corrected.with_name("run-recounted")
+    assert (done.path / "transcripts.jsonl").read_bytes() == (corrected / "transcripts.jsonl").read_bytes()
+    assert (saved(done.path)["success_at"], saved(done.path)["failure_below"]) == (55, 33)
+    assert saved(done.path)["preset"] == "corrected"
+    assert done.changed == 0
+
+
+def test_a_rescored_run_is_not_gone_on_with(corrected: Path) -> None:
+    done = rescore_run(corrected, preset="released")
+    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
+        pass
+    with pytest.raises(UseError, match="was itself rescored"):
+        rescore_run(done.path, preset="corrected")
+
+
+def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None:
+    with pytest.raises(UseError, match="nothing to compute anew"):
+        rescore_run(corrected)
+    with pytest.raises(UseError, match="unknown preset 'best'"):
+        rescore_run(corrected, preset="best")
+    with pytest.raises(UseError, match="failure below success"):
+        rescore_run(corrected, success_at=5)
+    with pytest.raises(UseError, match="is there and not empty"):
+        rescore_run(corrected, corrected, preset="released")
+    with pytest.raises(InputError, match="none is no run directory"):
+        rescore_run(tmp_path / "none", preset="released")
+    odd = saved(corrected)
+    del odd["max_turns"]
+    (corrected / "settings.json").write_text(json.dumps(odd))
+    with pytest.raises(InputError, match="max_turns: None; expected the turn limit"):
+        rescore_run(corrected, preset="released")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -1,0 +1,102 @@
+"""Commands on finished runs as a user meets them.
+
+1. Shards merge into the run that one command would have made, and that command finds nothing left to play.
+2. compare: 0 fine, 1 when the gate trips, 2 wrong use.
+3. rescore writes a run beside, which report opens.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import heartloop
+
+EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "--max-turns", "4")
+BOTH = ("--model", "heartloop/listener", "--model", "heartloop/silent")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards with two models, merged."""
+    folder = tmp_path_factory.mktemp("runs")
+    for index in ("1", "2"):
+        assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
+    done = heartloop("merge", "1", "2", "--out", "whole", cwd=folder)
+    assert done.code == 0, done
+    assert "16 dialogues of 2 runs." in done.out
+    assert "heartloop/listener" in done.out
+    return folder
+
+
+def test_the_command_without_shard_goes_on_with_the_merged_run(place: Path) -> None:
+    done = heartloop(*EVAL, *BOTH, "--out", "whole", cwd=place)
+    assert done.code == 0, done
+    assert "0 dialogues played" in done.out
+    assert "16 found finished" in done.out
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "gate", "code"),
+    [
+        ("silent", "listener", ("--worse-than", "5"), 1),
+        ("silent", "listener", ("--worse-than", "90"), 0),
+        ("silent", "listener", (), 0),
+        ("listener", "silent", ("--worse-than", "0"), 0),
+    ],
+)
+def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
+    models = ("--model-a", f"heartloop/{old}", "--model-b", f"heartloop/{new}")
+    done = heartloop("compare", "whole", *models, *gate, cwd=place)
+    assert done.code == code, done
+    assert "Paired on 8 dialogues with 8 people" in done.out
+    assert "permutation p 0.0078 (all patterns of signs, by person)" in done.out  # 2 of 2^8
+    assert ("B is worse than A by more than 5." in done.err) is (code == 1)
+
+
+def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -> None:
+    done = heartloop("rescore", "whole", "--preset", "released", cwd=place)
+    assert done.code == 0, done
+    assert "Computed anew from the stored transcripts of whole (preset corrected)" in " ".join(done.out.split())
+    assert json.loads((place / "whole-released" / "settings.json").read_text())["rescored"]["from"] == "whole"
+    done = heartloop("report", "whole", "whole-released", "--out", "site", cwd=place)
+    assert done.code == 0, done
+    assert (place / "site" / "measurement-2.html").exists()
+    models = ("--model-a", "heartloop/listener", "--model-b", "heartloop/listener")
+    done = heartloop("compare", "whole", "whole-released", *models, cwd=place)
+    assert done.code == 0, done
+    assert "A was computed as corrected and B as released" in done.out
+    assert "B was rescored" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("compare", "whole"), "name a second run, or two models of this one"),
+        (("compare", "whole", "1"), "has several models"),
+        (("compare", "whole", "nothing"), "nothing is no run directory"),
+        (("compare", "whole", "--model-a", "heartloop/listener", "--model-b", "x"), "has no model 'x'"),
+        (("compare", "1", "2", "--model-a", "heartloop/listener", "--model-b", "heartloop/listener"), "share no dialogue"),
+        (
+            ("compare", "whole", "1", "--model-a", "heartloop/listener", "--model-b", "heartloop/silent", "--worse-than", "-1"),
+            "--worse-than is -1.0",
+        ),
+        (("merge", "1", "--out", "new"), "at least two different run directories"),
+        (("merge", "1", "whole", "--out", "new"), "shards of different divisions"),
+        (("merge", "1", "2", "--out", "whole"), "is there and not empty"),
+        (("merge", "1", "2"), "--out"),
+        (("rescore", "whole"), "nothing to compute anew"),
+        (("rescore", "whole", "--preset", "best"), "unknown preset 'best'"),
+        (("rescore", "whole", "--failure-below", "100"), "failure below success"),
+        (("rescore", "nothing", "--preset", "released"), "nothing is no run directory"),
+    ],
+)
+def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+    before = sorted(path.name for path in place.iterdir())
+    done = heartloop(*words, cwd=place)
+    assert done.code == 2, done
+    assert said in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert sorted(path.name for path in place.iterdir()) == before
