@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.dialogue import Call, StopReason
 from heartloop.environments.episode import Outcome, RoleFailed, UserTurn
-from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
@@ -34,6 +34,7 @@ __all__ = [
     "SageUser",
     "Speech",
     "View",
+    "says_goodbye",
 ]
 
 Preset = Literal["corrected", "released"]
@@ -44,13 +45,18 @@ VARIANTS: tuple[Variant, ...] = ("vanilla", "challenging")
 MAX_TURNS = 10
 """Policy replies in a dialogue (SAGE released logs)."""
 
-_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b", re.IGNORECASE)
+_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
+
+
+def says_goodbye(text: str) -> bool:
+    """Whether a person's message holds a word of parting, in English or, as released people speak, in Chinese."""
+    return bool(_GOODBYE.search(text))
 
 
 class View(NamedTuple):
     """What the user knows when a reply arrives. `said` and `heard` alternate, the person first."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     said: tuple[str, ...]
     """The person's own messages so far, first message included."""
     heard: tuple[str, ...]
@@ -63,6 +69,17 @@ class View(NamedTuple):
     seed: int
     preset: str
     variant: str
+
+    @property
+    def written(self) -> Scenario:
+        """The scenario with its written lines.
+
+        Raises:
+            InputError: it is a released person, who has none.
+        """
+        if isinstance(self.scenario, ReleasedScenario):
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected one of our own form")
+        return self.scenario
 
 
 class Feeling(NamedTuple):
@@ -95,7 +112,7 @@ class SageUser(Protocol):
         """`models`, `sampling` and `prompts` of the roles it plays, in this variant."""
         ...
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario this user cannot play.
 
         Raises:
@@ -136,7 +153,7 @@ class Sage:
 
     def __init__(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Sequence[AnyScenario],
         user: SageUser,
         *,
         preset: str = "corrected",
@@ -151,7 +168,7 @@ class Sage:
         if max_turns < 1:
             raise UseError(f"max_turns is {max_turns}; expected at least 1")
         band(start)
-        self.scenarios = {scenario.id: scenario for scenario in scenarios}
+        self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
         if len(self.scenarios) < len(scenarios):
             twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
             raise InputError(f"scenario {twice!r} was given twice; ids must differ")
@@ -185,7 +202,6 @@ class Sage:
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         user = self.user.describe(self.variant)
-        persona = scenario.persona
         return {
             "fingerprint": scenario.fingerprint,
             "preset": self.preset,
@@ -194,11 +210,11 @@ class Sage:
             "facts": {
                 "family": scenario.family,
                 "intention": scenario.intention,
-                "intention_text": INTENTIONS[scenario.intention].text,
+                "intention_text": scenario.intention_text,
                 "theme": scenario.theme,
                 "title": scenario.title,
-                "person": f"{persona.name}, {persona.age}, {persona.occupation}",
-                "place": persona.place,
+                "person": scenario.person,
+                "place": scenario.place,
                 "tags": " ".join(scenario.tags),
             },
             "models": user.get("models", {}),
@@ -210,7 +226,7 @@ class Sage:
 class SageEpisode:
     """One person for one dialogue."""
 
-    def __init__(self, environment: Sage, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
         self._sage = environment
         self._scenario = scenario
         self._seed = seed
@@ -256,7 +272,7 @@ class SageEpisode:
             except (ModelError, AnswerError) as error:
                 raise RoleFailed("simulator", error) from error
             message = speech.message
-            said_goodbye = bool(_GOODBYE.search(message)) if sage.preset == "released" else speech.leaves
+            said_goodbye = says_goodbye(message) if sage.preset == "released" else speech.leaves
             stop = "goodbye" if said_goodbye else None
         else:
             try:
