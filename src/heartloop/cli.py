@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.cli_import import import_app
 from heartloop.cli_runs import runs_app
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ scenarios_app = typer.Typer(
 )
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
+app.add_typer(import_app, name="import")
 
 
 def main() -> None:
@@ -144,7 +146,7 @@ def evaluate_command(
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
     from heartloop.analysis import write_site
-    from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+    from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_people
     from heartloop.errors import UseError
     from heartloop.evaluation.settings import Shard, stratified
     from heartloop.models import Meter, Metered, is_paid, load_env, load_prices, resolve
@@ -158,7 +160,7 @@ def evaluate_command(
         raise UseError(f"--model names a model twice: {', '.join(model)}; repeats are asked for with --repeats")
     load_env()
     samplings = _samplings(sampling or [])
-    chosen = stratified(load_scenarios(scenarios, exclude_tags=exclude_tag or []), limit)
+    chosen = stratified(load_people(scenarios, exclude_tags=exclude_tag or []), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
@@ -231,11 +233,10 @@ def scenarios_list(
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
     """One line a scenario: id, intention, person, theme, tags."""
-    from heartloop.environments.sage import load_scenarios
+    from heartloop.environments.sage import load_people
 
-    for s in load_scenarios(scenarios, exclude_tags=exclude_tag or []):
-        person = f"{s.persona.name}, {s.persona.age}, {s.persona.occupation}"
-        typer.echo(f"{s.id:24} {s.intention:11} {person}: {s.theme} [{' '.join(s.tags)}]")
+    for s in load_people(scenarios, exclude_tags=exclude_tag or []):
+        typer.echo(f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]")
 
 
 @scenarios_app.command("show")
@@ -246,17 +247,17 @@ def scenarios_show(
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
-    from heartloop.environments.sage import INTENTIONS, load_scenarios
+    from heartloop.environments.sage import Scenario, load_people
     from heartloop.environments.sage.llm_user import render_background, render_persona
     from heartloop.errors import UseError
 
-    found = {s.id: s for s in load_scenarios(scenarios or scenario.partition("-")[0])}
+    found = {s.id: s for s in load_people(scenarios or scenario.partition("-")[0])}
     if scenario not in found:
         raise UseError(f"no scenario {scenario!r}; `heartloop scenarios list` shows them")
     s = found[scenario]
-    typer.echo(f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})\n\nSecretly {INTENTIONS[s.intention].text}.\n")
+    typer.echo(f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})\n\nSecretly {s.intention_text}.\n")
     typer.echo(f"{render_persona(s)}\n\n{render_background(s)}\n\nFirst message: {s.first_message}\n")
-    for beat in s.beats:
+    for beat in s.beats if isinstance(s, Scenario) else ():
         typer.echo(f"  {beat.kind:8} {beat.text}")
 
 
@@ -264,15 +265,17 @@ def scenarios_show(
 def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, or a file.")]) -> None:
     """Schema, give-away first messages, near-duplicates, namesakes: what a set must pass."""
     from heartloop.authoring.checks import problems_of_set
-    from heartloop.environments.sage import load_scenarios
+    from heartloop.environments.sage import Scenario, load_people
 
-    problems = problems_of_set(load_scenarios(scenarios))
+    people = load_people(scenarios)
+    own = [s for s in people if isinstance(s, Scenario)]
+    problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
     if problems:
         typer.echo(f"{len(problems)} problems", err=True)
         raise typer.Exit(1)
-    typer.echo("no problem found")
+    typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
 
 
 def _samplings(texts: list[str]) -> dict[str, Sampling]:

@@ -20,8 +20,9 @@ from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
-from heartloop.environments.sage import MAX_TURNS, PRESETS, Sage, Scenario, load_scenarios
+from heartloop.environments.sage import MAX_TURNS, PRESETS, Sage, load_scenarios
 from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError, UseError
 
 SCENARIOS = load_scenarios("support")[:3]
@@ -44,7 +45,7 @@ class ScriptedUser:
     def describe(self, variant: str) -> Mapping[str, Any]:
         return {"models": {"simulator": "sim"}, "prompts": {"feel": "abc"}}
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         if scenario.title == "unplayable":
             raise InputError("cannot be played")
 

@@ -1,1 +1,1 @@
-"""Checks on written scenarios. Later: seed pools, writer, auditor, importers."""
+"""Checks on written scenarios, importers of what others released. Later: seed pools, writer, auditor."""

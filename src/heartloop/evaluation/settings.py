@@ -9,17 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 import heartloop
 from heartloop.dialogue import Sampling
 from heartloop.environments.episode import Environment
-from heartloop.environments.sage.scenario import Scenario
+from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import UseError
 
 __all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "stratified"]
+
+
+Person = TypeVar("Person", bound=AnyScenario)
 
 
 class Shard(BaseModel):
@@ -41,7 +44,7 @@ class Shard(BaseModel):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
         return cls(index=int(index), count=int(count))
 
-    def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    def of(self, scenarios: Sequence[Person]) -> list[Person]:
         """This part of a list: every `count`-th, so that a stratified list stays so."""
         return list(scenarios[self.index - 1 :: self.count])
 
@@ -122,13 +125,13 @@ def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
 
 
-def stratified(scenarios: Sequence[Scenario], limit: int | None) -> list[Scenario]:
+def stratified(scenarios: Sequence[Person], limit: int | None) -> list[Person]:
     """The first `limit` scenarios, taken in turn from each intention, in their order; all when `limit` is `None`."""
     if limit is None or limit >= len(scenarios):
         return list(scenarios)
     if limit < 1:
         raise UseError(f"--limit is {limit}; expected at least 1")
-    groups: dict[str, list[Scenario]] = {}
+    groups: dict[str, list[Person]] = {}
     for scenario in scenarios:
         groups.setdefault(scenario.intention, []).append(scenario)
     deep = max(len(group) for group in groups.values())

@@ -7,6 +7,7 @@ from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, VARIANTS, Sage
 from heartloop.environments.sage.intentions import INTENTIONS, Intention
 from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.released import ReleasedScenario, load_people
 from heartloop.environments.sage.scenario import SETS, Scenario, half_of, load_scenarios, read_scenarios
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "EmbeddedUser",
     "Intention",
     "LLMUser",
+    "ReleasedScenario",
     "Sage",
     "Scenario",
     "half_of",
+    "load_people",
     "load_scenarios",
     "read_scenarios",
 ]

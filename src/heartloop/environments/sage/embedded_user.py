@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 from heartloop.appraisal import Appraisal, Reading, Story, appraise, lacks_english
 from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
 from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.scenario import Beat, Scenario
+from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
+from heartloop.environments.sage.scenario import Beat
 from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.errors import InputError
 from heartloop.scoring.emotion import FAILURE_BELOW, band
@@ -236,31 +237,36 @@ class EmbeddedUser:
             },
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
+        if isinstance(scenario, ReleasedScenario):
+            raise InputError(
+                f"scenario {scenario.id!r} is a released person, in Chinese and without written lines; "
+                "the embedded user understands English only, use --simulator MODEL"
+            )
         if lacks_english(" ".join((scenario.first_message, *(beat.text for beat in scenario.beats)))):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
             )
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
-        story = story_of(view.scenario, view.said)
+        story = story_of(view.written, view.said)
         appraisal = appraise(view.heard[-1], story, view.heard[:-1])
         spread = needs()["seed"]["spread"]
         mood = Mood(
-            intention=view.scenario.intention,
-            temperament=view.scenario.persona.temperament,
+            intention=view.written.intention,
+            temperament=view.written.persona.temperament,
             emotion=view.emotion,
             heard=view.lifted,
             variant=view.variant,
-            up=1.0 + spread * (2.0 * _chance("up", view.scenario.id, view.seed) - 1.0),
-            down=1.0 + spread * (2.0 * _chance("down", view.scenario.id, view.seed) - 1.0),
+            up=1.0 + spread * (2.0 * _chance("up", view.written.id, view.seed) - 1.0),
+            down=1.0 + spread * (2.0 * _chance("down", view.written.id, view.seed) - 1.0),
         )
         reaction = react(appraisal, mood, story)
         after = max(0.0, min(100.0, view.emotion + reaction.change))
         return Feeling(
             change=reaction.change,
             evidence={
-                **evidence_of(appraisal, view.scenario),
+                **evidence_of(appraisal, view.written),
                 "raw": round(reaction.raw, 2),
                 "worst": reaction.losses[0][0] if reaction.losses else None,
             },
@@ -269,7 +275,7 @@ class EmbeddedUser:
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
         line = answer(view, feeling)
-        return Speech(line) if line is not None else Speech(view.scenario.lines.leave[0], leaves=True)
+        return Speech(line) if line is not None else Speech(view.written.lines.leave[0], leaves=True)
 
 
 def _hash(data: bytes) -> str:
@@ -284,7 +290,7 @@ def _chance(*parts: object) -> float:
 def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -> dict[str, str]:
     """The four texts of SAGE's `feel`, in the person's own perspective, from the reasons of the reaction."""
     words = needs()["thoughts"]
-    concerns = {c.key: c.text[:1].lower() + c.text[1:].rstrip(".") for c in view.scenario.concerns}
+    concerns = {c.key: c.text[:1].lower() + c.text[1:].rstrip(".") for c in view.written.concerns}
     lead = reaction.gains[0] if reaction.gains else reaction.losses[0] if reaction.losses else ("none", 0.0, "")
     quote = lead[2] or view.heard[-1]
     quote = quote if len(quote) <= 140 else quote[:137].rsplit(" ", 1)[0] + "..."
@@ -309,7 +315,7 @@ def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -
     change = reaction.change
     level = "high" if change >= 10 else "up" if change > 0 else "flat" if change == 0 else "down" if change > -10 else "low"
     choices = words["activity"][level]
-    activity = choices[int(_chance("activity", view.scenario.id, view.turn) * len(choices))]
+    activity = choices[int(_chance("activity", view.written.id, view.turn) * len(choices))]
     return {"content": content, "fit": fit, "activity": activity, "feeling": words["feeling"][band(after)]}
 
 
@@ -334,7 +340,7 @@ def answer(view: View, feeling: Feeling) -> str | None:
     No line is used twice in a dialogue; `None` when none is left (in talks far longer than SAGE's). A seed may vary
     the choice among equal lines, nothing else.
     """
-    scenario, lines = view.scenario, view.scenario.lines
+    scenario, lines = view.written, view.written.lines
     spoken = " ".join(view.said)
 
     def fresh(*groups: Sequence[str]) -> str | None:
@@ -371,7 +377,7 @@ def _push_back(feeling: Feeling) -> str:
 
 def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
     """The next untold line: in order, unless the reply asked for one of the next few; the core only when the mood allows."""
-    left = [beat for beat in view.scenario.beats if beat.text not in spoken]
+    left = [beat for beat in view.written.beats if beat.text not in spoken]
     open_to = [beat for beat in left if beat.kind != "core" or view.emotion >= core_from]
     ahead = (open_to or left)[:4]
     if not ahead:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.dialogue import Call, StopReason
 from heartloop.environments.episode import Outcome, RoleFailed, UserTurn
-from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
@@ -45,7 +45,7 @@ VARIANTS: tuple[Variant, ...] = ("vanilla", "challenging")
 MAX_TURNS = 10
 """Policy replies in a dialogue (SAGE released logs)."""
 
-_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b", re.IGNORECASE)
+_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
 
 
 def says_goodbye(message: str) -> bool:
@@ -60,7 +60,7 @@ def says_goodbye(message: str) -> bool:
 class View(NamedTuple):
     """What the user knows when a reply arrives. `said` and `heard` alternate, the person first."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     said: tuple[str, ...]
     """The person's own messages so far, first message included."""
     heard: tuple[str, ...]
@@ -73,6 +73,17 @@ class View(NamedTuple):
     seed: int
     preset: str
     variant: str
+
+    @property
+    def written(self) -> Scenario:
+        """The scenario with its written lines.
+
+        Raises:
+            InputError: it is a released person, who has none.
+        """
+        if isinstance(self.scenario, ReleasedScenario):
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected one of our own form")
+        return self.scenario
 
 
 class Feeling(NamedTuple):
@@ -105,7 +116,7 @@ class SageUser(Protocol):
         """`models`, `sampling` and `prompts` of the roles it plays, in this variant."""
         ...
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario this user cannot play.
 
         Raises:
@@ -146,7 +157,7 @@ class Sage:
 
     def __init__(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Sequence[AnyScenario],
         user: SageUser,
         *,
         preset: str = "corrected",
@@ -161,7 +172,7 @@ class Sage:
         if max_turns < 1:
             raise UseError(f"max_turns is {max_turns}; expected at least 1")
         band(start)
-        self.scenarios = {scenario.id: scenario for scenario in scenarios}
+        self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
         if len(self.scenarios) < len(scenarios):
             twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
             raise InputError(f"scenario {twice!r} was given twice; ids must differ")
@@ -195,7 +206,6 @@ class Sage:
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         user = self.user.describe(self.variant)
-        persona = scenario.persona
         return {
             "fingerprint": scenario.fingerprint,
             "preset": self.preset,
@@ -204,11 +214,11 @@ class Sage:
             "facts": {
                 "family": scenario.family,
                 "intention": scenario.intention,
-                "intention_text": INTENTIONS[scenario.intention].text,
+                "intention_text": scenario.intention_text,
                 "theme": scenario.theme,
                 "title": scenario.title,
-                "person": f"{persona.name}, {persona.age}, {persona.occupation}",
-                "place": persona.place,
+                "person": scenario.person,
+                "place": scenario.place,
                 "tags": " ".join(scenario.tags),
             },
             "models": user.get("models", {}),
@@ -220,7 +230,7 @@ class Sage:
 class SageEpisode:
     """One person for one dialogue."""
 
-    def __init__(self, environment: Sage, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
         self._sage = environment
         self._scenario = scenario
         self._seed = seed

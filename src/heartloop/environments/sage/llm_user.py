@@ -20,9 +20,9 @@ from heartloop.appraisal import appraise, lacks_english
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Call, Message, Sampling
 from heartloop.environments.sage.environment import VARIANTS, CallLog, Feeling, Speech, View
-from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.scenario import Scenario
+from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.story import evidence_of, story_of
+from heartloop.errors import InputError
 from heartloop.judging import ask
 from heartloop.prompts import load_prompt
 from heartloop.scoring.emotion import CHANGE_LIMIT, band
@@ -85,8 +85,12 @@ class LLMUser:
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items() if name not in others},
         }
 
-    def admit(self, scenario: Scenario) -> None:
-        """Any scenario will do."""
+    def admit(self, scenario: AnyScenario) -> None:
+        if not scenario.first_message.strip():
+            raise InputError(
+                f"scenario {scenario.id!r} has no first message, as the released training profiles have none; "
+                "write one into its record.first_talk, or leave that line out"
+            )
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
         answer = await ask(
@@ -144,7 +148,7 @@ class LLMUser:
         scenario = view.scenario
         return self._prompts[step].fill(
             purpose=self._prompts[f"purpose_{scenario.family}"].text,
-            intention=INTENTIONS[scenario.intention].text,
+            intention=scenario.intention_text,
             goal=scenario.goal,
             manner=self._prompts[_manner(view.variant)].text,
             persona=render_persona(scenario),
@@ -177,7 +181,7 @@ class LLMUser:
 
 def _labels(view: View) -> Mapping[str, Any]:
     """What the rules of `appraisal` see in the reply; it labels the turn in reports and moves nothing. English only."""
-    if lacks_english(view.heard[-1]):
+    if isinstance(view.scenario, ReleasedScenario) or lacks_english(view.heard[-1]):
         return {}
     appraisal = appraise(view.heard[-1], story_of(view.scenario, view.said), view.heard[:-1])
     return evidence_of(appraisal, view.scenario)
@@ -215,8 +219,10 @@ def _quoted(text: str) -> str:
     return re.sub(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*", "\n    | ", text.strip())
 
 
-def render_persona(scenario: Scenario) -> str:
-    """The persona as the simulator reads it."""
+def render_persona(scenario: AnyScenario) -> str:
+    """The persona as the simulator reads it; of a released person the text as given."""
+    if isinstance(scenario, ReleasedScenario):
+        return f"{scenario.record.player}\n(Speaks the language this is written in.)"
     p = scenario.persona
     return "\n".join(
         (
@@ -231,8 +237,10 @@ def render_persona(scenario: Scenario) -> str:
     )
 
 
-def render_background(scenario: Scenario) -> str:
-    """The background as the simulator reads it."""
+def render_background(scenario: AnyScenario) -> str:
+    """The background as the simulator reads it; of a released person the text as given."""
+    if isinstance(scenario, ReleasedScenario):
+        return scenario.record.scene
     b = scenario.background
     lines = [b.event, "Course of events:"]
     lines += [f"- {m.when}: {m.what} ({m.felt})" for m in b.timeline]

@@ -196,6 +196,21 @@ class Scenario(_Frozen):
         return self
 
     @property
+    def intention_text(self) -> str:
+        """What the person secretly wants, as a half sentence."""
+        return INTENTIONS[self.intention].text
+
+    @property
+    def person(self) -> str:
+        """Name, age and trade, for lists and reports."""
+        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def place(self) -> str:
+        """Where they live and come from."""
+        return self.persona.place
+
+    @property
     def fingerprint(self) -> str:
         """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)

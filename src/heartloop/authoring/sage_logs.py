@@ -1,0 +1,253 @@
+"""Released SAGE dialogues as our transcripts, so that the published results can be looked at and compared like a run.
+
+Covers one file a model, one dialogue a line: every turn's emotion and thoughts, the unjudged last reply, why the talk
+ended, and a count of whatever did not fit. Does not cover keeping them (`evaluation.imported`), nor profiles
+(`importers`).
+
+What is worked out, and what is not. The final emotion is the log's own `emo_point`, whatever its turns say; where the two
+disagree it is counted. The log names no end: it is read off that emotion (100, below 10), a word of parting in a last
+message, an unjudged last reply or the tenth one (turn limit); any other end is counted as unclear and shown as the
+turn limit. An emotion outside [0, 100] is set to the nearer end and counted (RLVER Table 1: "clipped at 100").
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from heartloop.authoring.importers import Record, problem_of, records
+from heartloop.dialogue import StopReason, Transcript, Turn
+from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
+from heartloop.environments.sage.released import (
+    family_of,
+    intention_of,
+    intention_text_of,
+    name_of,
+    story_fingerprint,
+)
+from heartloop.errors import InputError, UseError
+from heartloop.scoring.emotion import CHANGE_LIMIT, band
+
+__all__ = ["COUNTED", "ImportedLogs", "ReleasedLog", "read_logs", "without_label"]
+
+COUNTED = {
+    "labels taken off": "thoughts began with a leaked label of the format, which was taken off",
+    "unjudged replies": "dialogues end on a reply that was never judged",
+    "final emotion disagrees": "dialogues name a final emotion other than their last turn's; the final one counts",
+    "clamped emotions": "emotions lay outside 0 to 100 and were set to the nearer end",
+    "changes that do not add up": "turns name a change other than the one their emotions made; the emotions count",
+    "unclear ends": "dialogues end for no visible reason and are shown as ended by the turn limit",
+    "unknown intentions": "dialogues have a hidden intention without a key of ours; it is kept in its own words",
+    "repeats": "dialogues are with a person whom the same model has met before, and count as repeats",
+}
+"""What an import counts, and how it is said after the number."""
+
+_LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
+_TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
+"""Our four thoughts and the released names of theirs."""
+
+Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _Released(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _Planning(_Released):
+    activity: str = ""
+    TargetCompletion: str = ""
+    content: str = ""
+    analyse: str = ""
+    change: Points | None = None
+
+
+class _Said(_Released):
+    role: Literal["user", "assistant"]
+    content: str
+    emotion: Points | None = Field(default=None, alias="emotion-point")
+    thinking: Any = None
+    planning: _Planning | None = None
+
+
+class ReleasedLog(_Released):
+    """One line of a released log: a dialogue with its final emotion. A slot we do not know is let through."""
+
+    id: str = Field(min_length=1)
+    emo_point: Points
+    player: str
+    scene: str
+    character: str = ""
+    topic: str = ""
+    task: str = ""
+    history: tuple[_Said, ...] = Field(min_length=2)
+
+
+class ImportedLogs(NamedTuple):
+    """Transcripts, the released lines they came from, byte for byte and in the same order, and what was counted."""
+
+    transcripts: list[Transcript]
+    raw: list[bytes]
+    counts: Counter[str]
+
+
+def read_logs(source: Path, *, model: str | None = None, simulator: str | None = None) -> ImportedLogs:
+    """The dialogues of a released log file, or of every `*.jsonl` in a folder.
+
+    Args:
+        model: name of the model under test; by default the file's name without its ending.
+        simulator: who played the person, as far as the user knows.
+
+    Raises:
+        InputError: nothing to read, or a line that does not fit, with file, line and field.
+        UseError: one model name for several files.
+    """
+    files = _files(source)
+    if model is not None and len(files) > 1:
+        raise UseError(
+            f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or without --model"
+        )
+    played_by = f"imported ({simulator})" if simulator else "imported"
+    found = ImportedLogs([], [], Counter())
+    for path in files:
+        met: Counter[str] = Counter()
+        for record in records(path):
+            log = _log(record)
+            transcript = _transcript(log, record, model or path.stem, played_by, met[log.id])
+            met[log.id] += 1
+            found.transcripts.append(transcript)
+            found.raw.append(record.raw)
+            found.counts.update(transcript.counts)
+            found.counts["repeats"] += transcript.repeat > 0
+    return found
+
+
+def without_label(text: str) -> tuple[str, bool]:
+    """A thought without the label that the released parser left at its head: a few words and a lone closing bracket.
+
+    >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
+    (('很累。', True), ('[叹气] 很累。', False))
+    """
+    rest = _LABEL.sub("", text, count=1)
+    return rest, rest != text
+
+
+def _files(source: Path) -> list[Path]:
+    if not source.is_dir():
+        return [source]
+    files = sorted(path for path in source.glob("*.jsonl") if path.is_file())
+    if not files:
+        raise InputError(f"{source} holds no log; expected *.jsonl files in it, one a model")
+    return files
+
+
+def _log(record: Record) -> ReleasedLog:
+    if "history" not in record.value and "main_cha" in record.value:
+        raise InputError(f"{record.place} is a profile, not a dialogue; use `heartloop import sage-profiles {record.path}`")
+    try:
+        log = ReleasedLog.model_validate(record.value)
+    except ValidationError as error:
+        raise problem_of(record, error) from error
+    for index, said in enumerate(log.history):
+        place, role = f"{record.place}, history.{index}", "user" if index % 2 == 0 else "assistant"
+        if said.role != role:
+            raise InputError(f"{place}: role is {said.role!r}; expected {role!r}, as the two alternate, the person first")
+        if role == "user" and said.emotion is None:
+            raise InputError(
+                f"{place}: emotion-point is missing; expected a number from 0 to 100 with every message of the person"
+            )
+    return log
+
+
+def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, repeat: int) -> Transcript:
+    counts = Counter(dict.fromkeys((name for name in COUNTED if name != "repeats"), 0))
+
+    def clamped(points: float) -> float:
+        inside = max(0.0, min(100.0, points))
+        counts["clamped emotions"] += inside != points
+        return inside
+
+    emotions = [clamped(said.emotion) for said in log.history[::2] if said.emotion is not None]
+    final = clamped(log.emo_point)
+    replies, answers = log.history[1::2], log.history[2::2]
+    turns = [
+        _turn(index, reply.content, answers[index] if index < len(answers) else None, emotions[index : index + 2], counts)
+        for index, reply in enumerate(replies)
+    ]
+    counts["unjudged replies"] += len(answers) < len(replies)
+    counts["final emotion disagrees"] += final != emotions[-1]
+    key = intention_of(log.task)
+    counts["unknown intentions"] += key is None
+    stop = _stop(log.history, final, counts)
+    return Transcript(
+        environment="sage",
+        scenario=log.id,
+        fingerprint=story_fingerprint(log.player, log.scene, log.task, log.history[0].content),
+        model=model,
+        repeat=repeat,
+        preset="released",
+        simulator=simulator,
+        facts={
+            "family": family_of(log.task),
+            "intention": key or log.task,
+            "intention_text": intention_text_of(log.task),
+            "task": log.task,
+            "theme": log.topic,
+            "title": log.topic.partition("-")[2] or log.topic,
+            "person": name_of(log.player, otherwise=log.id),
+            "character": log.character,
+            "source": f"{record.path.name}, line {record.number}",
+        },
+        models={"policy": model, "simulator": simulator},
+        opening=log.history[0].content,
+        start={"emotion": emotions[0]},
+        turns=tuple(turns),
+        stop=stop,
+        score=final,
+        rewards=tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(emotions)),
+        counts={**{name: n for name, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
+    )
+
+
+def _turn(index: int, reply: str, answer: _Said | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:
+    """One reply and how it was taken; `emotions` holds the one before it and, where it was judged, the one after."""
+    silent = not reply.strip()
+    if answer is None:
+        return Turn(index=index, reply=reply, silent=silent)
+    before, after = emotions
+    planning = answer.planning or _Planning()
+    thoughts: dict[str, str] = {}
+    for name, theirs in _TEXTS.items():
+        thoughts[name], labelled = without_label(getattr(planning, theirs))
+        counts["labels taken off"] += labelled
+    evidence = {} if answer.thinking is None else {"thinking": answer.thinking}
+    if planning.change is not None and planning.change != after - before:
+        counts["changes that do not add up"] += 1
+        evidence["change named"] = planning.change
+    return Turn(
+        index=index,
+        reply=reply,
+        silent=silent,
+        state={"emotion": after},
+        change={"emotion": after - before},
+        thoughts={name: text for name, text in thoughts.items() if text},
+        evidence=evidence,
+        message=answer.content,
+    )
+
+
+def _stop(history: Sequence[_Said], final: float, counts: Counter[str]) -> StopReason:
+    state, last = band(final), history[-1]
+    if state == "S":
+        return "success"
+    if state == "F":
+        return "failure"
+    if last.role == "user" and says_goodbye(last.content):
+        return "goodbye"
+    counts["unclear ends"] += last.role == "user" and len(history) // 2 < MAX_TURNS
+    return "turn_limit"

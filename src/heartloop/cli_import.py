@@ -1,0 +1,68 @@
+"""The `heartloop import` commands: one short function each; imports inside the function, as in `cli`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["import_app"]
+
+import_app = typer.Typer(
+    help="Bring what others released into heartloop's own form; their files stay where you keep them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@import_app.command("sage-profiles")
+def import_sage_profiles(
+    file: Annotated[Path, typer.Argument(help="A profile file of the SAGE or RLVER release (JSON lines).")],
+    out: Annotated[
+        Path | None, typer.Option(help="Scenario file to write; by default the file's name with -imported, here.")
+    ] = None,
+) -> None:
+    """Released people as scenarios, for `eval sage --scenarios ... --simulator MODEL`. Nothing of a record is lost."""
+    from collections import Counter
+
+    from heartloop.authoring.importers import read_profiles, write_profiles
+    from heartloop.environments.sage import INTENTIONS
+
+    people = read_profiles(file)
+    target = out or Path(f"{file.stem}-imported.jsonl")
+    write_profiles(people, target)
+    intentions = Counter(person.intention if person.intention in INTENTIONS else "unknown" for person in people)
+    mute = sum(not person.first_message for person in people)
+    typer.echo("\n".join(f"{name:12} {n}" for name, n in sorted(intentions.items(), key=lambda pair: (-pair[1], pair[0]))))
+    typer.echo(f"{len(people)} people written to {target}")
+    if mute:
+        typer.echo(f"{mute} of them have no first message and cannot be played until record.first_talk holds one.", err=True)
+
+
+@import_app.command("sage-logs")
+def import_sage_logs(
+    source: Annotated[Path, typer.Argument(help="A released SAGE log (JSON lines), or a folder of them, one a model.")],
+    model: Annotated[str | None, typer.Option(help="Name of the model under test; by default the file's name.")] = None,
+    simulator: Annotated[
+        str | None, typer.Option(help="Who played the person, if you know; shown with the word imported.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/imported- and the name.")] = None,
+) -> None:
+    """Released dialogues as a run that `report` opens, with every turn's emotion and thoughts."""
+    from rich.console import Console
+
+    from heartloop.analysis import leaderboard, write_scores
+    from heartloop.authoring.sage_logs import COUNTED, read_logs
+    from heartloop.evaluation.imported import keep_run
+
+    found = read_logs(source, model=model, simulator=simulator)
+    name = model or (source.resolve().name if source.is_dir() else source.stem)
+    run = out or Path("runs") / f"imported-{name.replace('/', '-')}"
+    keep_run(run, found.transcripts, scenario_set=f"imported: {source.name}", raw=found.raw, counts=found.counts)
+    Console().print(leaderboard(write_scores(run)))
+    typer.echo(f"{len(found.transcripts)} dialogues imported")
+    for name, meaning in COUNTED.items():
+        if found.counts[name]:
+            typer.echo(f"  {found.counts[name]:5} {meaning}")
+    typer.echo(f"Run: {run}\nReport: heartloop report {run}")

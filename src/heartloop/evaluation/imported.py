@@ -1,0 +1,75 @@
+"""A run directory for dialogues that were played elsewhere.
+
+Covers settings worked out from the transcripts, and the directory written whole. Does not cover reading foreign files
+(`heartloop.authoring`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.sage.environment import MAX_TURNS
+from heartloop.errors import UseError
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.settings import EvaluationSettings
+
+__all__ = ["RAW", "keep_run", "settings_of"]
+
+RAW = "raw.jsonl"
+"""The foreign lines, byte for byte: line n is what transcript n was made of."""
+
+
+def settings_of(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:
+    """What a run with these dialogues would have been asked for. A scenario met with two texts keeps the first's fingerprint.
+
+    Raises:
+        UseError: no transcript.
+    """
+    if not transcripts:
+        raise UseError("no dialogue to keep; expected at least one")
+    first = transcripts[0]
+    scenarios: dict[str, str] = {}
+    for transcript in transcripts:
+        scenarios.setdefault(transcript.scenario, transcript.fingerprint)
+    return EvaluationSettings(
+        environment=first.environment,
+        models=tuple(dict.fromkeys(t.model for t in transcripts)),
+        user="llm",
+        simulator=first.simulator,
+        preset=first.preset,
+        variant=first.variant,
+        scenario_set=scenario_set,
+        scenarios=scenarios,
+        repeats=1 + max(t.repeat for t in transcripts),
+        max_turns=max(MAX_TURNS, *(len(t.turns) for t in transcripts)),
+    )
+
+
+def keep_run(
+    path: Path,
+    transcripts: Sequence[Transcript],
+    *,
+    scenario_set: str,
+    raw: Sequence[bytes] = (),
+    counts: Mapping[str, int] | None = None,
+) -> None:
+    """Writes `settings.json`, `transcripts.jsonl`, `log.jsonl` and, with `raw`, `raw.jsonl`.
+
+    Raises:
+        UseError: the directory exists and is not empty, or cannot be written.
+    """
+    settings = settings_of(transcripts, scenario_set=scenario_set)
+    if path.is_dir() and any(path.iterdir()):
+        raise UseError(f"{path} is not empty; choose another --out, or remove it")
+    with RunDirectory(path, settings) as directory:
+        if raw:
+            try:
+                (path / RAW).write_bytes(b"".join(line + b"\n" for line in raw))
+            except OSError as error:
+                raise UseError(f"cannot write {path / RAW}: {error.strerror}; choose another --out") from error
+        for transcript in transcripts:
+            directory.append(transcript)
+        directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **dict(counts or {}))

@@ -1,0 +1,124 @@
+"""Released profiles become a scenario file, whole.
+
+1. Every slot of a record comes back from the written file, known to us or not, with and without a first message.
+2. The eight published meanings give our eight keys; anything else keeps its own words.
+3. What does not fit is refused with file, line and mend, and nothing is written over.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.analysis.published import published
+from heartloop.authoring.importers import read_profiles, write_profiles
+from heartloop.environments.sage import INTENTIONS
+from heartloop.environments.sage.released import intention_of, load_people, read_imported
+from heartloop.errors import InputError, UseError
+from tests.released_form import TASKS, log, profile, write
+
+
+def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
+    records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
+    write_profiles(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "out" / "imported.jsonl")
+    written = [json.loads(line) for line in (tmp_path / "out" / "imported.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["record"] for line in written] == records
+    assert {line["form"] for line in written} == {"sage-released/1"}
+    assert {line["source"] for line in written} == {"test.jsonl"}
+    back = read_imported(tmp_path / "out" / "imported.jsonl")
+    assert [person.record.model_dump(exclude_unset=True, mode="json") for person in back] == records
+
+
+def test_what_a_run_and_a_report_need_is_worked_out(tmp_path: Path) -> None:
+    (person,) = read_profiles(write(tmp_path / "test.jsonl", [profile(4, task=TASKS["praise"])]))
+    assert (person.id, person.family, person.intention) == ("0000-0004", "support", "praise")
+    assert person.intention_text == INTENTIONS["praise"].text
+    assert (person.first_message, person.goal) == ("今天的船又没有来。", TASKS["praise"])
+    assert (person.person, person.tags, person.theme) == ("林小舟4, 31岁, 摆渡人", (), "")
+
+
+@pytest.mark.parametrize("slot", ["player", "scene", "task", "first_talk"])
+def test_the_fingerprint_changes_with_every_word_a_simulator_is_told(slot: str, tmp_path: Path) -> None:
+    one, other = read_profiles(write(tmp_path / "test.jsonl", [profile(0), profile(0) | {"id": "x", slot: "别的"}]))
+    assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(("key", "task"), TASKS.items())
+def test_the_eight_meanings_in_chinese(key: str, task: str) -> None:
+    assert intention_of(task) == key
+
+
+def test_the_eight_meanings_as_printed_with_the_published_counts() -> None:
+    printed = {intention_of(str(row["topic"])): row["test_count"] for row in published("sage_table03_topics")}
+    assert printed == {key: row.cases for key, row in INTENTIONS.items() if row.family == "support"}
+
+
+@pytest.mark.parametrize("task", ["", "想聊聊爱好", "想要建议，也想反思", "对方赞同就好"])
+def test_no_meaning_or_two_give_no_key(task: str) -> None:
+    assert intention_of(task) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({k: v for k, v in profile(1).items() if k != "scene"}, r"line 2, scene: Field required"),
+        (profile(1, cha_group="固执"), r"line 2, cha_group: "),
+        (profile(1, id=7), r"line 2, id: "),
+        (profile(0), r"line 2: id '0000-0000' is already on line 1"),
+        (log(1, [40, 45]), r"line 2 is a dialogue, not a profile; use `heartloop import sage-logs"),
+        ({"form": "sage-released/1"}, r"line 2 was imported already"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_place(record: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "test.jsonl", [profile(0), record])
+    with pytest.raises(InputError, match=said) as refused:
+        read_profiles(path)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    people = read_profiles(write(tmp_path / "test.jsonl", [profile(0)]))
+    (tmp_path / "mine.jsonl").write_text("mine")
+    with pytest.raises(UseError, match="is there already; choose another --out"):
+        write_profiles(people, tmp_path / "mine.jsonl")
+    with pytest.raises(UseError, match="cannot write"):
+        write_profiles(people, tmp_path / "mine.jsonl" / "below.jsonl")
+
+
+class TestReading:
+    """`--scenarios` takes an imported file like any other."""
+
+    def file(self, tmp_path: Path, *records: dict[str, Any]) -> Path:
+        write_profiles(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "imported.jsonl")
+        return tmp_path / "imported.jsonl"
+
+    def test_by_path(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, profile(0), profile(1))
+        assert [person.id for person in load_people(str(path))] == ["0000-0000", "0000-0001"]
+
+    def test_shipped_sets_by_name(self) -> None:
+        assert len(load_people("chat")) == 40
+
+    def test_the_authors_own_file_is_named_with_the_command_it_needs(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "test.jsonl", [profile(0)])
+        with pytest.raises(InputError, match=r"is the authors' own file; run `heartloop import sage-profiles"):
+            load_people(str(path))
+
+    def test_tags_cannot_be_left_out_where_none_are_known(self, tmp_path: Path) -> None:
+        with pytest.raises(UseError, match="imported people carry no tags"):
+            load_people(str(self.file(tmp_path, profile(0))), exclude_tags=["death"])
+
+    def test_a_line_that_no_longer_fits(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, profile(0))
+        path.write_text(path.read_text(encoding="utf-8") + '{"form": "sage-released/1", "source": "x"}\n', encoding="utf-8")
+        with pytest.raises(InputError, match=r"line 2, record: Field required"):
+            load_people(str(path))
+
+    def test_an_id_twice(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path, profile(0))
+        path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
+        with pytest.raises(InputError, match="line 2: id '0000-0000' is already on line 1"):
+            load_people(str(path))
