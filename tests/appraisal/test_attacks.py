@@ -134,9 +134,10 @@ def _yardstick() -> float:
     return best
 
 
-def test_a_usual_reply_takes_under_two_milliseconds(dolores: Story) -> None:
+def test_a_usual_reply_takes_under_four_milliseconds(dolores: Story) -> None:
     slower = max(1.0, _yardstick() / 0.005)
-    assert _best_time(GOOD[0] + " Take whatever time it takes, the coffee can wait for both of us.", dolores, 60) < 0.002 * slower
+    # 2 ms before the supporter's earlier sentences were compared for their form, which reads them, too
+    assert _best_time(GOOD[0] + " Take whatever time it takes, the coffee can wait for both of us.", dolores, 60) < 0.004 * slower
 
 
 def test_time_grows_with_length_and_no_faster(dolores: Story) -> None:
