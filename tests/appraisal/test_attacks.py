@@ -4,7 +4,7 @@
 2. Shuffled speech is broken for the greater part.
 3. Pasted sympathy, flattery, length, echo and messages to a scorer are flaws, and bind nothing.
 4. What is not English is broken.
-5. A usual reply takes under two milliseconds; time grows with length, not faster.
+5. A usual reply takes under four milliseconds; time grows with length, not faster.
 """
 
 from __future__ import annotations
