@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.errors import ModelError
 
-__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens"]
+__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage"]
 
 
 class Reply(NamedTuple):
@@ -50,6 +50,12 @@ class ChatModel(Protocol):
 def estimate_tokens(text: str) -> int:
     """A rough token count for endpoints that do not count: four characters a token, at least one a word."""
     return max(len(text.split()), (len(text) + 3) // 4)
+
+
+def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:
+    """A rough count of one call: its messages, and what was answered (text, reasoning)."""
+    prompt = sum(estimate_tokens(message.content) for message in messages)
+    return Usage(prompt_tokens=prompt, completion_tokens=sum(map(estimate_tokens, answers)), estimated=True)
 
 
 class ScriptedChat:
@@ -97,5 +103,4 @@ class ScriptedChat:
             raise answer
         if isinstance(answer, Reply):
             return answer
-        prompt = sum(estimate_tokens(m.content) for m in messages)
-        return Reply(answer, usage=Usage(prompt_tokens=prompt, completion_tokens=estimate_tokens(answer), estimated=True))
+        return Reply(answer, usage=estimate_usage(messages, answer))

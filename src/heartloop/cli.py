@@ -77,7 +77,6 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     """Scripted supporters meet 24 shipped people; prints the leaderboard and writes a report. No key, no network."""
     import shutil
 
-    from heartloop.analysis import write_site
     from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
     from heartloop.errors import UseError
     from heartloop.evaluation.settings import stratified
@@ -97,8 +96,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     environment = Sage(scenarios, EmbeddedUser())
     settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
     policies = {name: resolve(name) for name in names}
-    play_run(run, settings, environment, policies, Meter(), max_connections=8)
-    page = write_site([run], out)
+    _, page = play_run(run, settings, environment, policies, Meter(), page=out, max_connections=8)
     typer.echo(
         "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
         f"Report: {page}"
@@ -145,7 +143,6 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
-    from heartloop.analysis import write_site
     from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_people
     from heartloop.errors import UseError
     from heartloop.evaluation.settings import Shard, stratified
@@ -185,11 +182,11 @@ def evaluate_command(
     paid = [name for name in names if is_paid(name)]
     bounded = yes or max_tokens is not None or max_cost is not None
     ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
-    ended = play_run(
+    ended, page = play_run(
         run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed,
         pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
+        page=run / "report",
     )  # fmt: skip
-    page = write_site([run], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")
     raise typer.Exit(exit_code_of(ended))
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_tokens
+from heartloop.chat import Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
@@ -117,11 +117,7 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     beside = (message.get("reasoning_content"), message.get("reasoning"), thinking)
     reasoning = next((writable(part) for part in beside if isinstance(part, str) and part), None)
     text = writable(text)
-    usage = _usage(found.get("usage")) or Usage(
-        prompt_tokens=sum(estimate_tokens(m.content) for m in messages),
-        completion_tokens=estimate_tokens(text) + estimate_tokens(reasoning or ""),
-        estimated=True,
-    )
+    usage = _usage(found.get("usage")) or estimate_usage(messages, text, reasoning or "")
     return Reply(text, reasoning, finish, usage)
 
 

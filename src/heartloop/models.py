@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from heartloop.chat import ChatModel, Reply, estimate_tokens
+from heartloop.chat import ChatModel, Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 from heartloop.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
@@ -186,8 +186,7 @@ class PythonChat:
         text = writable(text)
         usage = answer.usage if isinstance(answer, Reply) else Usage()
         if not usage.total:
-            prompt = sum(estimate_tokens(m.content) for m in messages)
-            usage = Usage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
+            usage = estimate_usage(messages, text)
         return answer._replace(text=text, usage=usage) if isinstance(answer, Reply) else Reply(text, usage=usage)
 
     async def _answer(self, given: list[dict[str, str]]) -> Any:

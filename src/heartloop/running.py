@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.analysis import leaderboard, write_scores
+from heartloop.analysis import leaderboard, read_run, write_scores, write_site
 from heartloop.analysis.scores import ALLOWED_UNSCORED
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Transcript, Usage
@@ -93,11 +93,15 @@ def play_run(
     policies: Mapping[str, ChatModel],
     meter: Meter,
     *,
+    page: Path,
     opened: Mapping[str, ChatModel] | None = None,
     pilot: Pilot | None = None,
     **how: Any,
-) -> Run:
-    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints the leaderboard and what failed."""
+) -> tuple[Run, Path]:
+    """Plays a run with a progress line, writes `scores.json`, `log.jsonl` and the report, prints leaderboard and failures.
+
+    Returns how it ended, and the report's `index.html`, which goes into the directory `page`.
+    """
     failures: Counter[tuple[str, str]] = Counter()
     details: dict[tuple[str, str], str] = {}
 
@@ -149,7 +153,8 @@ def play_run(
                 started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
                 **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
             )  # fmt: skip
-            _leaderboard(path, settings)
+            finished = read_run(path)  # once, for the scores and the page
+            Console().print(leaderboard(write_scores(finished, prices=settings.prices or None)))
     for name, habit in habits.items():
         if habit["dropped"]:
             typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
@@ -161,8 +166,4 @@ def play_run(
     )
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
-    return ended
-
-
-def _leaderboard(run: Path, settings: EvaluationSettings) -> None:
-    Console().print(leaderboard(write_scores(run, prices=settings.prices or None)))
+    return ended, write_site([finished], page)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_tokens
-from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.chat import Reply, estimate_usage
+from heartloop.dialogue import Message, Sampling
 from heartloop.errors import UseError
 
 __all__ = ["RANKED", "SUPPORTERS", "Supporter", "second_person"]
@@ -343,5 +343,4 @@ class Supporter:
         # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
         text = SUPPORTERS[self._short](heard, _Pick(heard, self._short, seed))
-        prompt = sum(estimate_tokens(message.content) for message in messages)
-        return Reply(text, usage=Usage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True))
+        return Reply(text, usage=estimate_usage(messages, text))

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.environments.sage.intentions import INTENTIONS, Family
-from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, read_records, read_text
 from heartloop.errors import InputError, UseError
 
 __all__ = [
@@ -192,24 +192,8 @@ def read_imported(path: Path) -> list[ReleasedScenario]:
     Raises:
         InputError: with file, line and field, for the first line that does not fit, or two equal ids.
     """
-    people: list[ReleasedScenario] = []
-    seen: dict[str, int] = {}
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            person = ReleasedScenario.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(
-                f"{path}, line {number}, {where}: {first['msg']}; import the released file again (heartloop import sage-profiles)"
-            ) from error
-        if person.id in seen:
-            raise InputError(f"{path}, line {number}: id {person.id!r} is already on line {seen[person.id]}; ids must differ")
-        seen[person.id] = number
-        people.append(person)
-    return people
+    mend = "import the released file again (heartloop import sage-profiles)"
+    return read_records(path, read_text(path), ReleasedScenario, mend=mend)
 
 
 def load_people(name: str, *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
@@ -240,10 +224,3 @@ def _first_keys(path: Path) -> set[str]:
     except (OSError, ValueError, RecursionError):
         return set()
     return set(record) if isinstance(record, dict) else set()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error

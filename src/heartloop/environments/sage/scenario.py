@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -40,7 +40,9 @@ __all__ = [
     "half_of",
     "load_scenarios",
     "problems_of",
+    "read_records",
     "read_scenarios",
+    "read_text",
 ]
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
@@ -52,6 +54,9 @@ Tag = Literal[
 
 SETS = {"support": "support.jsonl", "chat": "chat.jsonl"}
 """Scenario sets shipped with the package, by name."""
+
+
+Record = TypeVar("Record", bound=BaseModel)
 
 
 class _Frozen(BaseModel):
@@ -262,32 +267,53 @@ def read_scenarios(path: Path) -> list[Scenario]:
     Raises:
         InputError: with file, line and field, for the first record that does not fit, or two equal ids.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
+    text = read_text(path)
     if text.lstrip().startswith("["):
         raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-    scenarios: list[Scenario] = []
+    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/scenarios.md)")
+    if not scenarios:
+        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
+    return scenarios
+
+
+def read_text(path: Path) -> str:
+    """The text of a scenario file, with or without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
+
+
+def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> list[Record]:
+    """Records with an `id` from the lines of a file's text; blank lines are skipped.
+
+    Args:
+        mend: what to do about a line that does not fit, for the message.
+
+    Raises:
+        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
+    """
+    records: list[Record] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            scenario = Scenario.model_validate_json(line)
+            record = kind.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(
-                f"{path}, line {number}, {where}: {first['msg']}; mend that line (schema: docs/scenarios.md)"
-            ) from error
-        if scenario.id in seen:
-            raise InputError(f"{path}, line {number}: id {scenario.id!r} is already on line {seen[scenario.id]}; ids must differ")
-        seen[scenario.id] = number
-        scenarios.append(scenario)
-    if not scenarios:
-        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
-    return scenarios
+            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {mend}") from error
+        name = str(record.id)  # type: ignore[attr-defined]
+        if name in seen:
+            raise InputError(f"{path}, line {number}: id {name!r} is already on line {seen[name]}; ids must differ")
+        seen[name] = number
+        records.append(record)
+    return records
 
 
 def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
