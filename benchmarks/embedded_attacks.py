@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attacks live with the 
 
 from heartloop.chat import ChatModel, ScriptedChat
 from heartloop.environments.episode import play
-from heartloop.environments.sage import EmbeddedUser, Sage, half_of, load_scenarios
+from heartloop.environments.records import half_of
+from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.supporters import Supporter
 from tests.sage.attacks import ATTACKS, OPEN

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.sage import EmbeddedUser, Sage, half_of, load_scenarios
+from heartloop.environments.records import half_of
+from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.supporters import SUPPORTERS, Supporter
 

@@ -20,7 +20,7 @@ import pytest
 from heartloop.chat import ChatModel, Reply, ScriptedChat
 from heartloop.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, write_line
 from heartloop.environments.check import PROBES, check_environment
-from heartloop.environments.episode import Episode, Outcome, RoleFailed, UserTurn, play
+from heartloop.environments.episode import YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
 from heartloop.errors import (
     AnswerError,
     BudgetSpent,
@@ -78,6 +78,7 @@ class _Counting:
         self._env = environment
         self._states = [0.0]
         self._calls: list[Call] = []
+        self.policy_prompt = environment.policy_prompt
 
     @property
     def calls(self) -> Sequence[Call]:
@@ -149,7 +150,8 @@ class TestInTurn:
 
     async def test_where_nobody_opens_the_policy_speaks_first(self) -> None:
         transcript, policy = await talk(["a"], Countdown(1, opening=None))
-        assert roles(policy.asked[0]) == "s"
+        assert roles(policy.asked[0]) == "s u"
+        assert policy.asked[0][1].content == YOU_BEGIN
         assert transcript.opening is None
 
     async def test_without_a_system_prompt_none_is_sent(self) -> None:

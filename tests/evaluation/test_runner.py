@@ -34,7 +34,6 @@ class Listed:
     """An environment of three-turn dialogues whose person says a number that depends on seed and turn."""
 
     name = "listed"
-    policy_prompt = "Count."
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.scenario_ids = tuple(ids)
@@ -47,6 +46,7 @@ class Listed:
 
 
 class _Person:
+    policy_prompt = "Count."
     calls: Sequence[Call] = ()
     counts: Mapping[str, int] = {}
 

@@ -19,9 +19,9 @@ import pytest
 from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
 from heartloop.environments.check import check_environment
-from heartloop.environments.episode import play
+from heartloop.environments.episode import CallLog, play
 from heartloop.environments.sage import MAX_TURNS, PRESETS, Sage, load_scenarios
-from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError, UseError
 

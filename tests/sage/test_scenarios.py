@@ -20,7 +20,8 @@ import pytest
 from pydantic import ValidationError
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.environments.sage import INTENTIONS, SETS, Scenario, half_of, load_scenarios, read_scenarios
+from heartloop.environments.records import half_of
+from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios, read_scenarios
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS
 from heartloop.environments.sage.scenario import problems_of
 from heartloop.errors import InputError, UseError

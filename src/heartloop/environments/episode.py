@@ -11,10 +11,10 @@ the instruments do is not: a simulator, judge or transport that fails ends the d
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from heartloop.chat import ChatModel
+from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import (
     Call,
     Failure,
@@ -30,12 +30,16 @@ from heartloop.dialogue import (
 )
 from heartloop.errors import AnswerError, ModelError
 
-__all__ = ["SILENCE", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
+__all__ = ["SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
 
 
 SILENCE = "..."
 """What stands for an empty reply in the policy's own history: some servers refuse empty assistant messages, and the
 person's silence-taking must not end as a failed call."""
+
+
+YOU_BEGIN = "(Nobody has spoken yet. You begin.)"
+"""What asks the policy to speak first, where the person does not: some servers refuse a chat without a user message."""
 
 
 class UserTurn(NamedTuple):
@@ -66,9 +70,47 @@ class RoleFailed(Exception):
         self.cause = cause
 
 
+class CallLog:
+    """Collects the instrument calls and counts of one episode."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.counts: dict[str, int] = {}
+
+    def count(self, name: str) -> None:
+        """One more of `name`."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def listener(self, purpose: str, turn: int, role: str = "simulator") -> Callable[[Reply, int], None]:
+        """What `judging.ask` is to call with every raw reply of this purpose in this turn: it is kept, a re-ask counted."""
+
+        def heard(reply: Reply, reask: int) -> None:
+            if reask:
+                self.count("re-asks")
+            self.calls.append(
+                Call(
+                    role=role,
+                    purpose=purpose,
+                    turn=turn,
+                    text=reply.text,
+                    reasoning=reply.reasoning,
+                    finish_reason=reply.finish_reason,
+                    usage=reply.usage,
+                    reask=reask,
+                )
+            )
+
+        return heard
+
+
 @runtime_checkable
 class Episode(Protocol):
     """One person for one dialogue. Awaited strictly in turn: `open`, then `step` until it stops."""
+
+    @property
+    def policy_prompt(self) -> str:
+        """The system prompt the policy gets; the empty string is none."""
+        ...
 
     async def open(self) -> str | None:
         """The first user message, or `None` where the policy opens."""
@@ -106,11 +148,6 @@ class Environment(Protocol):
     @property
     def scenario_ids(self) -> Sequence[str]: ...
 
-    @property
-    def policy_prompt(self) -> str:
-        """The system prompt the policy gets."""
-        ...
-
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """A fresh episode; equal arguments and deterministic models give equal episodes."""
         ...
@@ -139,7 +176,7 @@ async def play(
     """
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
-    messages = [Message(role="system", content=environment.policy_prompt)] if environment.policy_prompt else []
+    messages = [Message(role="system", content=episode.policy_prompt)] if episode.policy_prompt else []
     started = time.monotonic()
     turns: list[Turn] = []
     calls: list[Call] = []
@@ -148,8 +185,7 @@ async def play(
     opening: str | None = None
     try:
         opening = await episode.open()
-        if opening is not None:
-            messages.append(Message(role="user", content=opening))
+        messages.append(Message(role="user", content=YOU_BEGIN if opening is None else opening))
         while stop is None:
             index = len(turns)
             settings = sampling.model_copy(update={"seed": (seed if sampling.seed is None else sampling.seed) + index})

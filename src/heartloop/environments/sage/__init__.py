@@ -8,7 +8,7 @@ from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, VARIANTS
 from heartloop.environments.sage.intentions import INTENTIONS, Intention
 from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.released import ReleasedScenario, load_people
-from heartloop.environments.sage.scenario import SETS, Scenario, half_of, load_scenarios, read_scenarios
+from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, read_scenarios
 
 __all__ = [
     "INTENTIONS",
@@ -22,7 +22,6 @@ __all__ = [
     "ReleasedScenario",
     "Sage",
     "Scenario",
-    "half_of",
     "load_people",
     "load_scenarios",
     "read_scenarios",

@@ -24,7 +24,8 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Reading, Story, appraise, lacks_english
-from heartloop.environments.sage.environment import CallLog, Feeling, Speech, View
+from heartloop.environments.episode import CallLog
+from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Beat

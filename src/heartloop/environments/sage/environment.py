@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.dialogue import Call, StopReason
-from heartloop.environments.episode import Outcome, RoleFailed, UserTurn
+from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
@@ -27,7 +27,6 @@ __all__ = [
     "MAX_TURNS",
     "PRESETS",
     "VARIANTS",
-    "CallLog",
     "Feeling",
     "Sage",
     "SageEpisode",
@@ -133,18 +132,6 @@ class SageUser(Protocol):
         ...
 
 
-class CallLog:
-    """Collects the instrument calls and counts of one episode."""
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.counts: dict[str, int] = {}
-
-    def count(self, name: str) -> None:
-        """One more of `name`."""
-        self.counts[name] = self.counts.get(name, 0) + 1
-
-
 class Sage:
     """SAGE over a list of scenarios, with one kind of user.
 
@@ -183,15 +170,11 @@ class Sage:
         self.variant = variant
         self.max_turns = max_turns
         self.start = start
-        self._policy_prompt = load_prompt(__package__, "policy")
+        self.policy = load_prompt(__package__, "policy")
 
     @property
     def scenario_ids(self) -> Sequence[str]:
         return tuple(self.scenarios)
-
-    @property
-    def policy_prompt(self) -> str:
-        return self._policy_prompt.text
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> SageEpisode:
         """A fresh episode.
@@ -223,7 +206,7 @@ class Sage:
             },
             "models": user.get("models", {}),
             "sampling": user.get("sampling", {}),
-            "prompts": {"policy": self._policy_prompt.hash, **user.get("prompts", {})},
+            "prompts": {"policy": self.policy.hash, **user.get("prompts", {})},
         }
 
 
@@ -238,6 +221,10 @@ class SageEpisode:
         self._heard: list[str] = []
         self._emotions = [float(environment.start)]
         self._log = CallLog()
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._sage.policy.text
 
     @property
     def calls(self) -> Sequence[Call]:

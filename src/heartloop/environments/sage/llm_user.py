@@ -17,9 +17,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from heartloop.appraisal import appraise, lacks_english
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import Call, Message, Sampling
-from heartloop.environments.sage.environment import VARIANTS, CallLog, Feeling, Speech, View
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.episode import CallLog
+from heartloop.environments.sage.environment import VARIANTS, Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.errors import InputError
@@ -109,7 +110,7 @@ class LLMUser:
             _FeelAnswer,
             sampling=self._seeded(view, 0),
             check=_change_in_range if view.preset == "corrected" else None,
-            heard=self._keep(log, "feel", view.turn),
+            heard=log.listener("feel", view.turn),
         )
         evidence = _labels(view)
         return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling, evidence)
@@ -140,7 +141,7 @@ class LLMUser:
             _SpeakAnswer,
             sampling=self._seeded(view, 1),
             check=_speaks_for_itself,
-            heard=self._keep(log, "speak", view.turn),
+            heard=log.listener("speak", view.turn),
         )
         return Speech(answer.reply.strip(), answer.leaves)
 
@@ -158,25 +159,6 @@ class LLMUser:
     def _seeded(self, view: View, step: int) -> Sampling:
         base = view.seed if self._sampling.seed is None else self._sampling.seed
         return self._sampling.model_copy(update={"seed": base + 2 * view.turn + step})
-
-    def _keep(self, log: CallLog, purpose: str, turn: int) -> Any:
-        def heard(reply: Reply, reask: int) -> None:
-            if reask:
-                log.count("re-asks")
-            log.calls.append(
-                Call(
-                    role="simulator",
-                    purpose=purpose,
-                    turn=turn,
-                    text=reply.text,
-                    reasoning=reply.reasoning,
-                    finish_reason=reply.finish_reason,
-                    usage=reply.usage,
-                    reask=reask,
-                )
-            )
-
-        return heard
 
 
 def _labels(view: View) -> Mapping[str, Any]:

@@ -19,8 +19,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heartloop.environments.records import read_records, read_text
 from heartloop.environments.sage.intentions import INTENTIONS, Family
-from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, read_records, read_text
+from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
 from heartloop.errors import InputError, UseError
 
 __all__ = [

@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from heartloop.environments.records import Tag, read_records, read_text, without_tags
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS, Family
 from heartloop.errors import InputError, UseError
 
@@ -37,26 +38,16 @@ __all__ = [
     "Persona",
     "Reactions",
     "Scenario",
-    "half_of",
     "load_scenarios",
     "problems_of",
-    "read_records",
     "read_scenarios",
-    "read_text",
 ]
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
-Tag = Literal[
-    "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
-    "eating", "pregnancy-loss", "discrimination", "war", "none",
-]  # fmt: skip
 
 
 SETS = {"support": "support.jsonl", "chat": "chat.jsonl"}
 """Scenario sets shipped with the package, by name."""
-
-
-Record = TypeVar("Record", bound=BaseModel)
 
 
 class _Frozen(BaseModel):
@@ -222,11 +213,6 @@ class Scenario(_Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
-    """Which half a scenario belongs to, by the SHA-256 of its id, so that nobody chooses."""
-    return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
-
-
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
     found: list[str] = []
@@ -276,46 +262,6 @@ def read_scenarios(path: Path) -> list[Scenario]:
     return scenarios
 
 
-def read_text(path: Path) -> str:
-    """The text of a scenario file, with or without a byte order mark.
-
-    Raises:
-        InputError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
-
-
-def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> list[Record]:
-    """Records with an `id` from the lines of a file's text; blank lines are skipped.
-
-    Args:
-        mend: what to do about a line that does not fit, for the message.
-
-    Raises:
-        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
-    """
-    records: list[Record] = []
-    seen: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = kind.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {mend}") from error
-        name = str(record.id)  # type: ignore[attr-defined]
-        if name in seen:
-            raise InputError(f"{path}, line {number}: id {name!r} is already on line {seen[name]}; ids must differ")
-        seen[name] = number
-        records.append(record)
-    return records
-
-
 def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
     """A shipped set by name (`support`, `chat`), or a file by path, without scenarios that carry an excluded tag.
 
@@ -323,10 +269,6 @@ def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    known_tags = get_args(Tag)
-    for tag in exclude_tags:
-        if tag not in known_tags:
-            raise UseError(f"unknown tag {tag!r}; expected one of {', '.join(known_tags)}")
     if name in SETS:
         with resources.as_file(resources.files(__package__) / "scenarios" / SETS[name]) as path:
             scenarios = read_scenarios(path)
@@ -334,11 +276,4 @@ def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -
         scenarios = read_scenarios(Path(name))
     else:
         raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
-    kept = _without(scenarios, set(exclude_tags))
-    if not kept:
-        raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
-    return kept
-
-
-def _without(scenarios: Iterable[Scenario], tags: set[str]) -> list[Scenario]:
-    return [s for s in scenarios if not tags & set(s.tags)]
+    return without_tags(scenarios, exclude_tags, name)

@@ -1,0 +1,22 @@
+"""EIBench: emotion management on four scenes, scored by anchors (paper: EIBench).
+
+Does not cover turn credit for training (`scoring.credit`, with training).
+"""
+
+from heartloop.environments.eibench.environment import FORMS, MAX_TURNS, PRESETS, EIBench
+from heartloop.environments.eibench.llm_user import LLMUser
+from heartloop.environments.eibench.scenario import SCENES, SETS, Scenario, load_scenarios, pools, read_scenarios
+
+__all__ = [
+    "FORMS",
+    "MAX_TURNS",
+    "PRESETS",
+    "SCENES",
+    "SETS",
+    "EIBench",
+    "LLMUser",
+    "Scenario",
+    "load_scenarios",
+    "pools",
+    "read_scenarios",
+]

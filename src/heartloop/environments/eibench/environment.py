@@ -1,0 +1,272 @@
+"""The EIBench environment: rules of the dialogue, whoever plays the person (EIBench sections 3.2 to 3.4).
+
+Covers state update, ends, presets, the two forms of the policy prompt, and the outcome. The person is one of two: `LLMUser` or
+`EmbeddedUser`. One answer per turn holds both changes, the reply, and whether the person goes on; the last reply is judged too.
+
+Presets. `paper` (default): a change outside ±10 is asked again once, then the dialogue is unscored. `released`: it is clamped
+and counted, as the authors' code does. Everywhere else they are one; a parse failure is unscored under both (the released code
+scores it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from heartloop.dialogue import Call, StopReason
+from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.prompts import load_prompt
+from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, move, outcome, process_rewards
+
+__all__ = ["FORMS", "MAX_TURNS", "PRESETS", "EIBench", "EIBenchEpisode", "EIBenchUser", "Reaction", "View"]
+
+Preset = Literal["paper", "released"]
+Form = Literal["think", "direct"]
+PRESETS: tuple[Preset, ...] = ("paper", "released")
+FORMS: tuple[Form, ...] = ("think", "direct")
+"""Of the policy prompt: with a think block before each reply (the paper's), or without (ours). Kept as the run's variant."""
+
+MAX_TURNS = 8
+"""Policy replies in a dialogue (EIBench Table 10)."""
+
+
+class View(NamedTuple):
+    """What the person knows when a reply arrives. In Charm `heard` begins, elsewhere `said` does."""
+
+    scenario: Scenario
+    said: tuple[str, ...]
+    """The person's own messages so far, an opening line included."""
+    heard: tuple[str, ...]
+    """The policy's replies so far, the latest included; the empty string is silence."""
+    states: tuple[tuple[float, float], ...]
+    """(a, t) from the start on, one more than judged replies so far."""
+    turn: int
+    seed: int
+    preset: str
+    max_turns: int
+
+    @property
+    def a(self) -> float:
+        """Negative emotion before the reply."""
+        return self.states[-1][0]
+
+    @property
+    def t(self) -> float:
+        """Relation before the reply."""
+        return self.states[-1][1]
+
+
+class Reaction(NamedTuple):
+    """What a reply did to the person, and what they answer."""
+
+    a: float
+    """Change of the negative emotion; need not be clamped."""
+    t: float
+    """Change of the relation; need not be clamped."""
+    reply: str
+    goes_on: bool
+    reflection: Mapping[str, str]
+    """By step: need, quality, inertia, changes, tone."""
+    evidence: Mapping[str, Any] = {}
+
+
+class EIBenchUser(Protocol):
+    """The person: one reaction per reply."""
+
+    @property
+    def name(self) -> str:
+        """`embedded`, or the simulator's model name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays."""
+        ...
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        """How the latest reply lands, and the answer to it."""
+        ...
+
+
+class EIBench:
+    """EIBench over a list of scenarios, with one kind of person.
+
+    Args:
+        variant: the form of the policy prompt, `think` or `direct`.
+        relation_weight: lambda of the outcome, in [0, 1].
+
+    Raises:
+        UseError: unknown preset or form, or a turn limit below 1.
+        InputError: two scenarios of one id, or a weight outside [0, 1].
+    """
+
+    name = "eibench"
+
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        user: EIBenchUser,
+        *,
+        preset: str = "paper",
+        variant: str = "think",
+        max_turns: int = MAX_TURNS,
+        relation_weight: float = 0.5,
+    ) -> None:
+        if preset not in PRESETS:
+            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
+        if variant not in FORMS:
+            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(FORMS)}, the form of the policy prompt")
+        if max_turns < 1:
+            raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        if not 0.0 <= relation_weight <= 1.0:
+            raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
+        self.scenarios: dict[str, Scenario] = {scenario.id: scenario for scenario in scenarios}
+        if len(self.scenarios) < len(scenarios):
+            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
+            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
+        self.user = user
+        self.preset = preset
+        self.variant = variant
+        self.max_turns = max_turns
+        self.relation_weight = relation_weight
+        self.policy = load_prompt(__package__, f"policy_{variant}")
+
+    @property
+    def scenario_ids(self) -> Sequence[str]:
+        return tuple(self.scenarios)
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> EIBenchEpisode:
+        """A fresh episode.
+
+        Raises:
+            InputError: no such scenario.
+        """
+        if scenario_id not in self.scenarios:
+            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
+        return EIBenchEpisode(self, self.scenarios[scenario_id], seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        scenario = self.scenarios[scenario_id]
+        user = self.user.describe()
+        anchors = {axis: list(getattr(scenario.anchors, axis).values) for axis in ("a", "t")}
+        return {
+            "fingerprint": scenario.fingerprint,
+            "preset": self.preset,
+            "variant": self.variant,
+            "simulator": self.user.name,
+            "facts": {
+                "scene": scenario.scene,
+                **scenario.seed.model_dump(),
+                "title": scenario.title,
+                "person": scenario.person,
+                "place": scenario.place,
+                "tags": " ".join(scenario.tags),
+                "anchors": json.dumps(anchors),
+                "relation_weight": f"{self.relation_weight:g}",
+            },
+            "models": user.get("models", {}),
+            "sampling": user.get("sampling", {}),
+            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
+        }
+
+
+class EIBenchEpisode:
+    """One person for one dialogue."""
+
+    def __init__(self, environment: EIBench, scenario: Scenario, seed: int) -> None:
+        self._bench = environment
+        self._scenario = scenario
+        self._seed = seed
+        self._said: list[str] = []
+        self._heard: list[str] = []
+        self._states = [(float(scenario.anchors.a.start), float(scenario.anchors.t.start))]
+        self._log = CallLog()
+
+    @property
+    def policy_prompt(self) -> str:
+        model = self._scenario.model
+        return self._bench.policy.fill(
+            name=model.name,
+            role=model.role,
+            background=model.background,
+            knows=_listed(model.knows),
+            limits=_listed(model.limits),
+            goal=model.goal,
+        )
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        return tuple(self._log.calls)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._log.counts)
+
+    async def open(self) -> str | None:
+        if self._scenario.opening is not None:
+            self._said.append(self._scenario.opening)
+        return self._scenario.opening
+
+    async def step(self, reply: str) -> UserTurn:
+        bench = self._bench
+        self._heard.append(reply)
+        try:
+            felt = await bench.user.react(self._view(), self._log)
+        except (ModelError, AnswerError) as error:
+            raise RoleFailed("simulator", error) from error
+        before = self._states[-1]
+        after = (move(before[0], felt.a), move(before[1], felt.t))
+        self._count_clamps(before, felt)
+        self._states.append(after)
+        stop: StopReason | None = None
+        if not felt.goes_on:
+            stop = "goodbye"
+        elif len(self._heard) >= bench.max_turns:
+            stop = "turn_limit"
+        self._said.append(felt.reply)
+        return UserTurn(
+            felt.reply,
+            _state(after),
+            {"a": after[0] - before[0], "t": after[1] - before[1]},
+            dict(felt.reflection),
+            dict(felt.evidence),
+            stop,
+        )
+
+    def outcome(self) -> Outcome:
+        """Outcome in [-1, 1] (EIBench Eq. 2); the process reward of each turn (Eq. 3); the states."""
+        anchors = self._scenario.anchors
+        a, t = self._states[-1]
+        score = outcome(a, t, anchors.a.values, anchors.t.values, self._bench.relation_weight)
+        rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
+        return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
+
+    def _count_clamps(self, before: tuple[float, float], felt: Reaction) -> None:
+        low, high = STATE_LIMITS
+        for value, change in zip(before, (felt.a, felt.t), strict=True):
+            if abs(change) > CHANGE_LIMIT:
+                self._log.count("clamped changes")
+            if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
+                self._log.count("states at their limit")
+
+    def _view(self) -> View:
+        return View(
+            self._scenario,
+            tuple(self._said),
+            tuple(self._heard),
+            tuple(self._states),
+            len(self._heard) - 1,
+            self._seed,
+            self._bench.preset,
+            self._bench.max_turns,
+        )
+
+
+def _state(values: tuple[float, float]) -> dict[str, float]:
+    return {"a": values[0], "t": values[1]}
+
+
+def _listed(items: Sequence[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)

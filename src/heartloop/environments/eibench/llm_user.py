@@ -1,0 +1,166 @@
+"""The LLM user of EIBench: one structured answer per turn holds reflection, both changes, the reply, and whether they go on.
+
+Covers how a scenario is told to the simulator model and what counts as an answer. Does not cover state rules (`environment`).
+The system prompt never changes within a dialogue, the dialogue grows at its end, the state comes last: EIBench Figure 6 puts the
+state on top, which costs a server its prompt cache every turn.
+
+An answer without one of its fields, with a change that is no whole number, or (preset `paper`) beyond ±10 is asked again once;
+then the dialogue is unscored. Nothing is read into an answer that is not there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.scenario import Scenario, Scene, pools
+from heartloop.environments.episode import CallLog
+from heartloop.environments.telling import speaks_for, told
+from heartloop.judging import ask
+from heartloop.prompts import load_prompt
+from heartloop.scoring.anchors import CHANGE_LIMIT
+
+__all__ = ["REASKS", "LLMUser"]
+
+REASKS = 1
+"""Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
+
+_MEANS: Mapping[Scene, tuple[str, str]] = {
+    "charm": (
+        "how averse, guarded or bored you are towards this stranger",
+        "how interested, open and warm you are towards them",
+    ),
+    "defense": (
+        "how angry, pressing and frustrated you are with them",
+        "how willing you are to go on talking with them without escalating",
+    ),
+    "repair": (
+        "how much you resent what they did, and how far you are from forgiving it",
+        "how much of your trust in them is restored",
+    ),
+    "support": (
+        "how sad, desperate or hopeless you are over what happened",
+        "how heard, comforted and safe you feel with them",
+    ),
+}
+"""What the two axes are in each scene (EIBench Figure 9; our words)."""
+
+
+class _Reflection(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    need: str = Field(min_length=1)
+    quality: str = Field(min_length=1)
+    inertia: str = Field(min_length=1)
+    changes: str = Field(min_length=1)
+    tone: str = Field(min_length=1)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+    reflection: _Reflection
+    emotion_change: StrictInt = Field(ge=-1000, le=1000)  # beyond that it is no reading
+    relation_change: StrictInt = Field(ge=-1000, le=1000)
+    reply: str = Field(min_length=1)
+    goes_on: Literal["yes", "no"] = Field(alias="continue")
+
+
+class LLMUser:
+    """A person of EIBench played by a simulator model.
+
+    Args:
+        sampling: settings of its calls; its seed, or else the dialogue's, is advanced by the turn.
+    """
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
+        self._model = model
+        self._sampling = sampling or Sampling()
+        self._system = load_prompt(__package__, "react")
+        self._turn = load_prompt(__package__, "react_turn")
+        self._of = functools.lru_cache(maxsize=4096)(self._system_of)  # once a scenario, not once a turn
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "models": {"simulator": self._model.name},
+            "sampling": {"simulator": self._sampling},
+            "prompts": {prompt.name: prompt.hash for prompt in (self._system, self._turn)},
+        }
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        other = view.scenario.model.name
+
+        def fits(answer: _Answer) -> str | None:
+            if not answer.reply.strip():
+                return "the reply is blank"
+            if speaks_for(answer.reply, other):
+                return f"the reply speaks for {other}; write only what you say yourself"
+            far = max((answer.emotion_change, answer.relation_change), key=abs)
+            if view.preset == "paper" and abs(far) > CHANGE_LIMIT:
+                return f"a change is {far}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
+            return None
+
+        base = view.seed if self._sampling.seed is None else self._sampling.seed
+        answer = await ask(
+            self._model,
+            [Message(role="system", content=self._of(view.scenario)), Message(role="user", content=self._asked(view))],
+            _Answer,
+            reasks=REASKS,
+            sampling=self._sampling.model_copy(update={"seed": base + view.turn}),
+            check=fits,
+            heard=log.listener("react", view.turn),
+        )
+        return Reaction(
+            float(answer.emotion_change),
+            float(answer.relation_change),
+            answer.reply.strip(),
+            answer.goes_on == "yes",
+            answer.reflection.model_dump(),
+        )
+
+    def _asked(self, view: View) -> str:
+        return self._turn.fill(
+            dialogue=told(_turns(view)), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
+        )
+
+    def _system_of(self, scenario: Scenario) -> str:
+        user, anchors = scenario.user, scenario.anchors
+        emotion, relation = _MEANS[scenario.scene]
+        return self._system.fill(
+            other=scenario.model.name,
+            name=user.name,
+            age=str(user.age),
+            gender=user.gender,
+            role=user.role,
+            place=scenario.place,
+            background=user.background,
+            style=user.speaking_style,
+            personality=pools().personalities[scenario.seed.personality][0],
+            goal=user.goal,
+            rules="\n".join(f"- {rule}" for rule in user.rules),
+            emotion_means=emotion,
+            relation_means=relation,
+            start_a=str(anchors.a.start),
+            start_t=str(anchors.t.start),
+            success_a=str(anchors.a.success),
+            success_t=str(anchors.t.success),
+            fail_a=str(anchors.a.fail),
+            fail_t=str(anchors.t.fail),
+        )
+
+
+def _turns(view: View) -> list[tuple[str, str]]:
+    """Speaker and words in order: in Charm the model begins, elsewhere the person."""
+    said = [("You", text) for text in view.said]
+    heard = [(view.scenario.model.name, text) for text in view.heard]
+    first, second = (heard, said) if view.scenario.opening is None else (said, heard)
+    mixed = [turn for pair in zip(first, second, strict=False) for turn in pair]
+    return mixed + (first[len(second) :] or second[len(first) :])

@@ -1,0 +1,357 @@
+"""EIBench scenarios: the schema and the rules a scenario obeys.
+
+Covers the published slots: two profiles, the opening line (none in Charm, where the model speaks first), anchors on negative
+emotion a and relation t, and the seed combination (EIBench sections 3.1, 3.2, App. C). Ours are `concerns`, `demand`, `ways`,
+`wrongs`, `sores`, `beats` and the written lines, which let the embedded user understand a reply and speak as this person.
+Does not cover near-duplicates and writing (`heartloop.authoring`), nor how a person reacts (`embedded_user`, `llm_user`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from heartloop.environments.records import Tag, read_records, read_text, without_tags
+from heartloop.errors import InputError, UseError
+from heartloop.scoring.anchors import Anchors, check_anchors
+
+__all__ = [
+    "SCENES",
+    "SETS",
+    "AxisAnchors",
+    "Beat",
+    "Concern",
+    "Lines",
+    "Matter",
+    "ModelProfile",
+    "Pools",
+    "Scenario",
+    "ScenarioAnchors",
+    "Scene",
+    "Seed",
+    "UserProfile",
+    "load_scenarios",
+    "pools",
+    "problems_of",
+    "read_scenarios",
+]
+
+Scene = Literal["charm", "defense", "repair", "support"]
+SETS = {"test": "test.jsonl"}
+"""Scenario sets shipped with the package, by name."""
+SCENES: tuple[Scene, ...] = ("charm", "defense", "repair", "support")
+
+LINES: Mapping[Scene, tuple[str, ...]] = {
+    "charm": ("pressed", "flattered"),
+    "defense": ("yielded", "ruled"),
+    "repair": ("excused", "hollow"),
+    "support": ("advised", "comforted"),
+}
+"""Push-backs that only one scene has."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class Seed(_Frozen):
+    """The combination a scenario was made from (EIBench Table 9). `keyword` stands for its theme too."""
+
+    theme: str
+    keyword: str
+    relationship: str
+    intensity: str
+    personality: str
+
+
+class UserProfile(_Frozen):
+    """The simulated person: what the simulator is told and the model is not."""
+
+    name: str = Field(min_length=2)
+    age: int = Field(ge=10, le=100)
+    gender: str = Field(min_length=3)
+    role: str = Field(min_length=10)
+    """Who they are to the model, and what they do: one line."""
+    background: str = Field(min_length=120)
+    speaking_style: str = Field(min_length=20)
+    rules: tuple[str, ...] = Field(min_length=3, max_length=5)
+    """How they react: what they hold back, what makes it worse, what they need before they soften."""
+    goal: str = Field(min_length=20)
+
+
+class ModelProfile(_Frozen):
+    """What the model under test is told: who it is, what it knows, what it may not do, what it is after."""
+
+    name: str = Field(min_length=2)
+    role: str = Field(min_length=10)
+    background: str = Field(min_length=60)
+    knows: tuple[str, ...] = Field(min_length=2, max_length=5)
+    limits: tuple[str, ...] = Field(min_length=1, max_length=4)
+    goal: str = Field(min_length=20)
+
+
+class AxisAnchors(_Frozen):
+    """Start, success and fail of one axis."""
+
+    start: int
+    success: int
+    fail: int
+
+    @property
+    def values(self) -> Anchors:
+        """As `scoring` takes them."""
+        return Anchors(self.start, self.success, self.fail)
+
+
+class ScenarioAnchors(_Frozen):
+    """Both axes: a, negative emotion; t, the relation."""
+
+    a: AxisAnchors
+    t: AxisAnchors
+
+
+class Concern(_Frozen):
+    """What moves this person: in Charm what they would like to talk of, elsewhere what weighs on them."""
+
+    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    depth: Literal["surface", "feeling", "core"]
+    text: str = Field(min_length=15)
+    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+
+
+class Matter(_Frozen):
+    """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
+
+    text: str = Field(min_length=15)
+    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
+
+
+class Beat(_Frozen):
+    """One written first-person line, ordered from surface to core, with the concern it reveals."""
+
+    kind: Literal["fact", "feeling", "core"]
+    concern: str
+    text: str = Field(min_length=15, max_length=360)
+
+
+class Lines(_Frozen):
+    """Written lines in the person's own voice. The last group of eight belongs to single scenes."""
+
+    acks: tuple[str, ...] = Field(min_length=3, max_length=4)
+    missed: tuple[str, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[str, ...] = Field(min_length=3, max_length=4)
+    repeat: tuple[str, ...] = Field(min_length=2, max_length=2)
+    silence: tuple[str, ...] = Field(min_length=2, max_length=2)
+    settled: tuple[str, ...] = Field(min_length=2, max_length=2)
+    """Said when they end the talk content."""
+    broken_off: tuple[str, ...] = Field(min_length=2, max_length=2)
+    """Said when they end it in anger or despair."""
+    yielded: tuple[str, ...] = Field(default=(), max_length=2)
+    """Defense: the model gave in."""
+    ruled: tuple[str, ...] = Field(default=(), max_length=2)
+    """Defense: the model repeated the rule."""
+    excused: tuple[str, ...] = Field(default=(), max_length=2)
+    """Repair: the model explained itself away."""
+    hollow: tuple[str, ...] = Field(default=(), max_length=2)
+    """Repair: an apology that names nothing."""
+    pressed: tuple[str, ...] = Field(default=(), max_length=2)
+    """Charm: questioned or pushed."""
+    flattered: tuple[str, ...] = Field(default=(), max_length=2)
+    """Charm: complimented without ground."""
+    advised: tuple[str, ...] = Field(default=(), max_length=2)
+    """Support: told what to do."""
+    comforted: tuple[str, ...] = Field(default=(), max_length=2)
+    """Support: comforted with a phrase."""
+
+
+class Scenario(_Frozen):
+    """One situation between a person and the model, on one of the four scenes."""
+
+    id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
+    scene: Scene
+    title: str = Field(min_length=5, max_length=80)
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    seed: Seed
+    place: str = Field(min_length=3)
+    user: UserProfile
+    model: ModelProfile
+    opening: str | None = Field(default=None, min_length=15, max_length=300)
+    anchors: ScenarioAnchors
+    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    demand: Matter | None = None
+    """Defense: what the person wants and the limits forbid; cues by which a reply would grant it."""
+    wrongs: tuple[Matter, ...] = ()
+    """Repair: first what the model did, then what it cost the person."""
+    ways: tuple[Matter, ...] = ()
+    """Concrete ways forward within the limits (Defense, Repair), small next steps (Support)."""
+    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
+    """What hurts this person in particular."""
+    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
+    lines: Lines
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        known = pools()
+        themes = known.scenes[self.scene]
+        if self.seed.keyword not in themes.get(self.seed.theme, {}):
+            raise ValueError(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
+        for name, pool in (
+            ("relationship", known.relationships),
+            ("intensity", known.intensities),
+            ("personality", known.personalities),
+        ):
+            value = getattr(self.seed, name)
+            if value not in pool:
+                raise ValueError(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
+        try:
+            check_anchors(self.anchors.a.values, self.anchors.t.values)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        if (self.opening is None) != (self.scene == "charm"):
+            raise ValueError("in charm the model speaks first, so opening is null; every other scene needs an opening")
+        if (self.demand is None) != (self.scene != "defense"):
+            raise ValueError("demand belongs to defense, and defense needs one")
+        if len(self.wrongs) != (2 if self.scene == "repair" else 0):
+            raise ValueError("wrongs belong to repair: two of them, the deed and what it cost")
+        if not (self.scene == "charm" and not self.ways) and not (self.scene != "charm" and 2 <= len(self.ways) <= 3):
+            raise ValueError("ways: two or three, and none in charm")
+        keys = [concern.key for concern in self.concerns]
+        if len(set(keys)) < len(keys):
+            raise ValueError("concern keys repeat")
+        if unknown := {beat.concern for beat in self.beats} - set(keys):
+            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        for scene, groups in LINES.items():
+            for group in groups:
+                if bool(getattr(self.lines, group)) != (scene == self.scene):
+                    raise ValueError(f"lines.{group} belongs to {scene}, and {scene} needs two of them")
+        return self
+
+    @property
+    def person(self) -> str:
+        """Name, age and role, for lists and reports."""
+        return f"{self.user.name}, {self.user.age}, {self.user.role}"
+
+    @property
+    def temperament(self) -> str:
+        """The embedded user's temperament, from the personality."""
+        return pools().personalities[self.seed.personality][1]
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+class Pools(NamedTuple):
+    """The seed pools: keywords with the relationships that fit them by scene and theme, and the three modifiers."""
+
+    scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
+    relationships: Mapping[str, str]
+    intensities: Mapping[str, float]
+    personalities: Mapping[str, tuple[str, str]]
+
+
+@functools.cache
+def pools() -> Pools:
+    """`pools.toml`; read only."""
+    table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
+    return Pools(
+        scenes={
+            scene: {theme: {word: tuple(fit) for word, fit in words.items()} for theme, words in table[scene].items()}
+            for scene in SCENES
+        },
+        relationships=table["relationships"],
+        intensities=table["intensities"],
+        personalities={name: (words[0], words[1]) for name, words in table["personalities"].items()},
+    )
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+
+
+def problems_of(scenario: Scenario) -> list[str]:
+    """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
+    found: list[str] = []
+    fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
+    if scenario.seed.relationship not in fitting:
+        found.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
+    spoken = [scenario.opening or "", *(beat.text for beat in scenario.beats)]
+    spoken += [line for group in scenario.lines.model_dump().values() for line in group]
+    seen: set[str] = set()
+    for line in spoken:
+        for sentence in _SENTENCE_END.split(line):
+            plain = re.sub(r"\W+", " ", sentence.lower()).strip()
+            if plain and plain in seen:
+                found.append(f"sentence is spoken twice: {sentence!r}")
+            seen.add(plain)
+        if re.search(r"^\s*[-*•]|\(|\*", line):
+            found.append(f"a spoken line has a bullet, brackets or asterisks: {line!r}")
+    kinds = [beat.kind for beat in scenario.beats]
+    if kinds[0] == "core" or kinds[-1] != "core":
+        found.append("beats must start at the surface and end at the core")
+    if "feeling" not in kinds:
+        found.append("no beat is of kind feeling")
+    if "core" not in {concern.depth for concern in scenario.concerns}:
+        found.append("no concern of depth core")
+    cues = [cue for matter in _matters(scenario) for cue in matter.cues]
+    found += [
+        f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
+    ]
+    profile = " ".join([scenario.model.background, *scenario.model.knows, scenario.model.role, scenario.model.goal]).lower()
+    for concern in scenario.concerns:
+        if concern.depth == "core" and sum(_named(cue, profile) for cue in concern.cues) > len(concern.cues) // 2:
+            found.append(f"the model's profile gives away the core concern {concern.key!r}")
+    if scenario.user.name.lower() == scenario.model.name.lower():
+        found.append("both people have the same name")
+    return found
+
+
+def _matters(scenario: Scenario) -> list[Concern | Matter]:
+    alone = [scenario.demand] if scenario.demand is not None else []
+    return [*scenario.concerns, *alone, *scenario.wrongs, *scenario.ways, *scenario.sores]
+
+
+def _named(cue: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(cue)}", text) is not None
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """Scenarios from a JSON-lines file; blank lines are skipped.
+
+    Raises:
+        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
+    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/eibench.md)")
+    if not scenarios:
+        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
+    return scenarios
+
+
+def load_scenarios(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
+    """A shipped set by name, or a file by path, without scenarios that carry an excluded tag.
+
+    Raises:
+        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
+        InputError: the file does not fit the schema.
+    """
+    if name in SETS:
+        with resources.as_file(resources.files(__package__) / "scenarios" / SETS[name]) as path:
+            scenarios = read_scenarios(path)
+    elif Path(name).is_file():
+        scenarios = read_scenarios(Path(name))
+    else:
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
+    return without_tags(scenarios, exclude_tags, name)

@@ -1,0 +1,93 @@
+"""Scenario files of every environment: JSON lines into records, the tags a record may carry, the two halves.
+
+Covers reading and what is wrong with a line. Does not cover what a scenario is: each environment has its own schema.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from heartloop.errors import InputError, UseError
+
+__all__ = ["Tag", "half_of", "read_records", "read_text", "without_tags"]
+
+Tag = Literal[
+    "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
+    "eating", "pregnancy-loss", "discrimination", "war", "none",
+]  # fmt: skip
+"""What a scenario touches that a user may want to leave out."""
+
+
+class _Tagged(Protocol):
+    @property
+    def tags(self) -> Sequence[str]: ...
+
+
+Record = TypeVar("Record", bound=BaseModel)
+Tagged = TypeVar("Tagged", bound=_Tagged)
+
+
+def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
+    """Which half a scenario belongs to, by the SHA-256 of its id, so that nobody chooses."""
+    return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
+
+
+def read_text(path: Path) -> str:
+    """The text of a scenario file, with or without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
+
+
+def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> list[Record]:
+    """Records with an `id` from the lines of a file's text; blank lines are skipped.
+
+    Args:
+        mend: what to do about a line that does not fit, for the message.
+
+    Raises:
+        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
+    """
+    records: list[Record] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = kind.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {mend}") from error
+        name = str(record.id)  # type: ignore[attr-defined]
+        if name in seen:
+            raise InputError(f"{path}, line {number}: id {name!r} is already on line {seen[name]}; ids must differ")
+        seen[name] = number
+        records.append(record)
+    return records
+
+
+def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
+    """Those scenarios of the set `name` that carry none of the tags.
+
+    Raises:
+        UseError: an unknown tag, or nothing left.
+    """
+    known = get_args(Tag)
+    for tag in exclude_tags:
+        if tag not in known:
+            raise UseError(f"unknown tag {tag!r}; expected one of {', '.join(known)}")
+    kept = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
+    if not kept:
+        raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
+    return kept

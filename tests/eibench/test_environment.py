@@ -1,0 +1,152 @@
+"""The rules of an EIBench dialogue: states, clamps, ends, the last reply, who begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from heartloop.chat import ScriptedChat
+from heartloop.dialogue import Transcript
+from heartloop.environments.eibench import EIBench, Scenario, load_scenarios
+from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.episode import YOU_BEGIN, CallLog, play
+from heartloop.errors import AnswerError, InputError, UseError
+
+DEFENSE, CHARM, REPAIR = "defense-visiting-hours-01", "charm-allotment-01", "repair-wrong-name-01"
+SCENARIOS: Sequence[Scenario] = [s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM, REPAIR)]
+
+
+class Fixed:
+    """A person who takes every reply by a list of (a, t), the last for ever, and leaves when told to."""
+
+    name = "fixed"
+
+    def __init__(self, *changes: tuple[float, float], leaves_after: int = 99, breaks_at: int = 99) -> None:
+        self.changes = changes
+        self.leaves_after = leaves_after
+        self.breaks_at = breaks_at
+        self.views: list[View] = []
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"simulator": "fixed"}}
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        self.views.append(view)
+        if view.turn == self.breaks_at:
+            raise AnswerError("no JSON")
+        a, t = self.changes[min(view.turn, len(self.changes) - 1)]
+        return Reaction(a, t, f"line {view.turn}", view.turn + 1 < self.leaves_after, {"need": "n"}, {"e": 1})
+
+
+async def played(user: Fixed, scenario: str = DEFENSE, **settings: Any) -> Transcript:
+    return await play(EIBench(SCENARIOS, user, **settings), scenario, ScriptedChat(["A word."], cycle=True), seed=3)
+
+
+class TestStates:
+    async def test_they_start_at_the_anchors_and_add_up(self) -> None:
+        transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
+        assert transcript.start == {"a": 80, "t": 15}
+        assert [turn.state for turn in transcript.turns] == [{"a": 75, "t": 18}, {"a": 67, "t": 22}, {"a": 59, "t": 26}]
+        assert transcript.turns[1].change == {"a": -8, "t": 4}
+
+    async def test_the_outcome_by_hand(self) -> None:
+        transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
+        # a: 80 -> 59 of 80 -> 30 is 21/50; t: 15 -> 26 of 15 -> 50 is 11/35
+        assert transcript.score == pytest.approx((21 / 50 + 11 / 35) / 2)
+        assert transcript.rewards == pytest.approx((0.04, 0.06, 0.06))
+
+    async def test_the_relation_weight_is_a_setting(self) -> None:
+        transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3, relation_weight=0.0)
+        assert transcript.score == pytest.approx(21 / 50)
+
+    async def test_a_state_at_its_limit_stays_there_and_is_counted(self) -> None:
+        transcript = await played(Fixed((9, -9)), max_turns=4)
+        assert transcript.turns[-1].state == {"a": 100, "t": 0}
+        # a 89, 98, [107], [110]; t 6, [-3], [-9], [-9]
+        assert transcript.counts["states at their limit"] == 5
+        assert transcript.score == -1.0
+
+    async def test_a_change_beyond_ten_is_clamped_and_counted(self) -> None:
+        transcript = await played(Fixed((-14, 3)), max_turns=2, preset="released")
+        assert transcript.turns[0].change == {"a": -10, "t": 3}
+        assert transcript.counts["clamped changes"] == 2
+
+
+class TestEnds:
+    async def test_eight_replies_at_most_and_the_last_is_judged(self) -> None:
+        transcript = await played(Fixed((-1, 1)))
+        assert (len(transcript.turns), transcript.stop) == (8, "turn_limit")
+        assert transcript.turns[-1].state == {"a": 72, "t": 23}
+
+    async def test_the_person_ends_the_talk(self) -> None:
+        transcript = await played(Fixed((-1, 1), leaves_after=2))
+        assert (len(transcript.turns), transcript.stop) == (2, "goodbye")
+        assert transcript.turns[-1].message == "line 1"
+
+    async def test_a_simulator_that_fails_leaves_the_dialogue_unscored(self) -> None:
+        transcript = await played(Fixed((-1, 1), breaks_at=1))
+        assert (transcript.stop, transcript.score, transcript.rewards) == ("failed", None, ())
+        assert transcript.failure is not None
+        assert transcript.failure.role == "simulator"
+
+
+class TestWhoBegins:
+    async def test_in_charm_the_policy_is_asked_to_speak_first(self) -> None:
+        user = Fixed((-1, 1))
+        policy = ScriptedChat(["Hello over the hedge."], cycle=True)
+        transcript = await play(EIBench(SCENARIOS, user, max_turns=2), CHARM, policy)
+        assert transcript.opening is None
+        assert [message.role for message in policy.asked[0]] == ["system", "user"]
+        assert policy.asked[0][1].content == YOU_BEGIN
+        assert [m.content for m in policy.asked[1]][1:] == [YOU_BEGIN, "Hello over the hedge.", "line 0"]
+        assert user.views[0].said == ()
+        assert user.views[1].said == ("line 0",)
+
+    async def test_elsewhere_the_person_does(self) -> None:
+        user = Fixed((-1, 1))
+        transcript = await played(user, max_turns=1)
+        assert transcript.opening is not None
+        assert transcript.opening.startswith("Eleven hours, miss.")
+        assert user.views[0].said == (transcript.opening,)
+
+
+class TestPolicyPrompt:
+    def test_it_holds_the_models_profile_and_nothing_of_the_persons(self) -> None:
+        bench = EIBench(SCENARIOS, Fixed((0, 0)))
+        prompt = bench.begin(DEFENSE).policy_prompt
+        scenario = bench.scenarios[DEFENSE]
+        for said in (scenario.model.role, *scenario.model.knows, *scenario.model.limits, scenario.model.goal):
+            assert said in prompt
+        assert scenario.user.goal not in prompt
+        assert not any(rule in prompt for rule in scenario.user.rules)
+
+    def test_think_and_direct_differ_in_the_think_block_alone(self) -> None:
+        think = EIBench(SCENARIOS, Fixed((0, 0)), variant="think").begin(DEFENSE).policy_prompt
+        direct = EIBench(SCENARIOS, Fixed((0, 0)), variant="direct").begin(DEFENSE).policy_prompt
+        assert "<think>" in think
+        assert "think>" not in direct
+        assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
+
+
+class TestWrongUse:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"preset": "corrected"}, "unknown preset 'corrected'; expected paper or released"),
+            ({"variant": "vanilla"}, "unknown variant 'vanilla'; expected think or direct"),
+            ({"max_turns": 0}, "max_turns is 0"),
+        ],
+    )
+    def test_settings_are_named(self, settings: dict[str, Any], said: str) -> None:
+        with pytest.raises(UseError, match=said):
+            EIBench(SCENARIOS, Fixed((0, 0)), **settings)
+
+    def test_a_weight_outside_its_range(self) -> None:
+        with pytest.raises(InputError, match="relation_weight is 2"):
+            EIBench(SCENARIOS, Fixed((0, 0)), relation_weight=2.0)
+
+    def test_a_scenario_twice(self) -> None:
+        with pytest.raises(InputError, match="was given twice"):
+            EIBench([*SCENARIOS, SCENARIOS[0]], Fixed((0, 0)))
