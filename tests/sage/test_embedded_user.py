@@ -25,9 +25,10 @@ from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Message, Transcript
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
+from heartloop.environments.reacting import Mood
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
-from heartloop.environments.sage.embedded_user import Mood, needs, react
+from heartloop.environments.sage.embedded_user import needs, react
 from heartloop.environments.sage.story import story_of
 from heartloop.errors import InputError
 from heartloop.supporters import RANKED, Supporter
