@@ -23,7 +23,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import SUPPORTERS, Supporter
+from heartloop.supporters import GENERAL, Supporter
 
 
 class Claim(NamedTuple):
@@ -33,7 +33,7 @@ class Claim(NamedTuple):
     holds: bool
 
 
-def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(SUPPORTERS)) -> list[Transcript]:
+def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:
     """Every named supporter on one half (`tuning`, `held-out`, `all`) of the sets."""
     scenarios = [s for name in sets for s in load_scenarios(name) if half in ("all", half_of(s.id))]
     sage = Sage(scenarios, EmbeddedUser())
@@ -93,7 +93,7 @@ def main() -> None:
         )
         columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]
         print(f"{'':10}" + "".join(f"{c[:9]:>10}" for c in columns))
-        for name in SUPPORTERS:
+        for name in GENERAL:
             print(f"{name:10}" + "".join(f"{ {**by_family, **by_intention}[name, c]:10.1f}" for c in columns))
         changes = Counter(
             int(turn.change["emotion"]) for t in played if t.model != "heartloop/garbage" for turn in t.turns if turn.change

@@ -82,7 +82,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     from heartloop.evaluation.settings import stratified
     from heartloop.models import Meter, resolve
     from heartloop.running import play_run, settings_of
-    from heartloop.supporters import SUPPORTERS
+    from heartloop.supporters import GENERAL
 
     run, marker = out / "run", out / ".demo"
     if (run / "settings.json").exists():  # an earlier demo: the settings may have moved on since
@@ -91,7 +91,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
         shutil.rmtree(run)
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    names = [f"heartloop/{name}" for name in SUPPORTERS]
+    names = [f"heartloop/{name}" for name in GENERAL]
     scenarios = stratified(load_scenarios("support"), DEMO_SCENARIOS)
     environment = Sage(scenarios, EmbeddedUser())
     settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)

@@ -2,6 +2,7 @@
 
 from heartloop.appraisal.fluency import lacks_english
 from heartloop.appraisal.reading import appraise
+from heartloop.appraisal.stances import Stance, matters_named, stances_of
 from heartloop.appraisal.strategies import STRATEGIES, Strategy, strategies_of
 from heartloop.appraisal.values import Appraisal, Flaw, FlawKind, Reading, Story, Topic
 
@@ -11,10 +12,13 @@ __all__ = [
     "Flaw",
     "FlawKind",
     "Reading",
+    "Stance",
     "Story",
     "Strategy",
     "Topic",
     "appraise",
     "lacks_english",
+    "matters_named",
+    "stances_of",
     "strategies_of",
 ]

@@ -20,8 +20,10 @@ from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, 
 
 __all__ = [
     "Bond",
+    "CueIndex",
     "Ground",
     "bond",
+    "cue_index",
     "frame_of",
     "ground_of",
     "insight_of",
@@ -76,7 +78,7 @@ class _Cue(NamedTuple):
     particular: bool
 
 
-class _Topics(NamedTuple):
+class CueIndex(NamedTuple):
     """Topics with their cues, to be found by a cue's first word: by its stem, or by its first four letters."""
 
     topics: tuple[Topic, ...]
@@ -96,8 +98,8 @@ class Ground(NamedTuple):
     """Stems that stood, at least once, not behind an article, a possessive or a number: mostly what was said of things."""
     latest: frozenset[str]
     runs: frozenset[tuple[str, str, str]]
-    untold: _Topics
-    tried: _Topics
+    untold: CueIndex
+    tried: CueIndex
 
 
 class Bond(NamedTuple):
@@ -123,7 +125,7 @@ def _cue(text: str) -> _Cue:
     return _Cue(kept, particular)
 
 
-def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> _Topics:
+def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> CueIndex:
     """Topics with their cues parsed; with `told`, without the cues the person has already spoken themselves."""
     kept = tuple(topics)
     by_stem: dict[str, list[tuple[int, _Cue]]] = {}
@@ -137,7 +139,12 @@ def _compiled(topics: Iterable[Topic], told: dict[str, float] | None) -> _Topics
             by_stem.setdefault(base, []).append((number, cue))
             if len(first) >= 4:
                 by_beginning.setdefault(first[:4], []).append((number, cue))
-    return _Topics(kept, {k: tuple(v) for k, v in by_stem.items()}, {k: tuple(v) for k, v in by_beginning.items()})
+    return CueIndex(kept, {k: tuple(v) for k, v in by_stem.items()}, {k: tuple(v) for k, v in by_beginning.items()})
+
+
+def cue_index(topics: Iterable[Topic]) -> CueIndex:
+    """Topics made ready to be looked for by `named_topics`, whatever was told."""
+    return _compiled(topics, None)
 
 
 @lru_cache(maxsize=256)
@@ -303,7 +310,7 @@ def _is_form(cue: str, word: str) -> bool:
     return len(cue) >= 4 and word.startswith(cue) and word[len(cue) :] in _CUT
 
 
-def named_topics(sentence: Sentence, topics: _Topics) -> list[tuple[Topic, bool, frozenset[str]]]:
+def named_topics(sentence: Sentence, topics: CueIndex) -> list[tuple[Topic, bool, frozenset[str]]]:
     """The topics that a sentence names, each with whether a word particular to the story did so, and the stems of matter."""
     if not topics.topics:
         return []

@@ -1,12 +1,7 @@
-"""Seven scripted supporters and one failure case: models under test that need no key.
+"""How a scripted supporter takes a dialogue apart, and how it chooses its words.
 
-They see what any policy sees, the messages, and know nothing of scenarios. `listener` reflects and asks,
-`coach` asks and then fits advice to what was told, `fixer` advises at once, `template` gives stock sympathy,
-`lecturer` instructs, `flatterer` gushes, `silent` says next to nothing. `garbage` is what a broken endpoint
-might send; it belongs to no ranking. The order each environment should give them was written down before
-tuning (docs/decisions). Does not cover how they are scored.
-
-What they say is in `supporters.toml`. A reply depends on the messages, the seed and the name, on nothing else.
+Covers clauses turned to the second person, things and people named, what the system prompt says of its own role, and picking a
+phrase that was not used yet. Does not cover what is said (`general`, `managing`).
 """
 
 from __future__ import annotations
@@ -15,15 +10,13 @@ import functools
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_usage
-from heartloop.dialogue import Message, Sampling
-from heartloop.errors import UseError
+from heartloop.dialogue import Message
 
-__all__ = ["RANKED", "SUPPORTERS", "Supporter", "second_person"]
+__all__ = ["PAST", "Heard", "Pick", "clauses_of", "fill", "listen", "phrases", "second_person", "things_of"]
 
 _SWAP = {
     "i": "you", "i'm": "you're", "i've": "you've", "i'd": "you'd", "i'll": "you'll", "me": "you", "my": "your",
@@ -37,7 +30,7 @@ _LEADS = re.compile(
     re.IGNORECASE,
 )
 _ADDRESSES = re.compile(r"\b(you|your|yours|yourself|you're|you've|you'd|you'll)\b", re.IGNORECASE)
-_PAST = re.compile(
+PAST = re.compile(
     r"^(?:\S+\s){1,3}?(was|were|had|did|didn't|wasn't|went|got|said|told|knew|thought|came|saw|took|gave|kept|sat|stood|ran|made|felt|"
     r"left|found|heard|held|lost|paid|sent|sold|wrote|brought|bought|slept|ate|drove|spoke|fell|began|woke|wore|cut|\w{3,}ed)\b"
 )
@@ -86,7 +79,10 @@ def second_person(clause: str) -> str:
     return text
 
 
-class _Heard(NamedTuple):
+_CUES = {"(Nobody has spoken yet. You begin.)"}  # what stands for a first message where the policy opens (`episode.YOU_BEGIN`)
+
+
+class Heard(NamedTuple):
     """What a supporter makes of the dialogue so far."""
 
     last: str
@@ -98,16 +94,20 @@ class _Heard(NamedTuple):
     """Clauses of earlier messages, latest first."""
     things: tuple[str, ...]
     people: tuple[str, ...]
+    name: str = ""
+    """Its own name, as far as the system prompt gives one; likewise below."""
+    background: str = ""
+    knows: tuple[str, ...] = ()
 
     @property
     def turn(self) -> int:
         return len(self.own)
 
 
-class _Pick:
+class Pick:
     """Chooses among phrases: by hash, and never one whose wording was already used while another is left."""
 
-    def __init__(self, heard: _Heard, name: str, seed: int) -> None:
+    def __init__(self, heard: Heard, name: str, seed: int) -> None:
         self._used = " ".join(heard.own).lower()
         self._key = f"{name}|{seed}|{heard.turn}|{heard.said[0] if heard.said else ''}"
 
@@ -124,7 +124,7 @@ def _bones(phrase: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _clauses(message: str) -> tuple[str, ...]:
+def clauses_of(message: str) -> tuple[str, ...]:
     """Reflectable clauses of a message in the first person, best first."""
     found: list[tuple[float, int, str]] = []
     text = message.replace("’", "'")
@@ -162,7 +162,7 @@ def _clauses(message: str) -> tuple[str, ...]:
     return tuple(second_person(clause) for clause in unique)
 
 
-def _things(message: str) -> list[str]:
+def things_of(message: str) -> list[str]:
     """Things named with an article or a possessive, turned to "you", longest first."""
     found: dict[str, None] = {}
     for match in re.finditer(
@@ -188,17 +188,36 @@ def _people(messages: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _listen(messages: Sequence[Message]) -> _Heard:
-    said = tuple(m.content for m in messages if m.role == "user")
+def listen(messages: Sequence[Message]) -> Heard:
+    said = tuple(m.content for m in messages if m.role == "user" and m.content not in _CUES)
     own = tuple(m.content for m in messages if m.role == "assistant")
     last = said[-1] if said else ""
-    facts = [clause for message in reversed(said[:-1]) for clause in _clauses(message)]
-    return _Heard(last, said, own, _clauses(last), tuple(facts), tuple(_things(last)), tuple(_people(said)))
+    facts = [clause for message in reversed(said[:-1]) for clause in clauses_of(message)]
+    role = next((m.content for m in messages if m.role == "system"), "")
+    named = re.match(r"You are ([^:\n]+):", role)
+    return Heard(
+        last,
+        said,
+        own,
+        clauses_of(last),
+        tuple(facts),
+        tuple(things_of(last)),
+        tuple(_people(said)),
+        named[1] if named else "",
+        _section(role, "situation"),
+        tuple(re.findall(r"^- (.+)$", _section(role, "know"), re.MULTILINE)),
+    )
+
+
+def _section(text: str, word: str) -> str:
+    """What stands under the first heading of a prompt that holds the word."""
+    found = re.search(rf"^## [^\n]*\b{word}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[1].strip() if found else ""
 
 
 @functools.cache
 def _words(name: str) -> frozenset[str]:
-    return frozenset(str(_phrases()["words"][name]).split())
+    return frozenset(str(phrases()["words"][name]).split())
 
 
 @functools.cache
@@ -208,139 +227,10 @@ def _any(name: str) -> str:
 
 
 @functools.cache
-def _phrases() -> Mapping[str, Any]:
-    return tomllib.loads((resources.files("heartloop") / "supporters.toml").read_text(encoding="utf-8"))
+def phrases() -> Mapping[str, Any]:
+    return tomllib.loads((resources.files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
 
 
-def _reflection(heard: _Heard, pick: _Pick) -> str:
-    phrases = _phrases()["reflect"]
-    fresh = [c for c in heard.clauses if c.lower() not in " ".join(heard.own).lower()]
-    if fresh:
-        openers = [*phrases["openers"], *(phrases["openers_heavy"] if _mood_of(heard.last) is not None else [])]
-        about_you = re.match(r"(you|you've|you'd)\b", fresh[0]) and _PAST.match(fresh[0])
-        return _fill(pick.one([*openers, *phrases["openers_you"]] if about_you else openers), r=fresh[0])
-    if heard.things:
-        return _fill(pick.one(phrases["things"]), thing=heard.things[0])
-    return pick.one(phrases["plain"])
-
-
-def _guess(heard: _Heard, pick: _Pick) -> str:
-    rows = _phrases()["feelings"]
-    return pick.one((_mood_of(heard.last) or rows[-1])["guesses"], otherwise=rows[-1]["guesses"])
-
-
-def _mood_of(message: str) -> Mapping[str, Any] | None:
-    """The row of feelings whose words occur most in a message; `None` where none does."""
-    text = message.lower()
-    hits = [(sum(re.search(rf"\b{re.escape(w)}", text) is not None for w in row["words"]), row) for row in _phrases()["feelings"]]
-    most, best = max(hits, key=lambda hit: hit[0])
-    return best if most else None
-
-
-def _fill(phrase: str, **values: str) -> str:
+def fill(phrase: str, **values: str) -> str:
     values |= {name.capitalize(): value[:1].upper() + value[1:] for name, value in values.items()}
     return re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], phrase)
-
-
-def _listener(heard: _Heard, pick: _Pick) -> str:
-    questions = _phrases()["questions"]
-    past = [clause for clause in heard.clauses[1:] if _PAST.match(clause)]
-    parts = [_reflection(heard, pick), _guess(heard, pick)]
-    if heard.turn % 3 != 2:  # leaves room every third time
-        if heard.things and heard.turn % 2 == 0:
-            parts.append(_fill(pick.one(questions["thing"]), thing=heard.things[-1]))
-        elif past:
-            parts.append(_fill(pick.one(questions["clause"]), r=past[0]))
-        else:
-            parts.append(pick.one(questions["plain"]))
-    return " ".join(parts)
-
-
-def _topic_steps(heard: _Heard) -> Mapping[str, Any]:
-    text = " ".join(heard.said).lower()
-    rows = _phrases()["steps"]
-    best: Mapping[str, Any] = max(rows, key=lambda row: sum(len(re.findall(rf"\b{re.escape(w)}", text)) for w in row["about"]))
-    return best if any(re.search(rf"\b{re.escape(w)}", text) for w in best["about"]) else rows[-1]
-
-
-def _coach(heard: _Heard, pick: _Pick) -> str:
-    advise = _phrases()["advise"]
-    told = _things(" ".join(heard.said))
-    recurring = [thing for thing in told if sum(thing.split()[-1] in message for message in heard.said) > 1]
-    slots = {"who": heard.people[:1], "thing": [*heard.things, *recurring][:1]}
-    if heard.turn < 3:
-        return f"{_reflection(heard, pick)} {_slotted(advise['asks'], slots, pick)}"
-    step = _slotted(_topic_steps(heard)["fitted"], slots, pick, otherwise=_phrases()["steps"][-1]["fitted"])
-    facts = [*heard.clauses, *heard.facts]
-    fresh = [fact for fact in facts if fact.lower() not in " ".join(heard.own).lower()] or facts
-    advice = _fill(pick.one(advise["ties"]), fact=fresh[0], step=step) if fresh else step[:1].upper() + step[1:]
-    return f"{advice} {pick.one(advise['checks'])}"
-
-
-def _slotted(phrases: Sequence[str], slots: Mapping[str, Sequence[str]], pick: _Pick, *, otherwise: Sequence[str] = ()) -> str:
-    """One of the phrases whose blanks can all be filled."""
-
-    def usable(rows: Sequence[str]) -> list[str]:
-        return [row for row in rows if all(slots[blank] for blank in re.findall(r"\{(\w+)\}", row))]
-
-    values = {name: found[0] for name, found in slots.items() if found}
-    spare = usable(otherwise)
-    return _fill(pick.one(usable(phrases) or spare, otherwise=spare), **values)
-
-
-def _fixer(heard: _Heard, pick: _Pick) -> str:
-    steps = [*_topic_steps(heard)["plain"], *_phrases()["steps"][-1]["plain"]]
-    first = pick.one(steps)
-    second = pick.one([step for step in steps if step != first])
-    return _fill(pick.one(_phrases()["fixer"]["frames"]), a=first.rstrip("."), b=second)
-
-
-def _fixed(name: str) -> Callable[[_Heard, _Pick], str]:
-    def say(heard: _Heard, pick: _Pick) -> str:
-        says: Sequence[str] = _phrases()[name]["says"]
-        return says[heard.turn % len(says)]
-
-    return say
-
-
-SUPPORTERS: Mapping[str, Callable[[_Heard, _Pick], str]] = {
-    "listener": _listener,
-    "coach": _coach,
-    "fixer": _fixer,
-    "template": _fixed("template"),
-    "lecturer": _fixed("lecturer"),
-    "flatterer": _fixed("flatterer"),
-    "silent": _fixed("silent"),
-    "garbage": _fixed("garbage"),
-}
-"""The scripted supporters by name."""
-
-RANKED: tuple[str, ...] = tuple(name for name in SUPPORTERS if name != "garbage")
-"""Those that belong to a ranking; `garbage` is a failure case."""
-
-
-class Supporter:
-    """A scripted supporter as a `ChatModel`, named `heartloop/<name>`.
-
-    Raises:
-        UseError: there is no supporter of that name.
-    """
-
-    def __init__(self, name: str, *, seed: int = 0) -> None:
-        if name not in SUPPORTERS:
-            raise UseError(f"no scripted supporter {name!r}; expected heartloop/ and one of {', '.join(SUPPORTERS)}")
-        self._short = name
-        self._seed = seed
-
-    @property
-    def name(self) -> str:
-        return f"heartloop/{self._short}"
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        heard = _listen(messages)
-        # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
-        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
-        text = SUPPORTERS[self._short](heard, _Pick(heard, self._short, seed))
-        return Reply(text, usage=estimate_usage(messages, text))

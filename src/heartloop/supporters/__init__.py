@@ -1,0 +1,53 @@
+"""Scripted supporters of different quality: models under test that need no key.
+
+They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
+written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
+about (`managing`). Does not cover how they are scored. A reply depends on the messages, the seed and the name, on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from heartloop.chat import Reply, estimate_usage
+from heartloop.dialogue import Message, Sampling
+from heartloop.errors import UseError
+from heartloop.supporters.general import GENERAL
+from heartloop.supporters.hearing import Heard, Pick, listen, second_person
+from heartloop.supporters.managing import MANAGING
+
+__all__ = ["GENERAL", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
+
+SUPPORTERS: Mapping[str, Callable[[Heard, Pick], str]] = {**GENERAL, **MANAGING}
+"""The scripted supporters by name."""
+
+RANKED: tuple[str, ...] = tuple(name for name in GENERAL if name != "garbage")
+"""Those that belong to a ranking in SAGE; `garbage` is a failure case."""
+
+
+class Supporter:
+    """A scripted supporter as a `ChatModel`, named `heartloop/<name>`.
+
+    Raises:
+        UseError: there is no supporter of that name.
+    """
+
+    def __init__(self, name: str, *, seed: int = 0) -> None:
+        if name not in SUPPORTERS:
+            raise UseError(f"no scripted supporter {name!r}; expected heartloop/ and one of {', '.join(SUPPORTERS)}")
+        self._short = name
+        self._seed = seed
+
+    @property
+    def name(self) -> str:
+        return f"heartloop/{self._short}"
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        heard = listen(messages)
+        # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
+        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
+        text = SUPPORTERS[self._short](heard, Pick(heard, self._short, seed))
+        return Reply(text, usage=estimate_usage(messages, text))
