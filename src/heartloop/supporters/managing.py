@@ -16,33 +16,7 @@ from heartloop.supporters.hearing import Heard, Pick, fill, phrases
 
 __all__ = ["MANAGING"]
 
-_OPENERS = frozenset(
-    [
-        "The",
-        "A",
-        "An",
-        "There",
-        "Your",
-        "Her",
-        "His",
-        "Their",
-        "On",
-        "In",
-        "At",
-        "It",
-        "She",
-        "He",
-        "They",
-        "One",
-        "Two",
-        "Three",
-        "Four",
-        "Some",
-        "Every",
-        "Last",
-        "This",
-    ]
-)
+_OPENERS = re.compile(r"(?:The|An?|There|Your|Her|His|Their|On|In|At|It|She|He|They|One|Two|Three|Four|Some|Every|Last|This)\b")
 _SUBJECT = re.compile(r"^(?:He|She|They)\b")
 
 
@@ -110,8 +84,7 @@ def _to_you(fact: str) -> str:
 
 
 def _lowered(fact: str) -> str:
-    first = fact.split()[0] if fact.split() else ""
-    return (fact[:1].lower() + fact[1:] if first in _OPENERS else fact).rstrip(".")
+    return (fact[:1].lower() + fact[1:] if _OPENERS.match(fact) else fact).rstrip(".")
 
 
 MANAGING: Mapping[str, Callable[[Heard, Pick], str]] = {
