@@ -10,7 +10,7 @@ except ModuleNotFoundError as error:
     if error.name != "inspect_ai":
         raise
     raise ModuleNotFoundError(
-        "the Inspect door needs inspect_ai, which is not installed; install heartloop with its extra: pip install 'heartloop[inspect]'",
+        "the Inspect door needs inspect_ai, which is not installed; pip install 'heartloop[inspect]' adds it",
         name="inspect_ai",
     ) from None
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from inspect_ai.model import (
     ChatMessage,
@@ -36,6 +37,7 @@ from tenacity import RetryError
 
 from heartloop.chat import ChatModel, Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
+from heartloop.endpoint import scrub
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 from heartloop.models import resolve
 
@@ -48,7 +50,8 @@ _FINISH = {"max_tokens": "length", "model_length": "length"}
 
 def as_inspect(message: Message) -> ChatMessage:
     """One message, without thinking of any kind."""
-    return _KINDS[message.role](content=message.content)
+    made: ChatMessage = _KINDS[message.role](content=message.content)
+    return made
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
@@ -56,16 +59,19 @@ def sampling_of(config: GenerateConfig) -> Sampling:
     return Sampling(temperature=config.temperature, top_p=config.top_p, max_tokens=config.max_tokens)
 
 
+_given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
+"""What a model turned out to refuse, of the two things the user did not ask for: `schema`, `seed`."""
+
+
 class InspectChat:
     """An Inspect model as a `ChatModel`, for one dialogue.
 
-    A provider that refuses a JSON schema is asked again without it; the prompt says the form, too.
+    A provider that refuses a JSON schema or a seed is asked without it from then on: the prompt says the form, too.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._said: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
-        self._schemas = True
         self.heard: list[ChatMessage] = []
         """The messages of the latest call."""
 
@@ -82,25 +88,23 @@ class InspectChat:
             ModelError: the provider gave up, or answered with something that is no answer.
         """
         self.heard = [self._as_inspect(place, message) for place, message in enumerate(messages)]
-        config = self._config(sampling or Sampling())
-        output: ModelOutput | None = None
-        if schema is not None and self._schemas:
-            try:
-                output = await self._model.generate(self.heard, config=config.merge(_schema(schema)))
-            except LimitExceededError:
-                raise
-            except Exception as error:
-                if getattr(error, "status_code", None) not in _NOT_UNDERSTOOD:
-                    raise self._error(error) from error
-                self._schemas = False
-        if output is None:
+        given_up = _given_up.setdefault(self._model, set())
+        while True:
+            asked = {"schema"} if schema is not None else set()
+            asked = (asked | {"seed"}) - given_up
+            config = self._config(sampling or Sampling(), schema, asked)
             try:
                 output = await self._model.generate(self.heard, config=config)
             except LimitExceededError:
                 raise
             except Exception as error:
-                raise self._error(error) from error
-        return self._reply(output, messages)
+                cause = _cause(error)
+                refused = [part for part in ("seed", "schema") if part in asked and (part == "schema" or "seed" in str(cause))]
+                if _status(cause) not in _NOT_UNDERSTOOD or not refused:
+                    raise self._error(cause) from error
+                given_up.add(refused[0])
+                continue
+            return self._reply(output, messages)
 
     def _as_inspect(self, place: int, message: Message) -> ChatMessage:
         found = self._said.get((place, message))
@@ -108,23 +112,21 @@ class InspectChat:
             found = self._said[place, message] = as_inspect(message)
         return found
 
-    def _config(self, sampling: Sampling) -> GenerateConfig:
+    def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
         own = self._model.config.attempt_timeout
         return GenerateConfig(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
-            seed=sampling.seed,
+            seed=sampling.seed if "seed" in asked else None,
             attempt_timeout=active_generate_config().attempt_timeout if own is None else own,
+            response_schema=_schema(schema) if schema is not None and "schema" in asked else None,
         )
 
-    def _error(self, error: Exception) -> ModelError:
-        cause: BaseException = error
-        if isinstance(error, RetryError):
-            cause = error.last_attempt.exception() or error
-        status = getattr(cause, "status_code", None)
-        refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 409, 425, 429)
-        text = " ".join(writable(str(cause)).split())
+    def _error(self, cause: BaseException) -> ModelError:
+        status = _status(cause)
+        refused = status is not None and 400 <= status < 500 and status not in (408, 409, 425, 429)
+        text = " ".join(writable(scrub(str(cause), self._model.api.api_key or "")).split())
         text = text if len(text) <= 240 else text[:237] + "..."
         return (RefusedByServer if refused else TransportError)(f"{self.name} gave no answer: {type(cause).__name__}: {text}")
 
@@ -142,21 +144,35 @@ class InspectChat:
         content = output.message.content
         thoughts = [part.reasoning for part in content if isinstance(part, ContentReasoning)] if isinstance(content, list) else []
         reasoning = writable("\n".join(filter(None, thoughts))) or None
-        usage = _usage(output.usage) or estimate_usage(messages, text, reasoning or "")
+        usage = _usage(output) or estimate_usage(messages, text, reasoning or "")
         return Reply(text, reasoning, _FINISH.get(stop, stop), usage)
 
 
-def _schema(schema: Mapping[str, Any]) -> GenerateConfig:
+def _cause(error: BaseException) -> BaseException:
+    """What a provider raised, out of the wrappers for retries and for the request it belongs to."""
+    if isinstance(error, RetryError):
+        error = error.last_attempt.exception() or error
+    return error.__cause__ if type(error).__name__ == "ModelGenerateError" and error.__cause__ is not None else error
+
+
+def _status(error: BaseException) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _schema(schema: Mapping[str, Any]) -> ResponseSchema:
     name = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
     form = JSONSchema.model_validate({key: value for key, value in schema.items() if key != "title"})
-    return GenerateConfig(response_schema=ResponseSchema(name=name, json_schema=form, strict=False))
+    return ResponseSchema(name=name, json_schema=form, strict=False)
 
 
-def _usage(found: ModelUsage | None) -> Usage | None:
+def _usage(output: ModelOutput) -> Usage | None:
+    found = output.usage
     if found is None:
         return None
-    read, written = found.input_tokens_cache_read or 0, found.input_tokens_cache_write or 0
-    return Usage(prompt_tokens=found.input_tokens + read + written, completion_tokens=found.output_tokens)
+    prompt = found.input_tokens + (found.input_tokens_cache_read or 0) + (found.input_tokens_cache_write or 0)
+    estimated = bool((output.metadata or {}).get("estimated"))
+    return Usage(prompt_tokens=prompt, completion_tokens=found.output_tokens, estimated=estimated)
 
 
 @modelapi(name="heartloop")
@@ -186,6 +202,7 @@ class _ScriptedAPI(ModelAPI):
         prompt, completion = reply.usage.prompt_tokens, reply.usage.completion_tokens
         # a provider without usage would make Inspect count tokens, for which it reaches for the network
         output.usage = ModelUsage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
+        output.metadata = {"estimated": reply.usage.estimated}
         return output
 
     def max_connections(self) -> int:

@@ -25,7 +25,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from heartloop.dialogue import Call, Turn
 from heartloop.endpoint import RETRIES, TIMEOUT
-from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
+from heartloop.environments.episode import Episode, Outcome, UserTurn, play
 from heartloop.environments.sage import MAX_TURNS, EmbeddedUser, LLMUser, Sage, load_people
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import InputError, UseError
@@ -69,12 +69,18 @@ def sage(
     tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
     simulated = "simulator" in model_roles()
     # a task made before `eval()` cannot see its roles yet; there the solver asks
-    if user not in ("llm", "embedded") or (user == "embedded") == simulated and (simulated or active_model() is not None):
+    if user not in ("llm", "embedded") or ((user == "embedded") == simulated and (simulated or active_model() is not None)):
         raise PrerequisiteError(_WHO)
     try:
         people = stratified(list(_people(str(scenarios), tags).values()), limit)
         # refuses what cannot be played, before the first call
-        Sage(people, EmbeddedUser() if user == "embedded" else LLMUser(_Nobody()), preset=preset, variant=variant, max_turns=max_turns)
+        Sage(
+            people,
+            EmbeddedUser() if user == "embedded" else LLMUser(_Nobody()),
+            preset=preset,
+            variant=variant,
+            max_turns=max_turns,
+        )
     except (UseError, InputError) as error:
         raise PrerequisiteError(str(error)) from error
     samples = [
@@ -200,5 +206,3 @@ class _ShownEpisode:
     @property
     def counts(self) -> Mapping[str, int]:
         return self._episode.counts
-
-
