@@ -12,9 +12,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import random
+import warnings
 from collections.abc import Iterator
 from math import isnan
 from pathlib import Path
@@ -40,6 +42,16 @@ from heartloop.models import close, resolve
 from tests import faulty_server
 from tests.faulty_server import FaultyServer, Request
 
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:The 'initial' parameter is deprecated:DeprecationWarning"
+    ),  # tenacity, as Inspect calls it
+    # streams and sockets that Inspect leaves to the garbage collector
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed (transport|.socket):ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <:pytest.PytestUnraisableExceptionWarning"),
+]
+
 CANARY = "sk-canary-5db1c04f77e2"
 FREE = {"user": "embedded", "limit": 2, "max_turns": 3}
 
@@ -52,6 +64,9 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     yield
+    with warnings.catch_warnings():  # what Inspect's clients leave open must not count against the next test
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 async def run(*, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
@@ -92,7 +107,9 @@ def results(log: EvalLog) -> dict[str, Any]:
     return {"scored": score.scored_samples, "unscored": score.unscored_samples} | {k: m.value for k, m in score.metrics.items()}
 
 
-async def played(user: EmbeddedUser | LLMUser, policy: ChatModel, epochs: int = 1, **how: Any) -> dict[tuple[str, int], Transcript]:
+async def played(
+    user: EmbeddedUser | LLMUser, policy: ChatModel, epochs: int = 1, **how: Any
+) -> dict[tuple[str, int], Transcript]:
     """The same dialogues by our own loop, as `heartloop eval` plays them."""
     chosen = stratified(load_scenarios("support"), 2)
     environment = Sage(chosen, user, max_turns=3, **how)
@@ -211,8 +228,8 @@ class TestFailures:
         async with FaultyServer(fault, answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"limit": 1})
         [sample] = samples(log)
-        assert sample.error is None or fault == "null_content@policy"
-        assert results(log)["unscored"] == (fault == "null_content@policy"), "content null and no reason is a broken answer"
+        assert sample.error is None
+        assert results(log)["scored"] == 1
 
     @pytest.mark.parametrize("fault", ["no_seed", "no_schema", "no_json", "no_usage", "half_emoji", "reasoning", "thinking"])
     async def test_what_endpoints_do_differently_does_no_harm(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,12 +51,12 @@ from heartloop.dialogue import Call, Sampling, Transcript, Usage, read_transcrip
 from heartloop.errors import InputError, PromptError, UseError
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.samples import KEY, facts_of, felt_of, kept_of, messages_of, score_of, unscored_error
+from heartloop.integrations.inspect.scorer import METRICS
 from heartloop.prompts import load_prompt
 
 __all__ = ["export_run", "log_of"]
 
 _STOPS = {"length": "max_tokens", "stop": "stop", "content_filter": "content_filter"}
-_METRICS = ("mean", "interval", "success", "failure")
 
 
 def export_run(run: Path, out: Path | None = None) -> list[Path]:
@@ -116,7 +116,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         config=EvalConfig(epochs=1 + max(dialogue.repeat for dialogue in dialogues), fail_on_error=False, score_on_error=True),
         packages={"heartloop": str(settings.get("heartloop_version") or heartloop.__version__)},
         metadata={"heartloop": {key: value for key, value in settings.items() if key != "scenarios"}},
-        scorers=[EvalScorer(name="heartloop/emotion", metrics=[EvalMetricDefinition(name=f"heartloop/{m}") for m in _METRICS])],
+        scorers=[EvalScorer(name="emotion", metrics=[EvalMetricDefinition(name=f"heartloop/{m}") for m in METRICS])],
     )
     samples = [_sample(dialogue, started) for dialogue in dialogues]
     usage = {role: total_usage(d.usage.get(role, Usage()) for d in dialogues) for role in first.models}

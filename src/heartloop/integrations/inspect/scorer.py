@@ -16,7 +16,10 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import EmotionSummary, summarise
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["emotion", "failure", "interval", "mean", "success"]
+__all__ = ["METRICS", "emotion", "failure", "interval", "mean", "success"]
+
+METRICS = ("mean", "interval", "success", "failure")
+"""Names of the metrics below, in the order in which they are shown."""
 
 
 def _summary(scores: list[SampleScore]) -> EmotionSummary:

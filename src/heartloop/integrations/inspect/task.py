@@ -69,18 +69,13 @@ def sage(
     tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
     simulated = "simulator" in model_roles()
     # a task made before `eval()` cannot see its roles yet; there the solver asks
-    if user not in ("llm", "embedded") or ((user == "embedded") == simulated and (simulated or active_model() is not None)):
+    missing, twice = user == "llm" and not simulated and active_model() is not None, user == "embedded" and simulated
+    if user not in ("llm", "embedded") or missing or twice:
         raise PrerequisiteError(_WHO)
     try:
         people = stratified(list(_people(str(scenarios), tags).values()), limit)
-        # refuses what cannot be played, before the first call
-        Sage(
-            people,
-            EmbeddedUser() if user == "embedded" else LLMUser(_Nobody()),
-            preset=preset,
-            variant=variant,
-            max_turns=max_turns,
-        )
+        anyone = EmbeddedUser() if user == "embedded" else LLMUser(_Nobody())
+        Sage(people, anyone, preset=preset, variant=variant, max_turns=max_turns)  # refuses what cannot be played
     except (UseError, InputError) as error:
         raise PrerequisiteError(str(error)) from error
     samples = [
