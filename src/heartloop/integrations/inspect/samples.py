@@ -21,9 +21,9 @@ KEY = "heartloop:transcript"
 
 
 def felt_of(turn: Turn) -> dict[str, Any]:
-    """What a reply did to the person: state after it, change, thoughts, what rules saw in it. Unjudged: empty of numbers."""
+    """What a reply did to the person: state after it, change, thoughts; no numbers where it is unjudged."""
     numbers = {**(turn.state or {}), **{f"{name} change": value for name, value in (turn.change or {}).items()}}
-    return {"turn": turn.index, **numbers, "thoughts": turn.thoughts, **({"evidence": turn.evidence} if turn.evidence else {})}
+    return {"turn": turn.index, **numbers, "thoughts": turn.thoughts}
 
 
 def messages_of(transcript: Transcript, policy_prompt: str = "") -> list[ChatMessage]:

@@ -185,7 +185,6 @@ class _ShownEpisode:
             state=None if felt.state is None else dict(felt.state),
             change=None if felt.change is None else dict(felt.change),
             thoughts=dict(felt.thoughts),
-            evidence=dict(felt.evidence),
         )
         events().info(felt_of(turn), source="heartloop")
         self._turn += 1
