@@ -32,7 +32,7 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel
 
 constraints: $(VENV)/.dev
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --no-header --no-annotate pyproject.toml -o constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --no-header --no-annotate pyproject.toml -o constraints.txt
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "heartloop needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
@@ -44,7 +44,7 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev,inspect]'
 	@touch $@ $(VENV)/.core
 
 clean:

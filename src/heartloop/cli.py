@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
 from heartloop.cli_runs import runs_app
 
@@ -38,6 +39,7 @@ scenarios_app = typer.Typer(
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
 app.add_typer(import_app, name="import")
+app.add_typer(export_app, name="export")
 
 
 def main() -> None:

@@ -1,0 +1,209 @@
+"""Inspect's models as ours, and our scripted supporters as Inspect's.
+
+Covers what one call carries across the door, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and
+connections are Inspect's here; `heartloop.endpoint` has no part in it.
+
+Traps of inspect_ai 0.3.285 that are met here:
+- A role's model inherits neither seed nor attempt_timeout from the command line: both go with every call.
+- A server's refusal of a request may come back as an answer whose words are the server's: they are no reply of the model.
+- Retries are unlimited unless `max_retries` is set (the task sets it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    ContentReasoning,
+    GenerateConfig,
+    Model,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    ResponseSchema,
+    modelapi,
+)
+from inspect_ai.model._generate_config import active_generate_config
+from inspect_ai.tool import ToolChoice, ToolInfo
+from inspect_ai.util import JSONSchema, LimitExceededError
+from tenacity import RetryError
+
+from heartloop.chat import ChatModel, Reply, estimate_usage
+from heartloop.dialogue import Message, Sampling, Usage, writable
+from heartloop.endpoint import scrub
+from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.models import resolve
+
+__all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
+
+_KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+_NOT_UNDERSTOOD = {400, 404, 422, 501}
+_FINISH = {"max_tokens": "length", "model_length": "length"}
+
+
+def as_inspect(message: Message) -> ChatMessage:
+    """One message, without thinking of any kind."""
+    made: ChatMessage = _KINDS[message.role](content=message.content)
+    return made
+
+
+def sampling_of(config: GenerateConfig) -> Sampling:
+    """The part of a configuration that heartloop sends itself; the seed is left to the dialogue."""
+    return Sampling(temperature=config.temperature, top_p=config.top_p, max_tokens=config.max_tokens)
+
+
+_given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
+"""What a model turned out to refuse, of the two things the user did not ask for: `schema`, `seed`."""
+
+
+class InspectChat:
+    """An Inspect model as a `ChatModel`, for one dialogue.
+
+    A provider that refuses a JSON schema or a seed is asked without it from then on: the prompt says the form, too.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._said: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
+        self.heard: list[ChatMessage] = []
+        """The messages of the latest call."""
+
+    @property
+    def name(self) -> str:
+        return str(self._model)
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One generation. Limits of the sample and cancellation pass through: they are Inspect's to handle.
+
+        Raises:
+            ModelError: the provider gave up, or answered with something that is no answer.
+        """
+        self.heard = [self._as_inspect(place, message) for place, message in enumerate(messages)]
+        given_up = _given_up.setdefault(self._model, set())
+        while True:
+            asked = {"schema"} if schema is not None else set()
+            asked = (asked | {"seed"}) - given_up
+            config = self._config(sampling or Sampling(), schema, asked)
+            try:
+                output = await self._model.generate(self.heard, config=config)
+            except LimitExceededError:
+                raise
+            except Exception as error:
+                cause = _cause(error)
+                refused = [part for part in ("seed", "schema") if part in asked and (part == "schema" or "seed" in str(cause))]
+                if _status(cause) not in _NOT_UNDERSTOOD or not refused:
+                    raise self._error(cause) from error
+                given_up.add(refused[0])
+                continue
+            return self._reply(output, messages)
+
+    def _as_inspect(self, place: int, message: Message) -> ChatMessage:
+        found = self._said.get((place, message))
+        if found is None:
+            found = self._said[place, message] = as_inspect(message)
+        return found
+
+    def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
+        own = self._model.config.attempt_timeout
+        return GenerateConfig(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
+            seed=sampling.seed if "seed" in asked else None,
+            attempt_timeout=active_generate_config().attempt_timeout if own is None else own,
+            response_schema=_schema(schema) if schema is not None and "schema" in asked else None,
+        )
+
+    def _error(self, cause: BaseException) -> ModelError:
+        status = _status(cause)
+        refused = status is not None and 400 <= status < 500 and status not in (408, 409, 425, 429)
+        text = " ".join(writable(scrub(str(cause), self._model.api.api_key or "")).split())
+        text = text if len(text) <= 240 else text[:237] + "..."
+        return (RefusedByServer if refused else TransportError)(f"{self.name} gave no answer: {type(cause).__name__}: {text}")
+
+    def _reply(self, output: ModelOutput, messages: Sequence[Message]) -> Reply:
+        if output.error or output.empty:
+            raise MalformedReply(f"{self.name} gave no answer: {output.error or 'no choices'}")
+        text = writable(output.message.text)
+        stop: str = output.stop_reason
+        if output.usage is None and stop == "model_length":
+            raise RefusedByServer(f"{self.name} answered {text[:240]!r}; the dialogue is too long for this model")
+        if output.usage is None and stop == "content_filter":
+            text = ""  # the words are the server's; a refusal is taken as silence, as everywhere
+        if stop == "unknown" and not text:
+            raise MalformedReply(f"{self.name} gave an answer that broke off")
+        content = output.message.content
+        thoughts = [part.reasoning for part in content if isinstance(part, ContentReasoning)] if isinstance(content, list) else []
+        reasoning = writable("\n".join(filter(None, thoughts))) or None
+        usage = _usage(output) or estimate_usage(messages, text, reasoning or "")
+        return Reply(text, reasoning, _FINISH.get(stop, stop), usage)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a provider raised, out of the wrappers for retries and for the request it belongs to."""
+    if isinstance(error, RetryError):
+        error = error.last_attempt.exception() or error
+    return error.__cause__ if type(error).__name__ == "ModelGenerateError" and error.__cause__ is not None else error
+
+
+def _status(error: BaseException) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _schema(schema: Mapping[str, Any]) -> ResponseSchema:
+    name = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
+    form = JSONSchema.model_validate({key: value for key, value in schema.items() if key != "title"})
+    return ResponseSchema(name=name, json_schema=form, strict=False)
+
+
+def _usage(output: ModelOutput) -> Usage | None:
+    found = output.usage
+    if found is None:
+        return None
+    prompt = found.input_tokens + (found.input_tokens_cache_read or 0) + (found.input_tokens_cache_write or 0)
+    estimated = bool((output.metadata or {}).get("estimated"))
+    return Usage(prompt_tokens=prompt, completion_tokens=found.output_tokens, estimated=estimated)
+
+
+@modelapi(name="heartloop")
+def heartloop_provider() -> type[ModelAPI]:
+    """`--model heartloop/listener`: the scripted supporters. No key, no network."""
+    return _ScriptedAPI
+
+
+class _ScriptedAPI(ModelAPI):
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig = GenerateConfig(),  # noqa: B008 - the signature is Inspect's
+        **model_args: Any,
+    ) -> None:
+        super().__init__(model_name=model_name, base_url=base_url, api_key=api_key, api_key_vars=[], config=config)
+        self._chat: ChatModel = resolve(f"heartloop/{model_name}")
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput:
+        messages = [Message(role=m.role, content=m.text) for m in input if m.role != "tool"]
+        reply = await self._chat.complete(messages, sampling=Sampling(seed=config.seed))
+        output = ModelOutput.from_content(model=self.model_name, content=reply.text)
+        prompt, completion = reply.usage.prompt_tokens, reply.usage.completion_tokens
+        # a provider without usage would make Inspect count tokens, for which it reaches for the network
+        output.usage = ModelUsage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
+        output.metadata = {"estimated": reply.usage.estimated}
+        return output
+
+    def max_connections(self) -> int:
+        return 64

@@ -1,0 +1,83 @@
+"""A transcript as Inspect shows it: messages with what each reply did, the notes of each turn, a score.
+
+The live task and the export use the same functions, so that a log does not tell which of the two wrote it. Does not cover
+calls (`models`) or whole logs (`export`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+from inspect_ai.scorer import Score
+
+from heartloop.dialogue import Transcript, Turn
+from heartloop.errors import AnswerError, HeartloopError, ModelError
+
+__all__ = ["KEY", "facts_of", "felt_of", "kept_of", "messages_of", "score_of", "unscored_error"]
+
+KEY = "heartloop:transcript"
+"""Where a sample's store keeps the transcript."""
+
+
+def felt_of(turn: Turn) -> dict[str, Any]:
+    """What a reply did to the person: state after it, change, thoughts; no numbers where it is unjudged."""
+    numbers = {**(turn.state or {}), **{f"{name} change": value for name, value in (turn.change or {}).items()}}
+    return {"turn": turn.index, **numbers, "thoughts": turn.thoughts}
+
+
+def messages_of(transcript: Transcript, policy_prompt: str = "") -> list[ChatMessage]:
+    """The visible dialogue. What a reply did stands in the metadata of that reply; silence is an empty reply."""
+    messages: list[ChatMessage] = [ChatMessageSystem(content=policy_prompt)] if policy_prompt else []
+    if transcript.opening is not None:
+        messages.append(ChatMessageUser(content=transcript.opening))
+    for turn in transcript.turns:
+        messages.append(ChatMessageAssistant(content=turn.reply, model=transcript.model, metadata=felt_of(turn)))
+        if turn.message is not None:
+            messages.append(ChatMessageUser(content=turn.message))
+    return messages
+
+
+def facts_of(transcript: Transcript) -> dict[str, Any]:
+    """The sample's metadata: what reports group by, and what the dialogue was played under."""
+    return {
+        **transcript.facts,
+        "fingerprint": transcript.fingerprint,
+        "preset": transcript.preset,
+        "variant": transcript.variant,
+    }
+
+
+def kept_of(transcript: Transcript) -> dict[str, Any]:
+    """The transcript for the sample's store, without the calls: those are the sample's own events."""
+    return transcript.model_dump(mode="json", exclude={"calls"})
+
+
+def score_of(transcript: Transcript) -> Score:
+    """The outcome in the environment's units (SAGE: final emotion in [0, 100]); unscored, never 0, where an instrument failed."""
+    names = list(transcript.start)
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    known = {
+        "stop": transcript.stop,
+        "turns": len(transcript.turns),
+        "seed": transcript.seed,
+        **{name: [state[name] for state in states] for name in names},
+        "rewards": list(transcript.rewards),
+        "counts": transcript.counts,
+    }
+    if transcript.failure is not None or transcript.score is None:
+        failure = transcript.failure
+        role, why = (failure.role, f"{failure.kind}: {failure.detail}") if failure else ("simulator", "no outcome")
+        return Score.unscored(reason=f"{role}_failed", explanation=f"The {role} failed: {why}", metadata=known)
+    path = " → ".join(f"{state[names[0]]:g}" for state in states)
+    ended = f"ended by {transcript.stop.replace('_', ' ')} after {len(transcript.turns)} replies"
+    return Score(value=transcript.score, answer=transcript.stop, explanation=f"{names[0]} {path}; {ended}", metadata=known)
+
+
+def unscored_error(transcript: Transcript) -> HeartloopError | None:
+    """The error that a sample ends with where an instrument failed, so that `inspect eval-retry` plays it again."""
+    failure = transcript.failure
+    if failure is None:
+        return None
+    kind = AnswerError if failure.kind == AnswerError.__name__ else ModelError
+    return kind(f"unscored, the {failure.role} failed ({failure.kind}): {failure.detail}")

@@ -1,0 +1,370 @@
+"""The Inspect door: the same dialogues, behind somebody else's counter.
+
+1. The same seed, models and people give the same words, moods and scores through the door as through `heartloop eval`: with
+   the embedded user, and over HTTP with a simulator model.
+2. A failed instrument is an error of the sample and unscored, never 0; the others go on; `eval-retry` plays it again.
+3. A sample cut by a limit is unscored.
+4. The person never meets a model's thinking, and the model never its own.
+5. Seeds and time limits reach the simulator's model, which Inspect's roles do not inherit; the policy's temperature does not.
+6. A wrong or missing argument is refused before the first call, with the mend.
+7. No log holds the key.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
+
+from inspect_ai import eval_async, eval_retry_async
+from inspect_ai._util.error import PrerequisiteError
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Sampling, Transcript
+from heartloop.environments.episode import play
+from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.integrations.inspect.samples import KEY
+from heartloop.integrations.inspect.task import sage
+from heartloop.models import close, resolve
+from tests import faulty_server
+from tests.faulty_server import FaultyServer, Request
+
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:The 'initial' parameter is deprecated:DeprecationWarning"
+    ),  # tenacity, as Inspect calls it
+    # streams and sockets that Inspect leaves to the garbage collector
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed (transport|.socket):ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <:pytest.PytestUnraisableExceptionWarning"),
+]
+
+CANARY = "sk-canary-5db1c04f77e2"
+FREE = {"user": "embedded", "limit": 2, "max_turns": 3}
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No display, no colours, no traffic but to this machine."""
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    monkeypatch.setenv("INSPECT_LOG_LEVEL", "error")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    yield
+    with warnings.catch_warnings():  # what Inspect's clients leave open must not count against the next test
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+async def run(*, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
+    """One evaluation through the door, as `inspect eval heartloop/sage` makes it."""
+    [log] = await eval_async("heartloop/sage", model=model, log_dir=str(Path.cwd() / "logs"), **how)
+    return read_eval_log(log.location)
+
+
+async def over_http(server: FaultyServer, monkeypatch: pytest.MonkeyPatch, **how: Any) -> EvalLog:
+    """The same with policy and simulator behind Inspect's own OpenAI-compatible provider."""
+    monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
+    monkeypatch.setenv("FAULTY_API_KEY", CANARY)
+    port = server.base_url.rpartition(":")[2].partition("/")[0]  # models are remembered by name for the whole process
+    roles = how.pop("model_roles", {"simulator": f"openai-api/faulty/sim{port}"})
+    arguments = {"limit": 2, "max_turns": 3, **how.pop("task_args", {})}
+    how = {"max_retries": 0, **how}
+    return await run(model=f"openai-api/faulty/{port}", model_roles=roles, task_args=arguments, **how)
+
+
+def samples(log: EvalLog) -> list[EvalSample]:
+    assert log.samples is not None
+    return log.samples
+
+
+def told(sample: EvalSample) -> Transcript:
+    """The transcript a sample holds."""
+    return Transcript.model_validate(sample.store[KEY])
+
+
+def value(sample: EvalSample) -> float:
+    assert sample.scores is not None
+    return sample.scores["emotion"].as_float()
+
+
+def results(log: EvalLog) -> dict[str, Any]:
+    assert log.results is not None
+    [score] = log.results.scores
+    return {"scored": score.scored_samples, "unscored": score.unscored_samples} | {k: m.value for k, m in score.metrics.items()}
+
+
+async def played(
+    user: EmbeddedUser | LLMUser, policy: ChatModel, epochs: int = 1, **how: Any
+) -> dict[tuple[str, int], Transcript]:
+    """The same dialogues by our own loop, as `heartloop eval` plays them."""
+    chosen = stratified(load_scenarios("support"), 2)
+    environment = Sage(chosen, user, max_turns=3, **how)
+    return {
+        (one.id, repeat + 1): await play(
+            environment, one.id, policy, seed=dialogue_seed(0, one.id, repeat), repeat=repeat, sampling=Sampling()
+        )
+        for one in chosen
+        for repeat in range(epochs)
+    }
+
+
+def spoken(transcript: Transcript) -> dict[str, Any]:
+    """All but the clock, the calls' own records, and what the models are called."""
+    return transcript.model_dump(exclude={"seconds", "calls", "model", "models", "simulator"})
+
+
+def by_words(body: dict[str, Any]) -> str:
+    """The server's own parts, drawn from the messages alone: bodies differ between two clients."""
+    words = json.dumps([[m["role"], m["content"]] for m in body["messages"]])
+    draw = random.Random(hashlib.sha256(words.encode()).hexdigest())
+    return faulty_server._play(Request(body, "", faulty_server._part(body)), draw, None)
+
+
+class TestParity:
+    """Rule 1."""
+
+    async def test_the_embedded_user_and_a_supporter(self) -> None:
+        log = await run(task_args=FREE, epochs=2)
+        ours = await played(EmbeddedUser(), resolve("heartloop/listener"), epochs=2)
+        assert {(s.id, s.epoch): spoken(told(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
+        assert {(s.id, s.epoch): value(s) for s in samples(log)} == {key: t.score for key, t in ours.items()}
+
+    @pytest.mark.parametrize("preset", ["corrected", "released"])
+    async def test_a_simulator_model_over_http(self, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"preset": preset})
+            policy, simulator = resolve("faulty/any"), resolve("faulty/other")
+            ours = await played(LLMUser(simulator), policy, preset=preset)
+            await close([policy, simulator])
+        assert {(s.id, s.epoch): spoken(told(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
+
+    async def test_the_metrics_are_those_of_the_leaderboard(self) -> None:
+        log = await run(task_args=FREE, epochs=2)
+        finals = [value(s) for s in samples(log)]
+        found = results(log)
+        assert found["mean"] == pytest.approx(sum(finals) / 4)
+        assert found["low"] <= found["mean"] <= found["high"]
+        assert (found["scored"], found["unscored"], found["success"], found["failure"]) == (4, 0, 0, 0)
+
+    async def test_epochs_differ_and_a_seed_repeats(self) -> None:
+        one, again, other = [await run(task_args=FREE, epochs=2, seed=seed) for seed in (5, 5, 6)]
+        seeds = [told(s).seed for s in samples(one)]
+        assert len(set(seeds)) == 4
+        assert seeds == [told(s).seed for s in samples(again)]
+        assert [told(s).turns for s in samples(one)] == [told(s).turns for s in samples(again)]
+        assert not set(seeds) & {told(s).seed for s in samples(other)}
+
+
+class TestSample:
+    """What a sample shows."""
+
+    async def test_messages_are_the_visible_dialogue_and_carry_what_each_reply_did(self) -> None:
+        sample = samples(await run(task_args=FREE))[0]
+        transcript = told(sample)
+        assert [m.role for m in sample.messages] == ["system", "user", *["assistant", "user"] * 2, "assistant"]
+        assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in transcript.turns]
+        felt = [m.metadata for m in sample.messages if m.role == "assistant"]
+        assert [f["emotion"] for f in felt if f] == [turn.state["emotion"] for turn in transcript.turns if turn.state]
+        assert all(f and f["thoughts"]["activity"] for f in felt)
+
+    async def test_score_explanation_and_usage_by_role(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            sample = samples(await over_http(server, monkeypatch))[0]
+        assert sample.scores is not None
+        score = sample.scores["emotion"]
+        assert score.metadata is not None
+        assert score.metadata["emotion"][0] == 40.0
+        assert score.metadata["emotion"][-1] == score.value
+        transcript = told(sample)
+        assert sample.role_usage["simulator"].total_tokens == transcript.usage["simulator"].total
+        assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
+
+
+class TestFailures:
+    """Rules 2 and 3."""
+
+    @pytest.mark.parametrize(
+        ("fault", "role", "kind"),
+        [
+            ("unauthorized", "policy", "RefusedByServer"),
+            ("bad_request", "policy", "RefusedByServer"),
+            ("empty_choices@policy", "policy", "TransportError"),
+            ("content_filter@feel", "simulator", "AnswerError"),
+            ("length@speak", "simulator", "AnswerError"),
+            ("unknown_model@simulator", "simulator", "RefusedByServer"),
+        ],
+    )
+    async def test_a_failed_instrument_is_an_error_and_unscored(
+        self, fault: str, role: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with FaultyServer(fault, answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+        [sample] = samples(log)
+        assert log.status == "success", "the others would go on"
+        assert sample.error is not None
+        assert f"the {role} failed ({kind})" in sample.error.message
+        assert isnan(value(sample))
+        assert sample.scores is not None
+        assert sample.scores["emotion"].reason == f"{role}_failed"
+        assert results(log)["unscored"] == 1
+        assert isnan(results(log)["mean"])
+
+    @pytest.mark.parametrize("fault", ["refusal@policy", "content_filter@policy", "null_content@policy", "length@policy"])
+    async def test_what_the_policy_does_is_scored(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(fault, answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+        [sample] = samples(log)
+        assert sample.error is None
+        assert results(log)["scored"] == 1
+
+    @pytest.mark.parametrize("fault", ["no_seed", "no_schema", "no_json", "no_usage", "half_emoji", "reasoning", "thinking"])
+    async def test_what_endpoints_do_differently_does_no_harm(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(fault, answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+        assert results(log)["scored"] == 1
+        assert server.fired
+
+    async def test_eval_retry_plays_the_failed_and_keeps_the_scored(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer("unknown_model@policy:1", answer=by_words) as server:
+            log = await over_http(server, monkeypatch, max_samples=1)
+            assert sorted(isnan(value(s)) for s in samples(log)) == [False, True]
+            before = len(server.requests)
+            [again] = await eval_retry_async(log, log_dir=str(Path.cwd() / "logs"))
+            assert results(again)["scored"] == 2
+            assert len(server.requests) - before < before, "the scored one was not played again"
+
+    @pytest.mark.parametrize("limit", [{"message_limit": 4}, {"token_limit": 200}, {"turn_limit": 2}])
+    async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(self, limit: dict[str, int]) -> None:
+        log = await run(task_args={**FREE, "limit": 1}, **limit)
+        [sample] = samples(log)
+        assert sample.limit is not None
+        assert isnan(value(sample))
+        assert sample.scores is not None
+        assert sample.scores["emotion"].reason == "not_finished"
+        assert len(sample.messages) > 1
+
+    async def test_a_time_limit_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer("timeout@speak", answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1}, time_limit=2)
+        [sample] = samples(log)
+        assert sample.limit is not None
+        assert sample.limit.type == "time"
+        assert isnan(value(sample))
+
+
+class TestAcrossTheDoor:
+    """Rules 4, 5 and 7."""
+
+    @pytest.mark.parametrize("fault", ["thinking", "reasoning"])
+    async def test_thinking_stays_where_it_was_thought(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(fault, answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+        assert server.fired[fault] == len(server.requests)
+        assert "sound hurt" not in json.dumps(server.bodies)
+        assert "sound hurt" not in json.dumps(samples(log)[0].store)
+
+    async def test_a_seed_and_the_time_limit_reach_both_and_the_temperature_the_policy_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            log = await over_http(server, monkeypatch, temperature=0.3, attempt_timeout=17, task_args={"limit": 1})
+        assert all("seed" in body for body in server.bodies)
+        parts = {request.part: request.body.get("temperature") for request in server.requests}
+        assert parts == {"policy": 0.3, "feel": None, "speak": None}
+        calls = [event for event in samples(log)[0].events if event.event == "model"]
+        assert {(call.role, call.config.attempt_timeout, call.config.max_retries) for call in calls} == {
+            (None, 17, 0),
+            ("simulator", 17, 0),
+        }
+
+    async def test_a_role_has_settings_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            monkeypatch.setenv("OWN_BASE_URL", server.base_url)
+            monkeypatch.setenv("OWN_API_KEY", CANARY)
+            from inspect_ai.model import GenerateConfig
+
+            role = get_model("openai-api/own/sim", config=GenerateConfig(temperature=0.7, seed=9), memoize=False)
+            log = await over_http(server, monkeypatch, model_roles={"simulator": role}, task_args={"limit": 1})
+        asked = [request.body for request in server.requests if request.part != "policy"]
+        assert {body["temperature"] for body in asked} == {0.7}
+        assert sorted(body["seed"] for body in asked) == [9, 10, 11, 12, 13]
+        assert told(samples(log)[0]).sampling["simulator"] == Sampling(temperature=0.7, seed=9)
+
+    async def test_no_log_of_ours_holds_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer("unauthorized", answer=by_words) as server:
+            [sample] = samples(await over_http(server, monkeypatch, task_args={"limit": 1}))
+        assert sample.scores is not None
+        assert CANARY not in sample.scores["emotion"].model_dump_json() + json.dumps(sample.store)
+
+    async def test_inspect_own_mock_model_is_played_without_a_network(self) -> None:
+        def answer(*_: Any) -> ModelOutput:
+            output = ModelOutput.from_content("mockllm", "I hear you.")
+            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+            return output
+
+        log = await run(model=get_model("mockllm/model", custom_outputs=answer), task_args=FREE)
+        assert results(log)["scored"] == 2
+
+    async def test_many_at_once_are_bounded_by_max_connections(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words, delay=0.02) as server:
+            await over_http(server, monkeypatch, task_args={"limit": 8, "max_turns": 2}, max_connections=3)
+        assert 2 <= server.most_in_flight <= 6, "three at each of two models"
+
+
+class TestArguments:
+    """Rule 6."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "roles", "said"),
+        [
+            ({}, {}, "who plays the person"),
+            ({"user": "embedded"}, {"simulator": "heartloop/listener"}, "who plays the person"),
+            ({"user": "nobody"}, {}, "who plays the person"),
+            ({"user": "embedded", "preset": "correct"}, {}, "unknown preset 'correct'"),
+            ({"user": "embedded", "variant": "hard"}, {}, "unknown variant"),
+            ({"user": "embedded", "limit": 0}, {}, "--limit is 0"),
+            ({"user": "embedded", "scenarios": "nothing"}, {}, "nothing"),
+        ],
+    )
+    async def test_refused_before_the_first_call(self, arguments: dict[str, Any], roles: dict[str, str], said: str) -> None:
+        with pytest.raises(PrerequisiteError, match=said):
+            await run(task_args=arguments, model_roles=roles)
+
+    async def test_a_task_made_in_python_takes_its_roles_from_eval(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        [log] = await eval_async(sage(limit=1, max_turns=1), model="heartloop/listener", log_dir=str(Path.cwd() / "logs"))
+        [sample] = samples(read_eval_log(log.location))
+        assert sample.error is not None
+        assert "who plays the person" in sample.error.message
+        assert isnan(value(sample))
+
+    async def test_tags_are_left_out_as_in_our_own_command(self) -> None:
+        log = await run(task_args={"user": "embedded", "limit": 8, "max_turns": 1, "exclude_tags": "death,eating"})
+        assert not any({"death", "eating"} & set(str(s.metadata["tags"]).split()) for s in samples(log))
+
+
+def test_without_the_extra_the_door_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys; sys.modules['inspect_ai'] = None\n"
+        "import heartloop, heartloop.cli\n"
+        "sys.argv = ['heartloop', 'export', 'inspect', 'somewhere']\n"
+        "heartloop.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, "pip install 'heartloop[inspect]'" in done.stderr) == (2, True), done.stderr

@@ -1,0 +1,156 @@
+"""A finished run as Inspect logs.
+
+1. Inspect reads the log back: words, moods and thoughts of every turn, tokens by model and role, settings as the eval's spec.
+2. Its results are the run's scores, and what was unscored is unscored with its error.
+3. Its data frames open it.
+4. One log a model; of a dialogue played again the last playing counts.
+5. What cannot be exported is refused in one sentence, with exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
+
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+
+from heartloop.analysis import read_run, write_scores
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
+from heartloop.environments.episode import play
+from heartloop.environments.sage import LLMUser, Sage, load_scenarios
+from heartloop.errors import InputError, TransportError, UseError
+from heartloop.integrations.inspect.export import export_run
+from heartloop.integrations.inspect.samples import KEY
+from heartloop.running import settings_of
+
+FEEL = json.dumps({"content": "It asks.", "fit": "It listens.", "activity": "At last.", "feeling": "Lighter.", "change": 6})
+SPEAK = json.dumps({"attitude": "a", "aim": "b", "tone": "c", "matter": "d", "reply": "And then he left.", "leaves": False})
+TALK = [Reply(text, usage=Usage(prompt_tokens=100, completion_tokens=10)) for text in (FEEL, SPEAK, FEEL)]
+SAID = Reply("<think>hm</think>I see.", reasoning="She is hurt.", usage=Usage(prompt_tokens=50, completion_tokens=5))
+
+
+@pytest.fixture
+async def run(tmp_path: Path) -> Path:
+    """Two models, two people, two replies a dialogue; the second model's second dialogue fails, its first was played twice."""
+    people = load_scenarios("support")[:2]
+    simulator = ScriptedChat([], name="lab/sim")
+    sage = Sage(people, LLMUser(simulator, sampling=Sampling(temperature=0.5)), max_turns=2)
+    settings = settings_of(sage, ["lab/one", "lab/two"], user="llm", scenario_set="support", limit=2, seed=3)
+    found: list[Transcript] = []
+    for model, person, fails in [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 0, 0), (1, 1, 1)]:
+        simulator = ScriptedChat([TALK[0], TransportError("the line is dead")] if fails else TALK, name="lab/sim")
+        sage = Sage(people, LLMUser(simulator, sampling=Sampling(temperature=0.5)), max_turns=2)
+        policy = ScriptedChat([SAID], name=settings.models[model], cycle=True)
+        found.append(await play(sage, people[person].id, policy, seed=7, sampling=Sampling(max_tokens=99)))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (tmp_path / "run" / "transcripts.jsonl").write_text("".join(map(write_line, found)), encoding="utf-8")
+    return tmp_path / "run"
+
+
+def read(path: Path) -> tuple[EvalLog, list[EvalSample]]:
+    log = read_eval_log(str(path), resolve_attachments=True)
+    assert log.samples is not None
+    return log, log.samples
+
+
+def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
+    one, two = export_run(run)
+    assert [path.name for path in (one, two)] == ["lab-one.eval", "lab-two.eval"]
+    log, samples = read(one)
+    assert (log.status, log.eval.task, log.eval.model) == ("success", "heartloop/sage", "lab/one")
+    assert log.eval.task_args["preset"] == "corrected"
+    assert log.eval.model_generate_config.max_tokens == 99
+    assert log.eval.model_roles is not None
+    role = log.eval.model_roles["simulator"]
+    assert not isinstance(role, list)
+    assert (role.model, role.config.temperature) == ("lab/sim", 0.5)
+    assert len(samples) == 2
+
+
+def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
+    _, samples = read(export_run(run)[0])
+    sample = samples[0]
+    assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert sample.messages[2].text == "I see."
+    felt = sample.messages[4].metadata
+    assert felt is not None
+    assert (felt["emotion"], felt["emotion change"], felt["thoughts"]["activity"]) == (52.0, 6.0, "At last.")
+    calls = [(e.role, e.metadata["purpose"]) for e in sample.events if e.event == "model" and e.metadata]
+    assert calls == [(None, "reply"), ("simulator", "feel"), ("simulator", "speak"), (None, "reply"), ("simulator", "feel")]
+    assert [e.event for e in sample.events if e.event in ("info", "score")] == ["info", "info", "score"]
+    kept = Transcript.model_validate(sample.store[KEY])
+    assert kept == next(read_transcripts(run / "transcripts.jsonl")).model_copy(update={"calls": ()})
+
+
+def test_tokens_are_told_by_model_and_role(run: Path) -> None:
+    log, samples = read(export_run(run)[0])
+    # per dialogue: two replies of 55 tokens, three simulator calls of 110
+    assert samples[0].model_usage["lab/one"].total_tokens == 110
+    assert samples[0].role_usage["simulator"].total_tokens == 330
+    assert log.stats.model_usage["lab/sim"].total_tokens == 660
+
+
+def test_thinking_is_reasoning_and_no_reply(run: Path) -> None:
+    _, samples = read(export_run(run)[0])
+    assert not any("hm" in m.text.split() or "hurt" in m.text for m in samples[0].messages)
+
+
+def test_the_results_are_the_score_card(run: Path) -> None:
+    log, _ = read(export_run(run)[0])
+    card = write_scores(read_run(run))
+    mine = next(model for model in card.models if model.model == "lab/one").own
+    assert log.results is not None
+    [score] = log.results.scores
+    shown = {name: metric.value for name, metric in score.metrics.items()}
+    assert (shown["mean"], shown["low"], shown["high"]) == (mine.mean, mine.low, mine.high) == (52.0, 52.0, 52.0)
+
+
+def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_once(run: Path) -> None:
+    log, samples = read(export_run(run)[1])
+    assert len(samples) == 2
+    assert log.results is not None
+    assert (log.results.scores[0].scored_samples, log.results.scores[0].unscored_samples) == (1, 1)
+    failed = next(sample for sample in samples if sample.error)
+    assert failed.error is not None
+    assert "the line is dead" in failed.error.message
+    assert failed.scores is not None
+    assert isnan(failed.scores["emotion"].as_float())
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
+def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
+    from inspect_ai.analysis import evals_df, messages_df, samples_df
+
+    folder = export_run(run)[0].parent
+    samples = samples_df(str(folder))
+    assert len(evals_df(str(folder))) == 2
+    assert sorted(samples["score_emotion"].dropna()) == [52.0, 52.0, 52.0]
+    assert set(samples["metadata_family"]) == {"support"}
+    said = messages_df(str(folder))
+    assert {"I see.", "And then he left."} <= set(said["content"])
+
+
+def test_a_file_can_be_named_for_one_model_only(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UseError, match="2 models and a log holds one"):
+        export_run(run, tmp_path / "x.eval")
+    lines = (run / "transcripts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (run / "transcripts.jsonl").write_text("".join(lines[:2]), encoding="utf-8")
+    assert export_run(run, tmp_path / "deep" / "x.eval") == [tmp_path / "deep" / "x.eval"]
+
+
+def test_nothing_to_export_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run directory"):
+        export_run(tmp_path / "nowhere")
+    (run / "transcripts.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match="no finished dialogue"):
+        export_run(run)
+    (run / "transcripts.jsonl").unlink()
+    with pytest.raises(InputError):
+        export_run(run)
