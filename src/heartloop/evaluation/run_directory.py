@@ -43,6 +43,8 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}
         """Keys of finished dialogues; the value says whether they were scored."""
+        self.failures: dict[tuple[str, str, int], list[str]] = {}
+        """How each dialogue failed (`Failure.kind`), playing by playing."""
         self._lock = FileLock(path / ".lock")
         self._file: BinaryIO | None = None
 
@@ -107,7 +109,12 @@ class RunDirectory:
             raise UseError(
                 f"cannot write to {self.transcripts}: {error.strerror}; make room, then run the same command again"
             ) from error
+        self._count(transcript)
+
+    def _count(self, transcript: Transcript) -> None:
         self.finished[transcript.key] = transcript.scored
+        if transcript.failure is not None:
+            self.failures.setdefault(transcript.key, []).append(transcript.failure.kind)
 
     @property
     def _fresh(self) -> bool:
@@ -127,7 +134,7 @@ class RunDirectory:
         self._cut_torn_tail()
         if self.transcripts.exists():
             for transcript in read_transcripts(self.transcripts):
-                self.finished[transcript.key] = transcript.scored
+                self._count(transcript)
                 if self._found is not None:
                     self._found(transcript)
         self._file = self.transcripts.open("ab")
