@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heartloop.cli_import import import_app
+from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ scenarios_app = typer.Typer(
 )
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
+app.add_typer(rejudge_app)
 app.add_typer(import_app, name="import")
 
 

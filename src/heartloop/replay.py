@@ -8,8 +8,9 @@ is part of it or of the store. Asked again on purpose, it is another sample with
 in a retry of a dialogue that failed by its answers, or a second time within one dialogue. An answer that is stored is
 never replaced. What is not an answer (a timeout, a refusal by the server) is not stored.
 
-Several processes may use one file. Answers are written a moment after they came, many at once: `kill -9` loses at most
-those of the last `FLUSH` seconds, and a write that fails (a full disk) loses the stored copy, never the dialogue.
+Several processes may use one file. Answers are written a moment after they came, many at once, and before their dialogue
+counts as finished: `kill -9` loses at most those of the last `FLUSH` seconds in dialogues that are lost with them. A write
+that fails (a full disk) loses the stored copy, never the dialogue.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -48,6 +48,7 @@ _TABLE = """CREATE TABLE answers (
 )"""
 _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
+_HEADS = 2048  # first messages whose digest is kept at hand
 _SETTINGS = tuple(Sampling.model_fields)
 _KEEP = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -227,12 +228,18 @@ class AnswerStore:
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
         self._pending[key] = (*key, model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at)
         if not self._due:
-            self._due = True
-            asyncio.get_running_loop().call_later(FLUSH, self.write)
+            self._later()
+
+    def _later(self) -> None:
+        def write() -> None:
+            self._due = False
+            self.write()
+
+        self._due = True
+        asyncio.get_running_loop().call_later(FLUSH, write)
 
     def write(self, *, last: bool = False) -> None:
         """Writes what is waiting; while another process writes, it waits on in memory unless this is the last chance."""
-        self._due = False
         if not self._pending:
             return
         try:
@@ -246,8 +253,8 @@ class AnswerStore:
                 raise
         except (sqlite3.Error, OverflowError) as error:  # a token count of thirty digits, as broken servers send
             if "locked" in str(error) and not last:
-                self._due = True
-                asyncio.get_running_loop().call_later(FLUSH, self.write)
+                if not self._due:
+                    self._later()
                 return
             self.unwritten += len(self._pending)
             self._problem = str(error)
@@ -296,6 +303,7 @@ class Replayed:
         self.model = model
         self.store = store
         self.role = role
+        self._heads: dict[tuple[str, str, str], Any] = {}
         # a Python function is told by the text of its module, too: people change it and ask again
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
@@ -324,11 +332,22 @@ class Replayed:
             return reply
 
     def _question(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
-        """SHA-256 of everything that is asked, as one JSON list."""
-        asked: list[Any] = [self.name, self._source, schema, [getattr(sampling, name) for name in _SETTINGS]]
-        for message in messages:
-            asked += (message.role, message.content)
-        return hashlib.sha256(json.dumps(asked, ensure_ascii=False, sort_keys=True).encode()).digest()
+        """SHA-256 of everything that is asked. Every part goes in behind its length, so that no two questions run together."""
+        first = messages[0] if messages else None
+        head = (repr(schema), first.role if first else "", first.content if first else "")
+        known = self._heads.get(head)
+        if known is None:  # the long prompt at the head is the same in every turn: its part of the digest is kept
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            known = self._heads[head] = hashlib.sha256(_joined((self.name, self._source, *head)))
+        digest = known.copy()
+        settings = repr([getattr(sampling, name) for name in _SETTINGS])
+        digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
+        return digest.digest()
+
+
+def _joined(parts: Iterable[str]) -> bytes:
+    return b"".join(b"%d:%b" % (len(data), data) for data in map(str.encode, parts))
 
 
 def _reply(row: Sequence[Any]) -> Reply:

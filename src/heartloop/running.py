@@ -25,7 +25,7 @@ from heartloop.environments.sage import Sage
 from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, work_through
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import DECLINED, Estimate, Play
-from heartloop.evaluation.settings import prompts_of
+from heartloop.evaluation.settings import Job, prompts_of
 from heartloop.models import Meter, close, endpoint_habits
 from heartloop.replay import AnswerStore, Playing
 
@@ -138,12 +138,18 @@ def play_run(
             meter.refund(*key, calls, usage)
         keep(transcript, free)
 
+    async def play_and_store(job: Job) -> Transcript:
+        transcript = await play_job(job)
+        if store is not None:
+            store.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
+        return transcript
+
     async def go(directory: RunDirectory, line: ProgressLine) -> Run:
         if pilot is not None:
             pilot.line = line
         try:
             return await work_through(
-                directory, play_job, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
+                directory, play_and_store, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
             )
         finally:
             await close((opened or {}).values())

@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 from heartloop.dialogue import Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RunDirectory", "check_new", "saved_settings"]
+__all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]
 
 
 class RunDirectory:
@@ -176,6 +177,25 @@ def saved_settings(run: Path) -> dict[str, Any]:
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
     return saved
+
+
+def played_settings(run: Path) -> EvaluationSettings:
+    """The settings of a run that was played or imported, not computed from another run.
+
+    Raises:
+        UseError: it was rescored or rejudged.
+        InputError: it is no run directory, or its settings do not fit.
+    """
+    saved = saved_settings(run)
+    for kind in ("rescored", "rejudged"):
+        if kind in saved:
+            raise UseError(f"{run} is a {kind} run; use the run that it was made from, which its settings.json names")
+    try:
+        return EvaluationSettings.model_validate(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{run / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
 
 
 def check_new(out: Path) -> None:

@@ -114,10 +114,11 @@ class EvaluationSettings(BaseModel):
     def differences(self, other: Mapping[str, Any]) -> list[str]:
         """Names of the settings in which a saved run differs, version and prices left aside.
 
-        A run that was rescored differs in that from any run that is played.
+        A run that was rescored or rejudged differs in that from any run that is played.
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
-        return sorted([*(name for name in mine if mine[name] != other.get(name)), *(["rescored"] if "rescored" in other else [])])
+        made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:

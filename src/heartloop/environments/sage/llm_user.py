@@ -65,10 +65,12 @@ class LLMUser:
 
     Args:
         sampling: settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
+        role: under which its calls are kept; `judge` where it only feels what a stored person heard.
     """
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
         self._model = model
+        self._role = role
         self._sampling = sampling or Sampling()
         names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
         self._prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
@@ -80,8 +82,8 @@ class LLMUser:
     def describe(self, variant: str) -> Mapping[str, Any]:
         others = {_manner(v) for v in VARIANTS if v != variant}
         return {
-            "models": {"simulator": self._model.name},
-            "sampling": {"simulator": self._sampling},
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items() if name not in others},
         }
 
@@ -165,7 +167,7 @@ class LLMUser:
                 log.count("re-asks")
             log.calls.append(
                 Call(
-                    role="simulator",
+                    role=self._role,
                     purpose=purpose,
                     turn=turn,
                     text=reply.text,
