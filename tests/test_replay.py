@@ -306,8 +306,9 @@ async def test_stored_answers_count_against_no_limit_and_are_no_pilot(tmp_path: 
         assert "Pilot" not in unasked.err
         asked = len(server.requests)
         wider = await over_http(server, *plain, "--limit", "10", "--out", "wider", cwd=tmp_path)
-        assert "Pilot: 4 more dialogues will take about" in wider.err, "four are stored, two were played, four are left"
-        assert len(list(read_transcripts(tmp_path / "wider" / "transcripts.jsonl"))) == 6
+        played = len(list(read_transcripts(tmp_path / "wider" / "transcripts.jsonl")))
+        assert 2 <= played <= 6, "two were paid for, and those of the four stored that came before them"
+        assert f"Pilot: {10 - played} more dialogues will take about" in wider.err
         assert 0 < len(server.requests) - asked <= 2 * 9
 
 
@@ -414,8 +415,8 @@ def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized:3") as server:
-        words = (*EVAL[:-2], "--limit", "6", "--max-connections", "1", "--out", "run")
+    async with FaultyServer("unauthorized@simulator") as server:
+        words = (*EVAL[:-2], "--out", "run")
         done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_STORE="kept/answers.sqlite")
     assert done.code == 1
     assert rows(tmp_path / "kept" / "answers.sqlite") > 0
