@@ -21,7 +21,7 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -260,19 +260,22 @@ class AnswerStore:
             self._problem = str(error)
         self._pending.clear()
 
-    @contextlib.asynccontextmanager
-    async def turn(self, key: _Key) -> AsyncIterator[Reply | None]:
-        """The stored answer; `None` where the caller is to ask and `keep`, while others with this question wait."""
+    async def look(self, key: _Key) -> Reply | None:
+        """The stored answer, after waiting for it where it is being asked for; `None` where the caller is to ask."""
         while (found := self.find(key)) is None and (asking := self._in_flight.get(key)) is not None:
             await asyncio.wait([asking])  # whatever became of it: look again
-        if found is not None:
+        if found is None:
+            self.asked += 1
+        else:
             self.replayed += 1
-            yield found
-            return
+        return found
+
+    @contextlib.contextmanager
+    def asking(self, key: _Key) -> Iterator[None]:
+        """Within it, whoever looks for the same answer waits."""
         done = self._in_flight[key] = asyncio.get_running_loop().create_future()
-        self.asked += 1
         try:
-            yield None
+            yield
         finally:
             del self._in_flight[key]
             done.set_result(None)
@@ -323,13 +326,14 @@ class Replayed:
         """
         now = _playing.get() or Playing()
         key = now.sample(self._question(messages, schema, sampling or Sampling()))
-        async with self.store.turn(key) as found:
-            if found is not None:
-                now.give(self.name, self.role, found.usage)
-                return found
+        found = await self.store.look(key)
+        if found is not None:
+            now.give(self.name, self.role, found.usage)
+            return found
+        with self.store.asking(key):
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             self.store.keep(key, self.name, self.role, reply)
-            return reply
+        return reply
 
     def _question(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
         """SHA-256 of everything that is asked. Every part goes in behind its length, so that no two questions run together."""
