@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.environments.sage import load_scenarios
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write
 from tests.test_cli import KEY, LAB, environment, files_with, heartloop, over_http
@@ -117,9 +118,13 @@ async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> No
         assert done.code == 1
         assert "every dialogue of the pilot failed (judge: " in done.err
     async with FaultyServer() as server:
-        spent = await over_http(server, *JUDGE, "--max-tokens", "3000", "--out", "dear", cwd=tmp_path)
-        assert spent.code == 1
-        assert "--max-tokens 3000" in spent.err
+        (tmp_path / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')
+        dear = (*JUDGE, "--max-connections", "1", "--prices", "prices.toml", "--out", "dear")
+        for _ in range(2):  # the policy has no price and needs none, when the run is resumed as well
+            spent = await over_http(server, *dear, "--max-cost", "0.014", cwd=tmp_path)
+            assert spent.code == 1, spent
+            assert "--max-cost 0.014" in spent.err
+        assert len(dialogues(tmp_path / "dear")) < 4
         asked = await over_http(server, *(w for w in JUDGE if w != "--yes"), "--out", "asked", cwd=tmp_path)
         assert "Pilot: 2 more dialogues will take about" in asked.err
     assert files_with(KEY, tmp_path) == []
@@ -156,6 +161,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty").mkdir()
     (folder / "empty" / "settings.json").write_text((folder / "run" / "settings.json").read_text())
     (folder / "empty" / "transcripts.jsonl").touch()
+    changed = [scenario.model_copy(update={"title": "Another title"}) for scenario in load_scenarios("support")]
+    (folder / "changed.jsonl").write_text("".join(scenario.model_dump_json() + "\n" for scenario in changed))
     return folder
 
 
@@ -170,6 +177,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("run", "--judge", "embedded", "--preset", "best"), "unknown preset 'best'"),
         (("run", "--judge", "embedded", "--sampling", "policy.seed=1"), "with role judge"),
         (("run", "--judge", "embedded", "--scenarios", "chat"), "chat has no scenario"),
+        (("run", "--judge", "embedded", "--scenarios", "changed.jsonl"), "is another text now than in the run"),
         (("run", "--judge", "embedded", "--out", "run"), "differ; repeat the first command"),
     ],
 )

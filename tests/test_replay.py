@@ -309,7 +309,7 @@ async def test_stored_answers_count_against_no_limit_and_are_no_pilot(tmp_path: 
         played = len(list(read_transcripts(tmp_path / "wider" / "transcripts.jsonl")))
         assert 2 <= played <= 6, "two were paid for, and those of the four stored that came before them"
         assert f"Pilot: {10 - played} more dialogues will take about" in wider.err
-        assert 0 < len(server.requests) - asked <= 2 * 9
+        assert 0 < len(server.requests) - asked <= 2 * 12
 
 
 async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> No
         wide = (*words, "--limit", "8", "--out", "wide")
         assert (await over_http(server, *wide, "--pilot", cwd=tmp_path)).code == 0
         assert len(list(read_transcripts(tmp_path / "wide" / "transcripts.jsonl"))) == 6
-        done = await over_http(server, *wide, "--max-tokens", str(2 * took), cwd=tmp_path)
+        done = await over_http(server, *wide, "--max-tokens", str(3 * took // 2), cwd=tmp_path)
         assert done.code == 0, done
     notes = [json.loads(line) for line in (tmp_path / "wide" / "log.jsonl").read_text().splitlines()]
     assert sum("free" in note for note in notes) == 4
@@ -420,4 +420,4 @@ async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
         done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_STORE="kept/answers.sqlite")
     assert done.code == 1
     assert rows(tmp_path / "kept" / "answers.sqlite") > 0
-    assert files_with(KEY, tmp_path) + files_with("Bearer", tmp_path) == []
+    assert files_with(KEY, tmp_path) + files_with("Bearer", tmp_path / "kept") == []

@@ -132,10 +132,15 @@ def play_run(
     def charge(transcript: Transcript) -> None:
         free = found_free.get((transcript.key, lines[transcript.key]), {})
         lines[transcript.key] += 1
+        calls: dict[tuple[str, str], list[Usage]] = {}
         for call in transcript.calls:
-            meter.record(transcript.models.get(call.role, transcript.model), call.role, call.usage)
-        for key, (calls, usage) in free.items():
-            meter.refund(*key, calls, usage)
+            calls.setdefault((transcript.models.get(call.role, transcript.model), call.role), []).append(call.usage)
+        for key, usages in calls.items():
+            given, usage = free.get(key, (0, Usage()))
+            if given < len(usages):  # a model that was never asked needs no price
+                for one in usages:
+                    meter.record(*key, one)
+                meter.refund(*key, given, usage)
         keep(transcript, free)
 
     async def play_and_store(job: Job) -> Transcript:

@@ -15,7 +15,7 @@ from typing import Any
 from heartloop.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.environments.sage import EmbeddedUser, load_people
 from heartloop.environments.sage.environment import PRESETS, SageUser
-from heartloop.environments.sage.rejudge import StoredPerson, rejudged
+from heartloop.environments.sage.rejudge import StoredPerson, check_readable, rejudged
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import InputError, UseError
 from heartloop.evaluation.imported import RAW, people_of
@@ -81,7 +81,7 @@ class Rejudging:
         self._judge = judge
         self._stored = {played.key: (played, person) for played, person in zip(stored, people, strict=True)}
         for played, person in self._stored.values():
-            StoredPerson(played, judge).admit(person)
+            check_readable(played, person, judge)
         first = stored[0]
         self._max_turns = source.max_turns
         self.settings = RejudgeSettings(

@@ -24,7 +24,7 @@ from heartloop.errors import AnswerError, InputError, ModelError
 from heartloop.replay import give
 from heartloop.scoring.emotion import band
 
-__all__ = ["StoredPerson", "StoredReplies", "rejudged"]
+__all__ = ["StoredPerson", "StoredReplies", "check_readable", "rejudged"]
 
 
 class StoredReplies:
@@ -92,6 +92,20 @@ class StoredPerson:
         return Speech(played.turns[view.turn].message or "", leaves=leaves, cut=last)
 
 
+def check_readable(played: Transcript, scenario: AnyScenario, judge: SageUser) -> None:
+    """Refuses what cannot be rejudged.
+
+    Raises:
+        InputError: the scenario is another text than the one that was played, or the judge cannot read it.
+    """
+    if scenario.fingerprint != played.fingerprint:
+        raise InputError(
+            f"scenario {played.scenario!r} is another text now than in the run (fingerprint {scenario.fingerprint}, "
+            f"then {played.fingerprint}); give the people as they were with --scenarios"
+        )
+    judge.admit(scenario)
+
+
 async def rejudged(played: Transcript, scenario: AnyScenario, judge: SageUser, *, preset: str, max_turns: int) -> Transcript:
     """The dialogue as the judge feels it, by the rules of `preset`. One that is unscored is passed on with its cause, unasked.
 
@@ -100,14 +114,10 @@ async def rejudged(played: Transcript, scenario: AnyScenario, judge: SageUser, *
         max_turns: policy replies in a dialogue at most, as it was played.
 
     Raises:
-        InputError: the scenario is another text than the one that was played, or the judge cannot read it.
+        InputError: as `check_readable`.
         BudgetSpent: a hard stop was reached.
     """
-    if scenario.fingerprint != played.fingerprint:
-        raise InputError(
-            f"scenario {played.scenario!r} is another text now than in the run (fingerprint {scenario.fingerprint}, "
-            f"then {played.fingerprint}); give the people as they were with --scenarios"
-        )
+    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
     if played.failure is not None or not played.turns:
         return _passed_on(played, person, preset)
