@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL", "_STORE"))}
     return {**kept, "COLUMNS": "100", "NO_COLOR": "1", **more}
 
 

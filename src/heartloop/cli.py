@@ -14,11 +14,11 @@ import typer
 
 from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
+from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
-    from heartloop.dialogue import Sampling
 
 __all__ = ["main"]
 
@@ -38,6 +38,7 @@ scenarios_app = typer.Typer(
 )
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
+app.add_typer(rejudge_app)
 app.add_typer(import_app, name="import")
 app.add_typer(export_app, name="export")
 
@@ -81,6 +82,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
     from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
     from heartloop.errors import UseError
+    from heartloop.evaluation import player
     from heartloop.evaluation.settings import stratified
     from heartloop.models import Meter, resolve
     from heartloop.running import play_run, settings_of
@@ -98,7 +100,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     environment = Sage(scenarios, EmbeddedUser())
     settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
     policies = {name: resolve(name) for name in names}
-    _, page = play_run(run, settings, environment, policies, Meter(), page=out, max_connections=8)
+    _, page = play_run(run, settings, player(environment, policies), Meter(), page=out, max_connections=8)
     typer.echo(
         "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
         f"Report: {page}"
@@ -143,12 +145,19 @@ def evaluate_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="File that keeps every answer; a stored one is not paid for again. Else $HEARTLOOP_STORE.")
+    ] = None,
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
+    from contextlib import nullcontext
+
     from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_people
     from heartloop.errors import UseError
-    from heartloop.evaluation.settings import Shard, stratified
-    from heartloop.models import Meter, Metered, is_paid, load_env, load_prices, resolve
+    from heartloop.evaluation import player
+    from heartloop.evaluation.settings import Shard, read_samplings, stratified
+    from heartloop.models import Meter, counted, is_paid, load_env, load_prices, resolve
+    from heartloop.replay import store_at
     from heartloop.running import Pilot, exit_code_of, play_run, settings_of
 
     if environment != "sage":
@@ -158,7 +167,7 @@ def evaluate_command(
     if len(set(model)) != len(model):
         raise UseError(f"--model names a model twice: {', '.join(model)}; repeats are asked for with --repeats")
     load_env()
-    samplings = _samplings(sampling or [])
+    samplings = read_samplings(sampling or [], roles=("policy", "simulator"))
     chosen = stratified(load_people(scenarios, exclude_tags=exclude_tag or []), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
@@ -169,11 +178,12 @@ def evaluate_command(
     found = {
         name: resolve(name, timeout=timeout, retries=retries, max_connections=max_connections) for name in dict.fromkeys(names)
     }
-    policies: dict[str, ChatModel] = {name: Metered(found[name], meter, "policy") for name in model}
+    kept = store_at(store)
+    policies: dict[str, ChatModel] = {name: counted(found[name], meter, "policy", kept) for name in model}
     if simulator is None:
         person: EmbeddedUser | LLMUser = EmbeddedUser()
     else:
-        person = LLMUser(Metered(found[simulator], meter, "simulator"), sampling=samplings.get("simulator"))
+        person = LLMUser(counted(found[simulator], meter, "simulator", kept), sampling=samplings.get("simulator"))
     sage = Sage(chosen, person, preset=preset, variant=variant, max_turns=max_turns)
     settings = settings_of(
         sage, model, user=user or "llm", scenario_set=scenarios, limit=limit, seed=seed, repeats=repeats, shard=part,
@@ -184,11 +194,12 @@ def evaluate_command(
     paid = [name for name in names if is_paid(name)]
     bounded = yes or max_tokens is not None or max_cost is not None
     ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
-    ended, page = play_run(
-        run, settings, sage, policies, meter, max_connections=max_connections, retry_failed=retry_failed,
-        pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
-        page=run / "report",
-    )  # fmt: skip
+    with kept or nullcontext():
+        ended, page = play_run(
+            run, settings, player(sage, policies, samplings.get("policy")), meter, max_connections=max_connections,
+            retry_failed=retry_failed, pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
+            store=kept, page=run / "report",
+        )  # fmt: skip
     typer.echo(f"\nRun: {run}\nReport: {page}")
     raise typer.Exit(exit_code_of(ended))
 
@@ -275,30 +286,6 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
         typer.echo(f"{len(problems)} problems", err=True)
         raise typer.Exit(1)
     typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
-
-
-def _samplings(texts: list[str]) -> dict[str, Sampling]:
-    """`role.setting=value` texts as sampling settings by role."""
-    from pydantic import ValidationError
-
-    from heartloop.dialogue import Sampling
-    from heartloop.errors import UseError
-
-    found: dict[str, dict[str, str]] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        role, dot, setting = name.partition(".")
-        if not (equals and dot) or role not in ("policy", "simulator") or setting not in Sampling.model_fields:
-            raise UseError(
-                f"--sampling is {text!r}; expected role.setting=value with role policy or simulator "
-                f"and setting {', '.join(Sampling.model_fields)}"
-            )
-        found.setdefault(role, {})[setting] = value
-    try:
-        return {role: Sampling.model_validate(values) for role, values in found.items()}
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ __all__ = [
 ]
 
 Role = Literal["system", "user", "assistant"]
-StopReason = Literal["success", "failure", "goodbye", "turn_limit", "failed"]
-"""Why a dialogue ended. `failed` means an instrument broke; such a dialogue is unscored."""
+StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
+"""Why a dialogue ended. `cut`: another judge would have gone on where no further reply is stored. `failed` means an
+instrument broke; such a dialogue is unscored."""
 
 SCHEMA_VERSION = 1
 

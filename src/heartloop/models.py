@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import importlib
 import inspect
 import os
@@ -25,7 +26,8 @@ from heartloop.chat import ChatModel, Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 from heartloop.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.spending import Meter, Metered, Price, Spend, is_paid, load_prices
+from heartloop.replay import AnswerStore, Replayed
+from heartloop.spending import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
 
 __all__ = [
     "Meter",
@@ -34,8 +36,10 @@ __all__ = [
     "PythonChat",
     "Spend",
     "close",
+    "counted",
     "endpoint_habits",
     "is_paid",
+    "is_scripted",
     "load_env",
     "load_prices",
     "resolve",
@@ -111,10 +115,19 @@ def resolve(
     )
 
 
+def counted(model: ChatModel, meter: Meter, role: str, store: AnswerStore | None = None) -> ChatModel:
+    """The model with its calls counted in a role; with a store, what was answered before is not asked again.
+
+    What scripted supporters say is worked out, not paid for: the store is passed by.
+    """
+    metered = Metered(model, meter, role)
+    return metered if store is None or is_scripted(model.name) else Replayed(metered, store, role)
+
+
 async def close(models: Iterable[ChatModel]) -> None:
     """Closes the sockets of those models that have some; shared `Connections` are left to whoever made them."""
     for model in models:
-        inner = model.model if isinstance(model, Metered) else model
+        inner = _innermost(model)
         if isinstance(inner, EndpointChat):
             await inner.close()
 
@@ -123,10 +136,16 @@ def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
     """What was learned of each endpoint: `address`, calls `retried`, settings `dropped` because it refused them, with counts."""
     found: dict[str, dict[str, Any]] = {}
     for model in models:
-        inner = model.model if isinstance(model, Metered) else model
+        inner = _innermost(model)
         if isinstance(inner, EndpointChat):
             found[inner.name] = {"address": inner.address, "retried": inner.retried, "dropped": dict(inner.dropped)}
     return found
+
+
+def _innermost(model: ChatModel) -> ChatModel:
+    while isinstance(model, (Metered, Replayed)):
+        model = model.model
+    return model
 
 
 def _is_loopback(url: str) -> bool:
@@ -142,7 +161,7 @@ class PythonChat:
 
     The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An
     `async def` runs in the loop; a plain function runs in threads, several at a time, so it has to bear that.
-    It gets no schema and no sampling settings.
+    It gets no schema and no sampling settings. `source` is the SHA-256 of the module's file.
 
     Raises:
         UseError: no such module or function, or the module does not import.
@@ -152,6 +171,7 @@ class PythonChat:
         self._name = name
         self._timeout = timeout
         self._function = _load(name)
+        self.source = _source_of(self._function)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 
@@ -240,6 +260,14 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
     if not callable(found):
         raise UseError(f"{name}: {path!r} is {type(found).__name__}; expected a function that takes messages")
     return found  # type: ignore[no-any-return]
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    """SHA-256 of the file that a function stands in; empty where there is none, as in an interpreter's own."""
+    module = sys.modules.get(str(getattr(function, "__module__", "")))
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(Path(str(getattr(module, "__file__", ""))).read_bytes()).hexdigest()
+    return ""
 
 
 def _unkeyed(text: str) -> str:

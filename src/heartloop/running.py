@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,18 @@ from heartloop.analysis.scores import ALLOWED_UNSCORED
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Transcript, Usage
 from heartloop.environments.sage import Sage
-from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, evaluate
+from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, work_through
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import DECLINED, Estimate
-from heartloop.evaluation.settings import prompts_of
+from heartloop.evaluation.runner import DECLINED, Estimate, Play
+from heartloop.evaluation.settings import Job, prompts_of
 from heartloop.models import Meter, close, endpoint_habits
+from heartloop.replay import AnswerStore, Playing
 
 __all__ = ["Pilot", "exit_code_of", "play_run", "settings_of"]
+
+
+_Free = Mapping[tuple[str, str], tuple[int, Usage]]
+"""Calls and tokens that nobody was asked for, by model and role."""
 
 
 def exit_code_of(ended: Run) -> int:
@@ -89,46 +94,81 @@ def settings_of(environment: Sage, models: list[str], *, user: str, scenario_set
 def play_run(
     path: Path,
     settings: EvaluationSettings,
-    environment: Sage,
-    policies: Mapping[str, ChatModel],
+    play_job: Play,
     meter: Meter,
     *,
     page: Path,
     opened: Mapping[str, ChatModel] | None = None,
     pilot: Pilot | None = None,
+    store: AnswerStore | None = None,
+    done: str = "played",
     **how: Any,
 ) -> tuple[Run, Path]:
     """Plays a run with a progress line, writes `scores.json`, `log.jsonl` and the report, prints leaderboard and failures.
 
     Returns how it ended, and the report's `index.html`, which goes into the directory `page`.
+
+    Args:
+        opened: the models to be closed in the end.
+        store: whose share of the answers is told in the end.
+        done: what became of a dialogue, in a word.
+        how: what `work_through` takes beyond.
     """
     failures: Counter[tuple[str, str]] = Counter()
+    lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
 
-    def keep(transcript: Transcript) -> None:
-        used = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
-        meter.finish(used)
+    def keep(transcript: Transcript, free: _Free) -> None:
+        paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
+        for key, (_, usage) in free.items():
+            paid[key] = _less(paid.get(key, Usage()), usage)
+        if not free or any(usage.total for usage in paid.values()):  # a dialogue that cost nothing tells nothing of costs
+            meter.finish(paid)
         if transcript.failure is not None:
             cause = (transcript.failure.role, transcript.failure.kind)
             failures[cause] += 1
             details.setdefault(cause, transcript.failure.detail)
 
     def charge(transcript: Transcript) -> None:
+        free = found_free.get((transcript.key, lines[transcript.key]), {})
+        lines[transcript.key] += 1
+        calls: dict[tuple[str, str], list[Usage]] = {}
         for call in transcript.calls:
-            meter.record(transcript.models.get(call.role, transcript.model), call.role, call.usage)
-        keep(transcript)
+            calls.setdefault((transcript.models.get(call.role, transcript.model), call.role), []).append(call.usage)
+        for key, usages in calls.items():
+            given, usage = free.get(key, (0, Usage()))
+            if given < len(usages):  # a model that was never asked needs no price
+                for one in usages:
+                    meter.record(*key, one)
+                meter.refund(*key, given, usage)
+        keep(transcript, free)
+
+    async def play_and_store(job: Job) -> Transcript:
+        transcript = await play_job(job)
+        if store is not None:
+            store.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
+        return transcript
 
     async def go(directory: RunDirectory, line: ProgressLine) -> Run:
         if pilot is not None:
             pilot.line = line
         try:
-            return await evaluate(
-                directory, environment, policies, report=line.show, finished=keep, affords=meter.affords, pilot=pilot, **how
+            return await work_through(
+                directory, play_and_store, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
             )
         finally:
             await close((opened or {}).values())
 
-    with RunDirectory(path, settings, found=charge) as directory:
+    def finished(transcript: Transcript, now: Playing) -> None:
+        if now.free:  # noted dialogue by dialogue, so that a killed run still knows what it did not pay for
+            free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
+            directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
+        lines[transcript.key] += 1
+        keep(transcript, now.free)
+
+    directory = RunDirectory(path, settings, found=charge)
+    found_free = _free_of(directory.log)
+    with directory:
         for entry in directory.log:
             for model, role, prompt, completion in entry.get("lost", []):
                 meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
@@ -153,17 +193,40 @@ def play_run(
                 started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
                 **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
             )  # fmt: skip
-            finished = read_run(path)  # once, for the scores and the page
-            Console().print(leaderboard(write_scores(finished, prices=settings.prices or None)))
+            run = read_run(path)  # once, for the scores and the page
+            Console().print(leaderboard(write_scores(run, prices=settings.prices or None)))
     for name, habit in habits.items():
         if habit["dropped"]:
             typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
     typer.echo(
-        f"{ended.played} dialogues played in {ended.seconds:.1f} s"
+        f"{ended.played} dialogues {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} found finished" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
         + (f"; {spent}" if (spent := meter.summary()) else "")
     )
+    if store is not None and (said := store.summary()):
+        typer.echo(said)
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
-    return ended, write_site([finished], page)
+    return ended, write_site([run], page)
+
+
+def _less(usage: Usage, part: Usage) -> Usage:
+    return Usage(
+        prompt_tokens=max(0, usage.prompt_tokens - part.prompt_tokens),
+        completion_tokens=max(0, usage.completion_tokens - part.completion_tokens),
+        estimated=usage.estimated,
+    )
+
+
+def _free_of(log: Iterable[Mapping[str, Any]]) -> dict[tuple[tuple[str, str, int], int], _Free]:
+    """What earlier processes noted as free, by dialogue and its place among the lines of that dialogue."""
+    found: dict[tuple[tuple[str, str, int], int], _Free] = {}
+    for entry in log:
+        if "free" in entry:
+            model, scenario, repeat = entry["dialogue"]
+            found[(model, scenario, repeat), entry["playing"]] = {
+                (name, role): (calls, Usage(prompt_tokens=prompt, completion_tokens=completion))
+                for name, role, calls, prompt, completion in entry["free"]
+            }
+    return found

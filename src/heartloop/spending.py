@@ -18,7 +18,7 @@ from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.endpoint import LOCAL
 from heartloop.errors import BudgetSpent, InputError, UseError
 
-__all__ = ["Meter", "Metered", "Price", "Spend", "is_paid", "load_prices"]
+__all__ = ["Meter", "Metered", "Price", "Spend", "is_paid", "is_scripted", "load_prices"]
 
 _FIRST_GUESS = 512  # completion tokens a call is taken to need before its role has been heard
 
@@ -66,7 +66,7 @@ def is_paid(name: str) -> bool:
     >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/listener")
     (True, False, False)
     """
-    return not (_is_scripted(name) or name.startswith("python:") or name.partition("/")[0].lower() in LOCAL)
+    return not (is_scripted(name) or name.startswith("python:") or name.partition("/")[0].lower() in LOCAL)
 
 
 class Spend(NamedTuple):
@@ -259,6 +259,13 @@ class Meter:
         self.record(model, role, usage)
         self._lost_before[model, role] = self._lost_before.get((model, role), Usage()) + usage
 
+    def refund(self, model: str, role: str, calls: int, usage: Usage) -> None:
+        """Takes back what `record` counted of answers that nobody was asked for."""
+        tally = self._tallies.setdefault((model, role), _Tally())
+        tally.calls = max(0, tally.calls - calls)
+        tally.prompt_tokens = max(0, tally.prompt_tokens - usage.prompt_tokens)
+        tally.completion_tokens = max(0, tally.completion_tokens - usage.completion_tokens)
+
     @property
     def lost(self) -> dict[tuple[str, str], Usage]:
         """What was spent on dialogues that were not finished: cut off, interrupted, or still in flight."""
@@ -282,7 +289,7 @@ class Meter:
             return "no dialogue is finished yet, so what one takes is not known"
         lost = self.lost if in_flight == 0 else self._lost_before  # the rest of what is in flight will be kept
         limits = (
-            ("--max-tokens", self._max_tokens, lambda key, usage: 0.0 if _is_scripted(key[0]) else float(usage.total)),
+            ("--max-tokens", self._max_tokens, lambda key, usage: 0.0 if is_scripted(key[0]) else float(usage.total)),
             ("--max-cost", self._max_cost, self._cost_of),
         )
         for flag, limit, worth in limits:
@@ -330,13 +337,13 @@ class Meter:
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
         price = self._price(model) or Price(0.0, 0.0)
-        tokens = 0 if _is_scripted(model) else round(prompt + completion)
+        tokens = 0 if is_scripted(model) else round(prompt + completion)
         return _Held(model, role, guess, tokens, price.of(prompt, completion))
 
     def _refusal(self, held: _Held, *, in_flight: bool) -> str | None:
         """Why a call cannot be borne by what is left, with or without what is held back; `None` if it can."""
         if self._max_tokens is not None and held.tokens:
-            spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not _is_scripted(m))
+            spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not is_scripted(m))
             if spent + in_flight * self._held_tokens + held.tokens > self._max_tokens:
                 return (
                     f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {held.model} "
@@ -352,7 +359,12 @@ class Meter:
         return None
 
 
-def _is_scripted(model: str) -> bool:
+def is_scripted(model: str) -> bool:
+    """Whether a model's words are rules of ours: the scripted supporters and the embedded user.
+
+    >>> is_scripted("heartloop/listener"), is_scripted("embedded"), is_scripted("python:my_agent:reply")
+    (True, True, False)
+    """
     return model == "embedded" or model.startswith("heartloop/")
 
 

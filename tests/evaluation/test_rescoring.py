@@ -89,7 +89,7 @@ def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: P
         run.append(talk("b", "released", (9, None), "turn_limit", None))
     done = rescore_run(tmp_path / "run", tmp_path / "out", preset="corrected")
     assert done.unscored == {"not judged": 2}
-    assert "that would need `rejudge`, which is not there yet" in done.summary
+    assert "`heartloop rejudge --preset corrected` asks a judge for it" in done.summary
     assert [d.scored for d in read(tmp_path / "out")] == [False, False]
 
 

@@ -242,16 +242,18 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     """Where the dialogues themselves say that they were not played alike."""
 
     def both(name: str) -> tuple[str, str]:
-        mine, yours = ({str(getattr(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
         return " and ".join(sorted(mine)), " and ".join(sorted(yours))
 
+    rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
     for name, words in (
         ("simulator", "The person was played by {} in A and by {} in B: the difference may be theirs, not the models'."),
+        ("judge", "The person's feelings are {}'s in A and {}'s in B: the difference may be the judges', not the models'."),
         ("preset", "A was computed as {} and B as {}: the rules differ, so the scores do not compare."),
         ("variant", "The people were {} in A and {} in B: one of the two met harder people."),
     ):
         mine, yours = both(name)
-        if mine != yours:
+        if mine != yours and (name != "judge" or rejudged):
             yield words.format(mine, yours)
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The mood does not start at the same value in A and B."
@@ -259,8 +261,17 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     if prompts:
         yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. What changed there may be what is seen here."
     roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
+    if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
+        roles.discard("judge")  # one side has none, and that was said
     for role in sorted(roles - {"policy"}):  # how the model under test is sampled is part of what is compared
         yield f"The {role}'s sampling settings differ."
+
+
+def _named(dialogue: Transcript, name: str) -> object:
+    """A field; in a rejudged dialogue the simulator is who spoke, and the judge who felt, elsewhere both are one."""
+    if name == "simulator" and "judge" in dialogue.models:
+        return dialogue.models.get("simulator", dialogue.simulator)
+    return dialogue.simulator if name == "judge" else getattr(dialogue, name)
 
 
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]:
@@ -268,3 +279,5 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]
         yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
+    if ("rejudged" in a) != ("rejudged" in b):
+        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another's feelings on stored words, not another dialogue."

@@ -37,6 +37,7 @@ _STOP_WORDS = {
     "failure": "fell below 10",
     "goodbye": "said goodbye",
     "turn_limit": "turn limit",
+    "cut": "no further reply stored",
     "failed": "unscored",
 }
 """Why a dialogue ended, in a reader's words."""

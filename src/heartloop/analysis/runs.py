@@ -124,7 +124,7 @@ def _rules(run: Run) -> tuple[object, ...]:
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
     families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
     kept = (sampling, families, tuple(sorted(first.prompts.items())), tuple(sorted(first.start.items())))
-    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
+    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings, "rejudged" in settings)
     return (first.environment, first.simulator, first.preset, first.variant, str(settings.get("max_turns")), *kept, *counted)
 
 

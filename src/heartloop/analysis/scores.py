@@ -397,6 +397,10 @@ def _source(settings: Mapping[str, Any]) -> Iterable[str]:
     if isinstance(rescored, Mapping):
         source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
         yield f"Computed anew from the stored transcripts of {source}, without a model call."
+    rejudged = settings.get("rejudged")
+    if isinstance(rejudged, Mapping):
+        spoke = f"{rejudged.get('from')}, where {rejudged.get('simulator')} was the person"
+        yield f"Rejudged: another's feelings on the stored words of {spoke}; no new dialogue."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:

@@ -1,22 +1,24 @@
 """A run directory for dialogues that were played elsewhere.
 
-Covers settings worked out from the transcripts, and the directory written whole. Does not cover reading foreign files
-(`heartloop.authoring`).
+Covers settings worked out from the transcripts, the directory written whole, and the people out of its raw lines. Does not
+cover reading foreign files (`heartloop.authoring`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.sage.environment import MAX_TURNS
-from heartloop.errors import UseError
+from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
+from heartloop.errors import InputError, UseError
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RAW", "keep_run", "settings_of"]
+__all__ = ["RAW", "keep_run", "people_of", "settings_of"]
 
 RAW = "raw.jsonl"
 """The foreign lines, byte for byte: line n is what transcript n was made of."""
@@ -73,3 +75,31 @@ def keep_run(
         for transcript in transcripts:
             directory.append(transcript)
         directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **dict(counts or {}))
+
+
+def people_of(run: Path, transcripts: Iterable[Transcript]) -> list[ReleasedScenario]:
+    """The person of each imported dialogue, in order, as `raw.jsonl` tells them.
+
+    Raises:
+        InputError: the file is missing or does not fit the transcripts; names file and line.
+    """
+    path = run / RAW
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; import the logs again (heartloop import sage-logs)") from error
+    found: list[ReleasedScenario] = []
+    for number, transcript in enumerate(transcripts, start=1):
+        try:
+            log = json.loads(lines[number - 1])
+            profile = ReleasedProfile(
+                id=log["id"], player=log["player"], scene=log["scene"], main_cha=log.get("character", ""), cha_group=(),
+                task=log.get("task", ""), first_talk=log["history"][0]["content"],
+            )  # fmt: skip
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}, line {number}: not the dialogue with {transcript.scenario}; import the logs again "
+                "(heartloop import sage-logs)"
+            ) from error
+        found.append(ReleasedScenario(form=FORM, source=RAW, record=profile))
+    return found

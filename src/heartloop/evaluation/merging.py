@@ -16,11 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from heartloop.dialogue import Transcript, read_transcripts
-from heartloop.errors import InputError, UseError
-from heartloop.evaluation.run_directory import RunDirectory, check_new, saved_settings
+from heartloop.errors import UseError
+from heartloop.evaluation.run_directory import RunDirectory, check_new, played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 
 __all__ = ["Merged", "merge_runs"]
@@ -76,7 +74,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     if len({path.resolve() for path in paths}) < 2:
         raise UseError(f"merge got {len(set(paths))} run; expected at least two different run directories")
     check_new(out)
-    sources = [_Source(path, _settings(path)) for path in paths]
+    sources = [_Source(path, played_settings(path)) for path in paths]
     _check_alike(sources)
     by_seed: dict[int, list[_Source]] = {}
     for source in sources:
@@ -107,18 +105,6 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
                 directory.note(**noted)
     versions = tuple(dict.fromkeys(source.settings.heartloop_version for source in sources))
     return Merged(out, len(paths), len(kept), found - len(kept), tuple(parts), _lost_parts(sources), versions)
-
-
-def _settings(path: Path) -> EvaluationSettings:
-    saved = saved_settings(path)
-    if "rescored" in saved:
-        raise UseError(f"{path} is a rescored run; merge the runs that were played, then rescore the result")
-    try:
-        return EvaluationSettings.model_validate(saved)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
 
 
 def _dialogues(path: Path) -> Iterable[Transcript]:

@@ -51,7 +51,7 @@ class Rescored(NamedTuple):
         for cause, n in self.unscored.items():
             parts.append(f"{n} became unscored: {cause}.")
         if "not judged" in self.unscored:
-            parts.append("Their last replies were never judged: that would need `rejudge`, which is not there yet.")
+            parts.append("Their last replies were never judged: `heartloop rejudge --preset corrected` asks a judge for it.")
         return " ".join(parts)
 
 
@@ -83,6 +83,10 @@ def rescore_run(
     settings = saved_settings(run)
     if "rescored" in settings:
         raise UseError(f"{run} was itself rescored; rescore the run that it names in its settings.json")
+    if "rejudged" in settings and preset is not None:
+        raise UseError(
+            f"{run} was rejudged; for another preset rejudge the run that it names in its settings.json, with --preset"
+        )
     beside = run if run.name not in ("", "..") else run.resolve()
     out = out if out is not None else beside.with_name(f"{beside.name}-{preset or 'recounted'}")
     check_new(out)

@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 from heartloop.dialogue import Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RunDirectory", "check_new", "saved_settings"]
+__all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]
 
 
 class RunDirectory:
@@ -43,6 +44,8 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}
         """Keys of finished dialogues; the value says whether they were scored."""
+        self.failures: dict[tuple[str, str, int], list[str]] = {}
+        """How each dialogue failed (`Failure.kind`), playing by playing."""
         self._lock = FileLock(path / ".lock")
         self._file: BinaryIO | None = None
 
@@ -107,7 +110,12 @@ class RunDirectory:
             raise UseError(
                 f"cannot write to {self.transcripts}: {error.strerror}; make room, then run the same command again"
             ) from error
+        self._count(transcript)
+
+    def _count(self, transcript: Transcript) -> None:
         self.finished[transcript.key] = transcript.scored
+        if transcript.failure is not None:
+            self.failures.setdefault(transcript.key, []).append(transcript.failure.kind)
 
     @property
     def _fresh(self) -> bool:
@@ -127,7 +135,7 @@ class RunDirectory:
         self._cut_torn_tail()
         if self.transcripts.exists():
             for transcript in read_transcripts(self.transcripts):
-                self.finished[transcript.key] = transcript.scored
+                self._count(transcript)
                 if self._found is not None:
                     self._found(transcript)
         self._file = self.transcripts.open("ab")
@@ -169,6 +177,25 @@ def saved_settings(run: Path) -> dict[str, Any]:
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
     return saved
+
+
+def played_settings(run: Path) -> EvaluationSettings:
+    """The settings of a run that was played or imported, not computed from another run.
+
+    Raises:
+        UseError: it was rescored or rejudged.
+        InputError: it is no run directory, or its settings do not fit.
+    """
+    saved = saved_settings(run)
+    for kind in ("rescored", "rejudged"):
+        if kind in saved:
+            raise UseError(f"{run} is a {kind} run; use the run that it was made from, which its settings.json names")
+    try:
+        return EvaluationSettings.model_validate(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{run / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
 
 
 def check_new(out: Path) -> None:

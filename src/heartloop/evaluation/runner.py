@@ -2,27 +2,34 @@
 
 Covers concurrency, resume, the pilot, the hard stop, and progress. Does not cover one dialogue
 (`environments.episode.play`), one call (`chat`), or scores (`analysis`).
+
+A dialogue all of whose answers were stored (`replay`) costs nothing: it is no pilot, and no part of an estimate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from heartloop.chat import ChatModel
-from heartloop.dialogue import Transcript
+from heartloop.dialogue import Sampling, Transcript
 from heartloop.environments.episode import Environment, play
 from heartloop.errors import BudgetSpent
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import Job
+from heartloop.replay import Playing, attempts, playing
+from heartloop.spending import is_scripted
 
-__all__ = ["DECLINED", "PILOT", "Estimate", "Progress", "Run", "evaluate"]
+__all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
 
 PILOT = 2
 """Dialogues played at least before a paid run's estimate (they count as part of the run)."""
 
+
+Play = Callable[[Job], Awaitable[Transcript]]
+"""Plays one dialogue."""
 
 DECLINED = "stopped after the pilot"
 """Why a run ended that was not to go on after its estimate."""
@@ -66,50 +73,71 @@ class Estimate(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What one finished dialogue took."""
+    """What one finished dialogue took, stored answers left aside."""
 
     model: str
     calls: int
     tokens: int
 
 
-async def evaluate(
+def player(environment: Environment, policies: Mapping[str, ChatModel], sampling: Sampling | None = None) -> Play:
+    """Plays a job's scenario with its model.
+
+    Args:
+        policies: a model for every name in the jobs.
+        sampling: of the policy.
+    """
+
+    async def play_job(job: Job) -> Transcript:
+        return await play(environment, job.scenario, policies[job.model], seed=job.seed, repeat=job.repeat, sampling=sampling)
+
+    return play_job
+
+
+async def evaluate(directory: RunDirectory, environment: Environment, policies: Mapping[str, ChatModel], **how: Any) -> Run:
+    """Plays every dialogue of the directory's settings that is not finished yet; `how` as in `work_through`."""
+    play_job = player(environment, policies, directory.settings.sampling.get("policy"))
+    return await work_through(directory, play_job, **how)
+
+
+async def work_through(
     directory: RunDirectory,
-    environment: Environment,
-    policies: Mapping[str, ChatModel],
+    play_job: Play,
     *,
+    jobs: Sequence[Job] | None = None,
     max_connections: int = 32,
     retry_failed: bool = False,
     pilot: Callable[[Estimate], bool] | None = None,
     hear_first: Sequence[str] = (),
     affords: Callable[[int], str | None] | None = None,
-    finished: Callable[[Transcript], None] | None = None,
+    finished: Callable[[Transcript, Playing], None] | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Plays what is not finished yet.
 
     Args:
-        policies: a model for every name in the settings.
+        play_job: plays one dialogue (`player`).
+        jobs: the dialogues; by default those of the settings.
         max_connections: dialogues in flight; each has one call in flight at a time.
         retry_failed: play failed dialogues again, too.
-        pilot: asked with an estimate after the first dialogues; `False` ends the run there. A pilot of which every
-            dialogue failed ends the run with the cause.
+        pilot: asked with an estimate after the first dialogues that cost something; `False` ends the run there. A pilot of
+            which every dialogue failed ends the run with the cause.
         hear_first: models that the pilot must hear, one dialogue each; at least two dialogues in all.
         affords: asked before a dialogue is begun, with how many are in flight; a sentence says that the budget does
             not bear one more. So dialogues are not begun, paid for and then cut off.
-        finished: called with every dialogue that is finished.
+        finished: called with every dialogue that is finished, and what of it was free.
         report: called whenever a dialogue is finished.
 
     Raises:
         UseError: the run directory cannot be written any more.
     """
-    settings = directory.settings
-    jobs = settings.jobs
+    jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}
     open_jobs = [job for job in jobs if not _finished(directory, job, retry_failed)]
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
-    seen: list[_Seen] = []
+    seen: dict[tuple[str, str, int], _Seen] = {}
+    done = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
     in_flight = 0
     stopped: str | None = None
@@ -118,8 +146,8 @@ async def evaluate(
     def tell() -> None:
         if report is not None:
             elapsed = time.monotonic() - started
-            remaining = elapsed / len(seen) * (len(open_jobs) - len(seen)) if seen else None
-            report(Progress(len(jobs), resumed + len(seen), failed, elapsed, remaining))
+            remaining = elapsed / done * (len(open_jobs) - done) if done else None
+            report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
     async def admitted() -> bool:
         """Waits until the budget bears one more dialogue; `False` when it will not."""
@@ -133,20 +161,15 @@ async def evaluate(
         return stopped is None
 
     async def one(job: Job) -> Transcript | None:
-        nonlocal stopped, failed, in_flight
+        """One dialogue; a stored one, which is no part of a pilot, is told by having no entry in `seen`."""
+        nonlocal stopped, failed, in_flight, done
         if not await admitted():
             return None
         in_flight += 1
         before = directory.finished.get(job.key)
         try:
-            transcript = await play(
-                environment,
-                job.scenario,
-                policies[job.model],
-                seed=job.seed,
-                repeat=job.repeat,
-                sampling=settings.sampling.get("policy"),
-            )
+            with playing(job.repeat, attempts(directory.failures.get(job.key, ()))) as now:
+                transcript = await play_job(job)
         except BudgetSpent as spent:
             stopped = str(spent)
             return None
@@ -155,10 +178,12 @@ async def evaluate(
             changed.set()
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
-        tokens = sum(usage.total for usage in transcript.usage.values())
-        seen.append(_Seen(job.model, len(transcript.calls), tokens))
+        done += 1
+        if not _all_stored(transcript, now):
+            tokens = sum(usage.total for usage in transcript.usage.values()) - sum(usage.total for _, usage in now.free.values())
+            seen[job.key] = _Seen(job.model, len(transcript.calls) - now.free_calls, tokens)
         if finished is not None:
-            finished(transcript)
+            finished(transcript, now)
         tell()
         return transcript
 
@@ -186,21 +211,26 @@ async def evaluate(
     tell()
     rest = open_jobs
     if pilot is not None and open_jobs:
-        first = _pilot_jobs(open_jobs, hear_first)
-        rest = [job for job in open_jobs if job not in first]
-        heard = await batch(first)
+        heard: list[Transcript] = []
+        first = _pilot_jobs(rest, hear_first, PILOT)
+        while stopped is None and first:
+            taken = {job.key for job in first}
+            rest = [job for job in rest if job.key not in taken]
+            heard += [transcript for transcript in await batch(first) if transcript.key in seen]
+            unheard = [name for name in hear_first if name not in {t.model for t in heard}]
+            first = _pilot_jobs(rest, unheard, PILOT - len(heard))
         if stopped is None and heard and all(t.failure for t in heard):
             failures = [t.failure for t in heard if t.failure]
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:
             asked = time.monotonic()
-            if not pilot(_estimate(seen, rest)):
+            if not pilot(_estimate(list(seen.values()), rest)):
                 stopped = DECLINED
             started += time.monotonic() - asked  # a person's thinking is no part of the run
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
-    return Run(len(jobs), len(seen), resumed, failed, missing, stopped, time.monotonic() - started)
+    return Run(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
 
 
 def _estimate(seen: Sequence[_Seen], jobs: Sequence[Job]) -> Estimate:
@@ -215,12 +245,20 @@ def _estimate(seen: Sequence[_Seen], jobs: Sequence[Job]) -> Estimate:
     return Estimate(len(jobs), round(calls), round(tokens))
 
 
-def _pilot_jobs(jobs: Sequence[Job], hear_first: Sequence[str]) -> list[Job]:
-    """The first dialogue of each model to be heard, filled up to two."""
+def _all_stored(transcript: Transcript, now: Playing) -> bool:
+    """Whether nobody had to be asked: all answers that are not worked out by rules were there, and none failed to come."""
+    broke_off = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+    asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)
+    return 0 < now.free_calls >= asked and not broke_off
+
+
+def _pilot_jobs(jobs: Sequence[Job], hear_first: Sequence[str], at_least: int) -> list[Job]:
+    """The first dialogue of each model to be heard, filled up to `at_least`."""
     first = [job for name in hear_first for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
-    others = [job for job in jobs if job not in first]
+    taken = {job.key for job in first}
+    others = [job for job in jobs if job.key not in taken]
     others.sort(key=lambda job: job.model not in hear_first)
-    return [*first, *others[: max(0, PILOT - len(first))]]
+    return [*first, *others[: max(0, at_least - len(first))]]
 
 
 def _finished(directory: RunDirectory, job: Job, retry_failed: bool) -> bool:

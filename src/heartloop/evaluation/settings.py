@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import heartloop
 from heartloop.dialogue import Sampling
@@ -19,7 +19,7 @@ from heartloop.environments.episode import Environment
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import UseError
 
-__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "stratified"]
+__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "stratified"]
 
 
 Person = TypeVar("Person", bound=AnyScenario)
@@ -114,10 +114,11 @@ class EvaluationSettings(BaseModel):
     def differences(self, other: Mapping[str, Any]) -> list[str]:
         """Names of the settings in which a saved run differs, version and prices left aside.
 
-        A run that was rescored differs in that from any run that is played.
+        A run that was rescored or rejudged differs in that from any run that is played.
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
-        return sorted([*(name for name in mine if mine[name] != other.get(name)), *(["rescored"] if "rescored" in other else [])])
+        made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
@@ -138,6 +139,29 @@ def stratified(scenarios: Sequence[Person], limit: int | None) -> list[Person]:
     taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
     chosen = {scenario.id for scenario in taken}
     return [scenario for scenario in scenarios if scenario.id in chosen]
+
+
+def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, Sampling]:
+    """`role.setting=value` texts as sampling settings by role.
+
+    Raises:
+        UseError: another form, role or setting, or a value out of range.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        role, dot, setting = name.partition(".")
+        if not (equals and dot) or role not in roles or setting not in Sampling.model_fields:
+            raise UseError(
+                f"--sampling is {text!r}; expected role.setting=value with role {' or '.join(roles)} "
+                f"and setting {', '.join(Sampling.model_fields)}"
+            )
+        found.setdefault(role, {})[setting] = value
+    try:
+        return {role: Sampling.model_validate(values) for role, values in found.items()}
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
 
 
 def prompts_of(environment: Environment) -> dict[str, str]:

@@ -32,6 +32,7 @@ __all__ = [
     "rank_biserial",
     "rank_groups",
     "sample_size_for",
+    "sign_agreement",
     "spearman_matrix",
 ]
 
@@ -284,6 +285,23 @@ def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable]
         sums_c[index[label]] += value
         sizes_c[index[label]] += 1
     return sums_c, sizes_c
+
+
+def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
+    """Share of pairs in which both are above 0, both are 0, or both are below 0 (the agreement RLVER probes a judge with).
+
+    Args:
+        a, b: the two measurements of each pair, shape (n,).
+
+    Raises:
+        UseError: no pair, or lengths that differ.
+
+    >>> sign_agreement([5.0, 0.0, -3.0, 2.0], [1.0, 0.0, 4.0, 0.0])
+    0.5
+    """
+    if not a or len(a) != len(b):
+        raise UseError(f"sign_agreement got {len(a)} and {len(b)} values; expected pairs, at least one")
+    return float(np.mean(np.sign(a) == np.sign(b)))
 
 
 class SpearmanMatrix(NamedTuple):

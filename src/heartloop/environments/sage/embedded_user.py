@@ -65,11 +65,12 @@ class EmbeddedUser:
         if isinstance(scenario, ReleasedScenario):
             raise InputError(
                 f"scenario {scenario.id!r} is a released person, in Chinese and without written lines; "
-                "the embedded user understands English only, use --simulator MODEL"
+                "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
             )
         if lacks_english(" ".join((scenario.first_message, *(beat.text for beat in scenario.beats)))):
             raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
+                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, "
+                "use a model (--simulator, or --judge of rejudge)"
             )
 
     async def feel(self, view: View, log: CallLog) -> Feeling:

@@ -100,7 +100,10 @@ class Speech(NamedTuple):
     """What the person answers, and whether they end the talk with it."""
 
     message: str
+    """Empty where a stored dialogue holds no answer."""
     leaves: bool = False
+    cut: bool = False
+    """Whether a stored dialogue goes no further than this."""
 
 
 class SageUser(Protocol):
@@ -262,12 +265,12 @@ class SageEpisode:
                 speech = await sage.user.speak(self._view(), feeling, self._log)
             except (ModelError, AnswerError) as error:
                 raise RoleFailed("simulator", error) from error
-            message = speech.message
-            said_goodbye = says_goodbye(message) if sage.preset == "released" else speech.leaves
-            stop = "goodbye" if said_goodbye else None
+            message = speech.message or None
+            said_goodbye = says_goodbye(speech.message) if sage.preset == "released" else speech.leaves
+            stop = "goodbye" if said_goodbye else "cut" if speech.cut else None
         else:
             try:
-                message = (await sage.user.speak(self._view(), feeling, self._log)).message
+                message = (await sage.user.speak(self._view(), feeling, self._log)).message or None
             except (ModelError, AnswerError):  # the measurement is complete; only the parting words are lost
                 self._log.count("lost farewells")
         if message is not None:

@@ -66,10 +66,12 @@ class LLMUser:
 
     Args:
         sampling: settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
+        role: under which its calls are kept; `judge` where it only feels what a stored person heard.
     """
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
         self._model = model
+        self._role = role
         self._sampling = sampling or Sampling()
         names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
         self._prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
@@ -81,8 +83,8 @@ class LLMUser:
     def describe(self, variant: str) -> Mapping[str, Any]:
         others = {_manner(v) for v in VARIANTS if v != variant}
         return {
-            "models": {"simulator": self._model.name},
-            "sampling": {"simulator": self._sampling},
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items() if name not in others},
         }
 
@@ -110,7 +112,7 @@ class LLMUser:
             _FeelAnswer,
             sampling=self._seeded(view, 0),
             check=_change_in_range if view.preset == "corrected" else None,
-            heard=log.listener("feel", view.turn),
+            heard=log.listener("feel", view.turn, self._role),
         )
         evidence = _labels(view)
         return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling, evidence)
@@ -141,7 +143,7 @@ class LLMUser:
             _SpeakAnswer,
             sampling=self._seeded(view, 1),
             check=_speaks_for_itself,
-            heard=log.listener("speak", view.turn),
+            heard=log.listener("speak", view.turn, self._role),
         )
         return Speech(answer.reply.strip(), answer.leaves)
 

@@ -3,7 +3,7 @@
 Covers what follows from what was said, felt and decided. What does not follow is never guessed: such a dialogue becomes
 unscored, with one of three causes.
 
-- `not judged`: the last reply was never judged (`released`), and `corrected` needs its judgement. `rejudge` could give it.
+- `not judged`: the last reply was never judged (`released`), and `corrected` needs its judgement. `rejudge` gives it.
 - `not played on`: the dialogue ended by a rule of its own preset, and by the other one the talk would have gone on.
 - `change clamped`: a change outside ±10 was cut (`released`); `corrected` would have asked again.
 
@@ -24,7 +24,7 @@ from heartloop.environments.sage.environment import PRESETS, says_goodbye
 from heartloop.errors import UseError
 from heartloop.scoring.emotion import CHANGE_LIMIT
 
-__all__ = ["RESCORING", "out_of_range", "rescored"]
+__all__ = ["RESCORING", "decided_to_leave", "out_of_range", "rescored"]
 
 RESCORING = "rescoring"
 """The role named in the failure of a dialogue that the stored transcript cannot score."""
@@ -34,7 +34,7 @@ _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
 _READABLE = 1000
 """A change beyond this is no answer under either preset (`llm_user`)."""
 _WHY = {
-    "not judged": "the last reply was never judged under released; `heartloop rejudge` would have to ask for it",
+    "not judged": "the last reply was never judged under released; `heartloop rejudge` asks for its judgement",
     "not played on": "by the other preset the talk would have gone on; only a new dialogue can tell",
     "change clamped": "a change outside ±10 was clamped under released; corrected would have asked again",
 }
@@ -88,7 +88,7 @@ def _corrected(played: Transcript) -> Transcript:
         return _unscored(played, "corrected", "change clamped")
     for place, turn in enumerate(played.turns):
         by_mood = place == len(played.turns) - 1 and played.stop in ("success", "failure")
-        if turn.message is not None and not by_mood and _decided_to_leave(played.calls, turn.index):
+        if turn.message is not None and not by_mood and decided_to_leave(played.calls, turn.index):
             return _ended(played, "corrected", list(played.turns[: place + 1]), "goodbye")
     if played.stop == "goodbye":
         return _unscored(played, "corrected", "not played on")
@@ -97,7 +97,7 @@ def _corrected(played: Transcript) -> Transcript:
     return played.model_copy(update={"preset": "corrected"})
 
 
-def _decided_to_leave(calls: Sequence[Call], turn: int) -> bool:
+def decided_to_leave(calls: Sequence[Call], turn: int) -> bool:
     """What the last answer to `speak` in this turn says of leaving; `False` where it says nothing."""
     answers = [visible(call.text).text for call in calls if call.purpose == "speak" and call.turn == turn]
     found = _LEAVES.search(answers[-1]) if answers else None

@@ -126,7 +126,7 @@ def dialogue(
             repeat=repeat,
             sampling=sampling_of(settings),
         )
-        state.messages = messages_of(told, rules.policy_prompt)
+        state.messages = messages_of(told, rules.policy.text)
         state.metadata = {**state.metadata, **told.facts}
         state.store.set(KEY, kept_of(told))
         if told.turns:
@@ -159,7 +159,7 @@ class _Shown:
 
     def __init__(self, environment: Sage, state: TaskState, policy: InspectChat) -> None:
         self._environment, self._state, self._policy = environment, state, policy
-        self.name, self.policy_prompt = environment.name, environment.policy_prompt
+        self.name = environment.name
         self.scenario_ids = environment.scenario_ids
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
@@ -172,6 +172,10 @@ class _Shown:
 class _ShownEpisode:
     def __init__(self, episode: Episode, state: TaskState, policy: InspectChat) -> None:
         self._episode, self._state, self._policy, self._turn = episode, state, policy, 0
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._episode.policy_prompt
 
     async def open(self) -> str | None:
         return await self._episode.open()

@@ -1,0 +1,90 @@
+"""What does the store of answers cost a call? `python benchmarks/store_cost.py`
+
+CPU time per call with a store less that without, for questions as a SAGE simulator is asked: 6 kB of system prompt, 4 kB of
+dialogue, an answer of 700 characters; 200 questions in flight, a new file. `asked` is a call whose answer is written, commit
+and all; `stored` one whose answer is read. The least of several rounds is told, as other programs only add to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heartloop.chat import ChatModel, Reply
+from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.environments.sage import llm_user
+from heartloop.replay import AnswerStore, Replayed
+
+CALLS = 1000
+IN_FLIGHT = 200
+ROUNDS = 30
+ANSWER = Reply("a" * 700, usage=Usage(prompt_tokens=2500, completion_tokens=180))
+SCHEMA = llm_user._FeelAnswer.model_json_schema()
+SYSTEMS = [Message(role="system", content=f"{number} " + "persona " * 750) for number in range(IN_FLIGHT)]
+TOLD = "what was said so far "
+
+
+class Instant:
+    """A model that answers at once."""
+
+    name = "lab/instant"
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        await asyncio.sleep(0)
+        return ANSWER
+
+
+async def spent(model: ChatModel) -> float:
+    """CPU milliseconds per call."""
+
+    async def dialogue(number: int) -> None:
+        for turn in range(CALLS // IN_FLIGHT):
+            asked = [SYSTEMS[number], Message(role="user", content=f"{turn} {TOLD * 200}")]
+            await model.complete(asked, schema=SCHEMA, sampling=Sampling(seed=turn))
+
+    started = time.process_time()
+    await asyncio.gather(*(dialogue(number) for number in range(IN_FLIGHT)))
+    return 1000.0 * (time.process_time() - started) / CALLS
+
+
+def once(folder: Path) -> tuple[float, float, float]:
+    """Without a store, with an empty one, with a full one."""
+    bare = asyncio.run(spent(Instant()))
+    with AnswerStore(folder / "answers.sqlite") as store:
+        asked = asyncio.run(spent(Replayed(Instant(), store, "simulator")))
+        started = time.process_time()
+        store.write()
+        asked += 1000.0 * (time.process_time() - started) / CALLS
+        stored = asyncio.run(spent(Replayed(Instant(), store, "simulator")))
+    return bare, asked, stored
+
+
+def main() -> None:
+    """Prints the two costs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--machine", default="", help="what the processor is called")
+    parser.add_argument("--out", type=Path, help="write the numbers as JSON, with the machine named")
+    arguments = parser.parse_args()
+    rounds = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            rounds.append(once(Path(folder)))
+    bare, asked, stored = (min(column) for column in zip(*rounds, strict=True))
+    found = {"asked_ms": round(asked - bare, 4), "stored_ms": round(stored - bare, 4), "calls": CALLS, "rounds": ROUNDS}
+    print(f"{found['asked_ms']} ms of CPU per call that is asked and written, {found['stored_ms']} ms per stored one")
+    if arguments.out:
+        machine = f"{arguments.machine or platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+        arguments.out.write_text(json.dumps({"machine": machine, **found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""`heartloop rejudge` as a user meets it, over HTTP.
+
+1. Only the judge is called, once a reply; the source stays as it is; the new run opens in report and compare.
+2. The same judge with the same store costs nothing and finds the same; the same command again resumes, over kill -9 as well.
+3. A judge who fails leaves dialogues unscored; a budget stops; wrong use is one sentence.
+4. Imported dialogues are read by a model; the rules understand English only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.environments.sage import load_scenarios
+from tests.faulty_server import FaultyServer
+from tests.released_form import course, log, write
+from tests.test_cli import KEY, LAB, environment, files_with, heartloop, over_http
+
+JUDGE = ("rejudge", "run", "--judge", "lab/judge", "--yes")
+
+
+def dialogues(run: Path) -> dict[tuple[str, str, int], Transcript]:
+    return {t.key: t for t in read_transcripts(run / "transcripts.jsonl")}
+
+
+async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
+        before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+        server.requests.clear()
+        words = (*JUDGE, "--sampling", "judge.temperature=0.25")
+        done = await over_http(server, *words, cwd=tmp_path)
+        assert done.code == 0, done
+        asked = list(server.requests)
+        again = await over_http(server, *words, cwd=tmp_path)
+        assert again.code == 0, again
+        assert "0 dialogues judged" in again.out
+        assert "4 found finished" in again.out
+        assert len(server.requests) == len(asked)
+    assert {(r.part, r.body["model"], r.body["temperature"]) for r in asked} == {("feel", "judge", 0.25)}
+    assert {path: path.read_bytes() for path in before} == before
+    old, new = dialogues(tmp_path / "run"), dialogues(tmp_path / "run-judged-lab-judge")
+    assert old.keys() == new.keys()
+    assert len(asked) == sum(turn.state is not None for t in new.values() for turn in t.turns)
+    for key, read in new.items():
+        assert [turn.reply for turn in read.turns] == [turn.reply for turn in old[key].turns[: len(read.turns)]]
+        assert read.usage["judge"].total > 0
+    assert "lab/judge against lab/person, on 4 dialogues scored by both:" in done.out
+    settings = json.loads((tmp_path / "run-judged-lab-judge" / "settings.json").read_text())
+    assert (settings["rejudged"]["from"], settings["rejudged"]["simulator"], settings["simulator"]) == (
+        "run", "lab/person", "lab/judge",
+    )  # fmt: skip
+    both = heartloop("compare", "run", "run-judged-lab-judge", cwd=tmp_path)
+    assert both.code == 0, both
+    assert "! The person's feelings are lab/person's in A and lab/judge's in B" in both.out
+    assert "! B was rejudged" in both.out
+    assert "The person was played by" not in both.out
+    page = (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
+    assert "Rejudged: another" in page
+    for refused in (
+        ("merge", "run", "run-judged-lab-judge", "--out", "m"),
+        ("rejudge", "run-judged-lab-judge", "--judge", "embedded"),
+    ):
+        assert "is a rejudged run" in heartloop(*refused, cwd=tmp_path).err
+
+
+async def test_the_same_judge_with_the_same_store_is_free_and_finds_the_same(tmp_path: Path) -> None:
+    words = ("rejudge", "run", "--judge", "lab/person", "--store", "kept.sqlite", "--max-tokens", "1")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *LAB, "--store", "kept.sqlite", cwd=tmp_path)).code == 0
+        asked = len(server.requests)
+        done = await over_http(server, *words, cwd=tmp_path)
+        assert done.code == 0, done
+        assert len(server.requests) == asked
+    assert "mean difference +0.0" in done.out
+    old, new = dialogues(tmp_path / "run"), dialogues(tmp_path / "run-judged-lab-person")
+    assert {key: t.score for key, t in old.items()} == {key: t.score for key, t in new.items()}
+
+
+async def test_kill_9_and_the_same_command_again(tmp_path: Path) -> None:
+    async with FaultyServer(delay=0.05) as server:
+        assert (await over_http(server, *LAB, "--limit", "8", cwd=tmp_path)).code == 0
+        server.requests.clear()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "heartloop.cli", *JUDGE, "--max-connections", "1"), cwd=tmp_path,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY),
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(server.requests) < 14 and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        done = await over_http(server, *JUDGE, cwd=tmp_path)
+    assert done.code == 0, done
+    lines = list(read_transcripts(tmp_path / "run-judged-lab-judge" / "transcripts.jsonl"))
+    assert sorted(t.key for t in lines) == sorted(dialogues(tmp_path / "run")), "none lost, none twice"
+
+
+async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
+    async with FaultyServer("bad_json:3") as server:
+        done = await over_http(server, *JUDGE, "--max-connections", "1", cwd=tmp_path)
+        assert done.code == 1, done
+        assert "1 x judge, AnswerError" in done.err
+        retried = await over_http(server, *JUDGE, "--retry-failed", cwd=tmp_path)
+        assert retried.code == 0, retried
+    async with FaultyServer("unauthorized") as server:
+        done = await over_http(server, *JUDGE, "--out", "other", cwd=tmp_path)
+        assert done.code == 1
+        assert "every dialogue of the pilot failed (judge: " in done.err
+    async with FaultyServer() as server:
+        (tmp_path / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')
+        dear = (*JUDGE, "--max-connections", "1", "--prices", "prices.toml", "--out", "dear")
+        for _ in range(2):  # the policy has no price and needs none, when the run is resumed as well
+            spent = await over_http(server, *dear, "--max-cost", "0.014", cwd=tmp_path)
+            assert spent.code == 1, spent
+            assert "--max-cost 0.014" in spent.err
+        assert len(dialogues(tmp_path / "dear")) < 4
+        asked = await over_http(server, *(w for w in JUDGE if w != "--yes"), "--out", "asked", cwd=tmp_path)
+        assert "Pilot: 2 more dialogues will take about" in asked.err
+    assert files_with(KEY, tmp_path) == []
+
+
+async def test_imported_dialogues_are_read_by_a_model(tmp_path: Path) -> None:
+    write(tmp_path / "gpt-x.jsonl", [log(0, course(100)), log(1, course(5)), log(2, [40, 45], unjudged=True)])
+    assert heartloop("import", "sage-logs", "gpt-x.jsonl", "--out", "run", cwd=tmp_path).code == 0
+    async with FaultyServer() as server:
+        done = await over_http(server, *JUDGE, "--preset", "corrected", cwd=tmp_path)
+        assert done.code == 0, done
+        assert "渡船停了三周" in server.bodies[0]["messages"][0]["content"]
+    found = dialogues(tmp_path / "run-judged-lab-judge-corrected")
+    assert all(t.scored for t in found.values())
+    assert all(turn.state is not None for t in found.values() for turn in t.turns), "the unjudged reply was judged"
+    assert {tuple(t.usage) for t in found.values()} == {("judge",)}
+    refused = heartloop("rejudge", "run", "--judge", "embedded", cwd=tmp_path)
+    assert refused.code == 2
+    assert "the embedded user understands English only" in " ".join(refused.err.split())
+    (tmp_path / "run" / "raw.jsonl").write_text("{}\n")
+    broken = heartloop(
+        "rejudge", "run", "--judge", "lab/judge", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY
+    )
+    assert broken.code == 2
+    assert "raw.jsonl, line 1: not the dialogue with 0000-0000" in " ".join(broken.err.split())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rejudge")
+    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/silent", "--limit", "2", "--out", "run")
+    assert heartloop(*words, "--preset", "released", cwd=folder).code == 0
+    assert heartloop("rescore", "run", "--preset", "released", cwd=folder).code == 0
+    (folder / "empty").mkdir()
+    (folder / "empty" / "settings.json").write_text((folder / "run" / "settings.json").read_text())
+    (folder / "empty" / "transcripts.jsonl").touch()
+    changed = [scenario.model_copy(update={"title": "Another title"}) for scenario in load_scenarios("support")]
+    (folder / "changed.jsonl").write_text("".join(scenario.model_dump_json() + "\n" for scenario in changed))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nothing", "--judge", "embedded"), "nothing is no run directory"),
+        (("empty", "--judge", "embedded"), "empty holds no dialogue to rejudge"),
+        (("run-released", "--judge", "embedded"), "is a rescored run"),
+        (("run", "--judge", "heartloop/listener"), "who only replies; expected service/model, or embedded"),
+        (("run", "--judge", "gpt"), "expected service/model"),
+        (("run", "--judge", "embedded", "--preset", "best"), "unknown preset 'best'"),
+        (("run", "--judge", "embedded", "--sampling", "policy.seed=1"), "with role judge"),
+        (("run", "--judge", "embedded", "--scenarios", "chat"), "chat has no scenario"),
+        (("run", "--judge", "embedded", "--scenarios", "changed.jsonl"), "is another text now than in the run"),
+        (("run", "--judge", "embedded", "--out", "run"), "differ; repeat the first command"),
+    ],
+)
+def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+    before = sorted(path.name for path in place.iterdir())
+    done = heartloop("rejudge", *words, cwd=place)
+    assert done.code == 2, done
+    assert said in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert sorted(path.name for path in place.iterdir()) == before

@@ -1,0 +1,423 @@
+"""The store of answers: the same question is paid for once.
+
+1. The same command on the same store gives the same transcripts, timings aside, without one call; a changed prompt is paid
+   for alone, with what follows from it.
+2. Asked again on purpose is another sample: repeats, retries of what its answers made fail, re-asks within a dialogue.
+3. What is no answer is not kept; a question in flight is asked once; several processes share a file; kill -9 harms nothing.
+4. Stored answers are free: no limit counts them, no pilot asks about them.
+5. A file of something else or a damaged one: one sentence, exit code 2. A full disk loses no dialogue. No key is in the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Message, Sampling, Usage, read_transcripts, write_line
+from heartloop.errors import InputError, TransportError, UseError
+from heartloop.models import counted, resolve
+from heartloop.replay import FLUSH, AnswerStore, Replayed, attempts, playing, store_at
+from heartloop.spending import Meter
+from tests.faulty_server import FaultyServer
+from tests.test_cli import KEY, LAB, Done, environment, files_with, heartloop, over_http
+
+HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="Hi")]
+EVAL = (*LAB[:-2], "--store", "answers.sqlite")
+"""Four dialogues of four turns over HTTP: seven calls each, and a farewell where one is taken."""
+
+
+def transcripts(run: Path) -> list[str]:
+    """The lines of a run, sorted by dialogue, without timings."""
+    found = {t.key: t for t in read_transcripts(run / "transcripts.jsonl")}
+    return [write_line(found[key].model_copy(update={"seconds": 0.0})) for key in sorted(found)]
+
+
+def calls(run: Path) -> int:
+    return sum(len(t.calls) for t in read_transcripts(run / "transcripts.jsonl"))
+
+
+def rows(store: Path, what: str = "count(*)") -> Any:
+    with sqlite3.connect(store) as file:
+        found = file.execute(f"SELECT {what} FROM answers").fetchone()[0]
+    file.close()
+    return found
+
+
+class Counting:
+    """A model whose n-th answer is `n`, with a moment's wait, or an error."""
+
+    def __init__(self, name: str = "lab/a", *, error: Exception | None = None, wait: float = 0.0) -> None:
+        self.name, self.error, self.wait, self.calls = name, error, wait, 0
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        self.calls += 1
+        await asyncio.sleep(self.wait)
+        if self.error is not None:
+            raise self.error
+        return Reply(str(self.calls), "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=self.calls))
+
+
+# --- 1. the same command --------------------------------------------------------------------------
+
+
+async def test_the_same_command_on_the_same_store_makes_no_call_and_the_same_transcripts(tmp_path: Path) -> None:
+    async with FaultyServer("reasoning", "length@policy:0.2", "bad_json:0.2", "no_usage:0.3") as server:
+        first = await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
+        assert first.code == 0, first
+        asked = len(server.requests)
+        assert f"0 of {asked} answers from the store." in first.out
+        again = await over_http(server, *EVAL, "--out", "again", cwd=tmp_path)
+        assert again.code == 0, again
+        assert len(server.requests) == asked, "a stored answer was asked for"
+    assert f"{asked} of {asked} answers from the store." in again.out
+    assert transcripts(tmp_path / "first") == transcripts(tmp_path / "again")
+    assert calls(tmp_path / "again") == asked == rows(tmp_path / "answers.sqlite")
+
+
+async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Path) -> None:
+    """Other people are met with the same store: those who were met before cost nothing."""
+    async with FaultyServer() as server:
+        await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
+        asked = len(server.requests)
+        wider = [word if word != "4" or EVAL[i - 1] != "--limit" else "6" for i, word in enumerate(EVAL)]
+        done = await over_http(server, *wider, "--out", "wider", cwd=tmp_path)
+        assert done.code == 0, done
+        assert len(server.requests) - asked == calls(tmp_path / "wider") - asked
+        before = len(server.requests)
+        done = await over_http(server, *EVAL, "--sampling", "simulator.temperature=0.5", "--out", "warmer", cwd=tmp_path)
+        assert done.code == 0, done
+        parts = [request.part for request in server.requests[before:]]
+        assert parts.count("policy") < parts.count("feel"), "the first replies were stored, the person's feelings were not"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": [Message(role="system", content="Be kind!"), HELLO[1]]},
+        {"messages": [HELLO[0], Message(role="assistant", content="Hi")]},
+        {"messages": [*HELLO, Message(role="user", content="")]},
+        {"messages": [HELLO[0], Message(role="user", content="Hi4:user0:")]},
+        {"messages": []},
+        {"schema": {"type": "object"}},
+        {"sampling": Sampling(seed=2)},
+        {"sampling": Sampling(seed=1, temperature=0.0)},
+        {"sampling": None},
+        {"name": "lab/b"},
+    ],
+)
+async def test_everything_that_is_asked_is_in_the_question(tmp_path: Path, change: dict[str, Any]) -> None:
+    model, other = Counting(), Counting(change.get("name", "lab/a"))
+    given: dict[str, Any] = {"messages": HELLO, "schema": None, "sampling": Sampling(seed=1), **change}
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        await Replayed(model, store, "policy").complete(HELLO, sampling=Sampling(seed=1))
+        same = await Replayed(model, store, "policy").complete(list(HELLO), sampling=Sampling(seed=1))
+        assert (same, model.calls) == (Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1)), 1)
+        await Replayed(other, store, "policy").complete(given["messages"], schema=given["schema"], sampling=given["sampling"])
+    assert other.calls == 1
+
+
+async def test_a_python_function_is_asked_anew_when_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text, fresh in (("one", 1), ("one", 0), ("two", 1)):
+        (tmp_path / "kept_agent.py").write_text(f"def reply(messages):\n    return {text!r}\n")
+        sys.modules.pop("kept_agent", None)
+        with AnswerStore(tmp_path / "a.sqlite") as store:
+            model = counted(resolve("python:kept_agent:reply"), Meter(), "policy", store)
+            assert (await model.complete(HELLO)).text == text
+            assert store.asked == fresh
+    sys.path.remove(str(tmp_path))
+
+
+def test_scripted_models_pass_the_store_by(tmp_path: Path) -> None:
+    store = AnswerStore(tmp_path / "a.sqlite")
+    assert not isinstance(counted(resolve("heartloop/listener"), Meter(), "policy", store), Replayed)
+
+
+# --- 2. samples -----------------------------------------------------------------------------------
+
+
+async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_seed(tmp_path: Path) -> None:
+    model = Counting()
+    for _ in range(2):
+        with AnswerStore(tmp_path / "a.sqlite") as store:
+            kept = Replayed(model, store, "policy")
+            said = []
+            for repeat, attempt in ((0, 0), (1, 0), (0, 1)):
+                with playing(repeat, attempt):
+                    said += [(await kept.complete(HELLO, sampling=Sampling(seed=7))).text for _ in range(2)]
+            assert said == ["1", "2", "3", "4", "5", "6"], "asked twice within a dialogue, as a re-ask may be, is two samples"
+    assert model.calls == 6
+
+
+@pytest.mark.parametrize(
+    ("failures", "attempt"),
+    [
+        ([], 0),
+        (["AnswerError"], 1),
+        (["AnswerError", "AnswerError"], 2),
+        (["TransportError"], 0),
+        (["TransportError", "RefusedByServer"], 1),
+        (["TransportError", "AnswerError"], 1),
+        (["TransportError", "TransportError", "TransportError"], 1),
+    ],
+)
+def test_a_retry_asks_anew_unless_a_connection_was_lost_once(failures: list[str], attempt: int) -> None:
+    assert attempts(failures) == attempt
+
+
+async def test_retry_failed_never_replays_the_answers_that_failed(tmp_path: Path) -> None:
+    words = (*EVAL, "--max-connections", "1", "--out", "run")
+    async with FaultyServer("bad_json:3") as server:  # the first dialogue's first appraisal, three times
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 1
+        retried = await over_http(server, *words, "--retry-failed", cwd=tmp_path)
+        assert retried.code == 0, retried
+        asked = len(server.requests)
+        fresh = await over_http(server, *words[:-1], "fresh", cwd=tmp_path)
+        assert fresh.code == 1, "the same command gives the same transcripts, the failed one too"
+        again = await over_http(server, *words[:-1], "fresh", "--retry-failed", cwd=tmp_path)
+        assert again.code == 0, again
+        assert len(server.requests) == asked, "failure and retry were both stored"
+    assert transcripts(tmp_path / "run") == transcripts(tmp_path / "fresh")
+
+
+async def test_a_retry_after_a_lost_connection_goes_on_from_the_stored_answers(tmp_path: Path) -> None:
+    words = (*EVAL, "--max-connections", "1", "--retries", "0", "--out", "run")
+    async with FaultyServer("drop@speak:1") as server:
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 1
+        asked = len(server.requests)
+        retried = await over_http(server, *words, "--retry-failed", cwd=tmp_path)
+        assert retried.code == 0, retried
+        assert "2 of " in retried.out, "its first reply and how that was felt"
+        assert len(server.requests) - asked == len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))[-1].calls) - 2
+
+
+# --- 3. what is kept ------------------------------------------------------------------------------
+
+
+async def test_what_is_no_answer_is_not_kept(tmp_path: Path) -> None:
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        broken, fine = Counting(error=TransportError("lost")), Counting()
+        for _ in range(2):
+            with pytest.raises(TransportError):
+                await Replayed(broken, store, "policy").complete(HELLO)
+        assert (await Replayed(fine, store, "policy").complete(HELLO)).text == "1"
+    assert (broken.calls, fine.calls) == (2, 1)
+
+
+async def test_two_equal_questions_in_flight_are_asked_once(tmp_path: Path) -> None:
+    model = Counting(wait=0.05)
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        kept = Replayed(model, store, "policy")
+        said = await asyncio.gather(*(kept.complete(HELLO) for _ in range(5)))
+        assert ({reply.text for reply in said}, model.calls, store.replayed) == ({"1"}, 1, 4)
+        model.error = TransportError("lost")
+        lost = await asyncio.gather(*(kept.complete(HELLO[1:]) for _ in range(3)), return_exceptions=True)
+        assert [type(error) for error in lost] == [TransportError] * 3, "each finds out for itself"
+        assert model.calls == 4
+        model.error = None
+        leaver = asyncio.create_task(kept.complete(HELLO[:1]))
+        stayer = asyncio.create_task(kept.complete(HELLO[:1]))
+        await asyncio.sleep(0.01)
+        leaver.cancel()
+        assert (await stayer).text == "6", "whoever waits goes on when the one who asked is gone"
+
+
+async def test_answers_are_written_within_a_moment(tmp_path: Path) -> None:
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        await Replayed(Counting(), store, "policy").complete(HELLO)
+        assert rows(tmp_path / "a.sqlite") == 0
+        await asyncio.sleep(2 * FLUSH)
+        assert rows(tmp_path / "a.sqlite") == 1
+
+
+def _ask(path: Path, first: int, n: int) -> None:
+    async def go() -> None:
+        with AnswerStore(path) as store:
+            kept = Replayed(Counting(), store, "policy")
+            for i in range(first, first + n):
+                await kept.complete([Message(role="user", content=f"{i}")])
+                await asyncio.sleep(0.001)
+
+    asyncio.run(go())
+
+
+def test_several_processes_share_a_file(tmp_path: Path) -> None:
+    path, context = tmp_path / "a.sqlite", multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_ask, args=(path, 200 * i, 300)) for i in range(3)]  # a third of the questions overlap
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert rows(path) == 700
+
+
+async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    words = (*EVAL, "--limit", "12", "--out", "run")
+    async with FaultyServer(delay=0.02) as server:
+        for _ in range(3):
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "heartloop.cli", *words), cwd=tmp_path, stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+                env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY),
+            )  # fmt: skip
+            so_far, deadline = len(server.requests), time.monotonic() + 60
+            while len(server.requests) < so_far + 25 and process.returncode is None and time.monotonic() < deadline:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            if process.returncode is None:
+                process.send_signal(signal.SIGKILL)
+            await process.wait()
+        done = await over_http(server, *words, cwd=tmp_path)
+        assert done.code == 0, done
+        wasted = len(server.requests) - rows(tmp_path / "answers.sqlite")
+        assert wasted <= 3 * 60, "no more than was in flight or not yet written is paid for twice"
+        asked = len(server.requests)
+        again = await over_http(server, *words[:-1], "again", cwd=tmp_path)
+        assert again.code == 0, again
+        assert len(server.requests) == asked
+    assert transcripts(tmp_path / "run") == transcripts(tmp_path / "again")
+
+
+# --- 4. free --------------------------------------------------------------------------------------
+
+
+async def test_stored_answers_count_against_no_limit_and_are_no_pilot(tmp_path: Path) -> None:
+    plain = tuple(word for word in EVAL if word != "--yes")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)).code == 0
+        free = await over_http(server, *EVAL, "--max-tokens", "1", "--out", "free", cwd=tmp_path)
+        assert free.code == 0, free
+        assert "tokens" not in free.out.splitlines()[-4], "nothing was spent"
+        unasked = await over_http(server, *plain, "--out", "unasked", cwd=tmp_path)
+        assert unasked.code == 0, unasked
+        assert "Pilot" not in unasked.err
+        asked = len(server.requests)
+        wider = await over_http(server, *plain, "--limit", "10", "--out", "wider", cwd=tmp_path)
+        played = len(list(read_transcripts(tmp_path / "wider" / "transcripts.jsonl")))
+        assert 2 <= played <= 6, "two were paid for, and those of the four stored that came before them"
+        assert f"Pilot: {10 - played} more dialogues will take about" in wider.err
+        assert 0 < len(server.requests) - asked <= 2 * 12
+
+
+async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> None:
+    """Half of the dialogues are stored; the limit bears the other half, in this process and the next."""
+    words = (*EVAL, "--max-connections", "1")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *words, "--out", "first", cwd=tmp_path)).code == 0
+        took = sum(u.total for t in read_transcripts(tmp_path / "first" / "transcripts.jsonl") for u in t.usage.values())
+        wide = (*words, "--limit", "8", "--out", "wide")
+        assert (await over_http(server, *wide, "--pilot", cwd=tmp_path)).code == 0
+        assert len(list(read_transcripts(tmp_path / "wide" / "transcripts.jsonl"))) == 6
+        done = await over_http(server, *wide, "--max-tokens", str(3 * took // 2), cwd=tmp_path)
+        assert done.code == 0, done
+    notes = [json.loads(line) for line in (tmp_path / "wide" / "log.jsonl").read_text().splitlines()]
+    assert sum("free" in note for note in notes) == 4
+
+
+async def test_a_pilot_of_which_every_dialogue_fails_still_ends_the_run(tmp_path: Path) -> None:
+    async with FaultyServer("unauthorized") as server:
+        done = await over_http(server, *EVAL, "--out", "run", cwd=tmp_path)
+    assert done.code == 1
+    assert "every dialogue of the pilot failed" in done.err
+    assert rows(tmp_path / "answers.sqlite") == 0
+
+
+# --- 5. the file ----------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> None:
+    path.write_text("my thesis, all of it\n" * 100)
+
+
+def _foreign(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE thesis (chapter TEXT)")
+    file.close()
+
+
+def _cut(path: Path) -> None:
+    _ask(path, 0, 200)
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _newer(path: Path) -> None:
+    _ask(path, 0, 1)
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 99")
+    file.close()
+
+
+@pytest.mark.parametrize("make", [_text, _foreign, _cut, _newer])
+def test_a_file_that_is_no_store_gets_one_sentence(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "answers.sqlite")
+    before = (tmp_path / "answers.sqlite").read_bytes()
+    done = heartloop(*EVAL, "--out", "run", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY)
+    assert done.code == 2, done
+    assert "choose another --store" in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert (tmp_path / "answers.sqlite").read_bytes() == before
+    assert not (tmp_path / "run").exists()
+
+
+async def test_damage_within_the_file_ends_the_run_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    model = Counting()
+    with AnswerStore(path) as store:
+        for i in range(300):
+            await Replayed(model, store, "p").complete([Message(role="user", content=f"{i}")])
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\x5a" * (len(data) - 4096))
+    with AnswerStore(path) as store, pytest.raises(InputError, match="is no store of answers, or is damaged"):
+        await Replayed(model, store, "p").complete([Message(role="user", content="7")])
+
+
+def test_a_place_that_cannot_hold_a_store_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UseError, match="as a store of answers"), AnswerStore(tmp_path / "file" / "a.sqlite"):
+        pass
+
+
+async def test_a_full_disk_loses_no_dialogue(tmp_path: Path) -> None:
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        store._file.execute("PRAGMA max_page_count = 3")
+        model = ScriptedChat(lambda messages: messages[-1].content * 2000, name="lab/a")
+        kept = Replayed(model, store, "policy")
+        for i in range(20):
+            assert await kept.complete([Message(role="user", content=f"{i}")])
+        await asyncio.sleep(2 * FLUSH)
+        assert "20 answers could not be written" in store.summary()
+        assert "database or disk is full" in store.summary()
+
+
+def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEARTLOOP_STORE", str(tmp_path))
+    found = store_at(None)
+    assert found is not None
+    assert found.path == tmp_path / "answers.sqlite"
+    other = store_at(tmp_path / "b")
+    assert other is not None
+    assert other.path == tmp_path / "b"
+    monkeypatch.setenv("HEARTLOOP_STORE", "")
+    assert store_at(None) is None
+
+
+async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
+    async with FaultyServer("unauthorized@simulator") as server:
+        words = (*EVAL[:-2], "--out", "run")
+        done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_STORE="kept/answers.sqlite")
+    assert done.code == 1
+    assert rows(tmp_path / "kept" / "answers.sqlite") > 0
+    assert files_with(KEY, tmp_path) + files_with("Bearer", tmp_path / "kept") == []
