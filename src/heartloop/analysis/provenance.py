@@ -32,7 +32,6 @@ class Provenance(NamedTuple):
     """One run as the settings page shows it."""
 
     name: str
-    directory: str
     command: str | None
     caveat: str
     """What to know before repeating the command, or why there is none."""
@@ -67,7 +66,6 @@ def provenance_of(run: Run) -> Provenance:
         prompts |= {(str(name), str(value)) for name, value in given.items()}
     return Provenance(
         name=run.path.resolve().name,
-        directory=str(run.path),
         command=command,
         caveat=caveat,
         settings=[(name, _words(value)) for name, value in settings.items() if name not in _IN_TABLES_OF_THEIR_OWN],

@@ -16,7 +16,7 @@ __all__ = ["Mark", "Point", "Scatter", "scatter"]
 _RADIUS = 9.0
 _LETTER = 6.3  # pixels; a mean letter of 12 px sans-serif
 _LINE = 14.0
-_SPREAD = 10.0
+_SPREAD = 6.0
 """Where the largest number of tokens is so many times the median or more, the axis is logarithmic."""
 _LONGEST_NAME = 24
 
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A point in pixels; `label` is empty where its name found no room."""
+    """A point in pixels; `label` is empty where its name found no room or would not tell it apart."""
 
     point: Point
     x: float
@@ -73,7 +73,7 @@ def scatter(
         start: emotion before the first reply, drawn as a line.
         names: whether to write names beside points; without, the table tells which number is whose.
     """
-    left, top, right, bottom = 40.0, 14.0, width - 16.0, height - 42.0
+    left, top, right, bottom = 40.0, 14.0, width - 26.0, height - 42.0
     tokens = [point.tokens for point in points]
     most = max(tokens, default=0.0)
     logarithmic = most >= _SPREAD * max(1.0, statistics.median(tokens)) if tokens else False
@@ -89,10 +89,11 @@ def scatter(
 
     at = {point: (x(point.tokens), y(point.mean)) for point in points}
     taken = [(px - _RADIUS, py - _RADIUS, px + _RADIUS, py + _RADIUS) for px, py in at.values()]
-    marks = []
-    for point in points:
+    names_short = [_short(point.name) for point in points]
+    marks: list[Mark] = []
+    for point, short in zip(points, names_short, strict=True):
         px, py = at[point]
-        name = _short(point.name) if names else ""
+        name = short if names and names_short.count(short) == 1 else ""
         label, label_x, label_y, anchor = _place(name, px, py, (left, top, right, bottom), taken)
         low = None if point.low is None else y(point.low)
         high = None if point.high is None else y(point.high)
@@ -127,8 +128,14 @@ def _place(name: str, px: float, py: float, frame: _Box, taken: list[_Box]) -> t
 
 
 def _short(name: str) -> str:
+    """The name without its service; of a long one both ends, since versions stand at the end.
+
+    >>> _short("service/a-model-with-a-very-long-name-and-a-date-2026")
+    'a-model-with…-a-date-2026'
+    """
     last = name.rsplit("/", 1)[-1] or name
-    return last if len(last) <= _LONGEST_NAME else f"{last[: _LONGEST_NAME - 1]}…"
+    half = _LONGEST_NAME // 2
+    return last if len(last) <= _LONGEST_NAME else f"{last[:half]}…{last[-half:]}"
 
 
 def _steps(most: float, wanted: int) -> list[float]:
