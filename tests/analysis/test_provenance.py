@@ -99,8 +99,9 @@ def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run
     )
     page = html.unescape((write_site([run], tmp_path / "site").parent / "settings.html").read_text(encoding="utf-8"))
     for words in (
-        '{"a": [1, 2]}', "f" * 16, "0123456789ab", "http://127.0.0.1:8000/v1", "temperature (12 calls)", "new: field", "interrupted",
-        'lost: [["x/y", "simulator", 5, 6]]', '"input": 1.0', json.dumps(json.loads((run / "settings.json").read_text()), indent=2),
+        '{"a": [1, 2]}', "f" * 16, "0123456789ab", "http://127.0.0.1:8000/v1", "temperature (12 calls)",
+        "new: field", "interrupted", 'lost: [["x/y", "simulator", 5, 6]]', '"input": 1.0',
+        json.dumps(json.loads((run / "settings.json").read_text()), indent=2),
     ):  # fmt: skip
         assert words in page, words
 

@@ -59,7 +59,7 @@ def provenance_of(run: Run) -> Provenance:
     """Everything that is known of how a run was made."""
     settings = run.settings
     command, caveat = command_of(run)
-    scenarios, prices = settings.get("scenarios"), settings.get("prices")
+    prices = settings.get("prices")
     prompts = {item for dialogue in run.transcripts for item in dialogue.prompts.items()}
     given = settings.get("prompts")
     if isinstance(given, Mapping):
@@ -69,7 +69,7 @@ def provenance_of(run: Run) -> Provenance:
         command=command,
         caveat=caveat,
         settings=[(name, _words(value)) for name, value in settings.items() if name not in _IN_TABLES_OF_THEIR_OWN],
-        scenarios=_pairs(scenarios) if isinstance(scenarios, Mapping) else [(_words(s), "") for s in scenarios or ()],
+        scenarios=_scenarios(settings.get("scenarios")),
         prompts=sorted(prompts),
         roles=sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),
         prices=_pairs(prices) if isinstance(prices, Mapping) else [],
@@ -161,6 +161,12 @@ def _endpoints(entry: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
             words = ", ".join(f"{name} ({n} calls)" for name, n in dropped.items()) if isinstance(dropped, Mapping) else ""
             lines.append((str(model), _words(habit.get("address")), _words(habit.get("retried")), words))
     return lines
+
+
+def _scenarios(given: object) -> list[tuple[str, str]]:
+    if isinstance(given, Mapping):
+        return _pairs(given)
+    return [(_words(name), "–") for name in given] if isinstance(given, (list, tuple)) else []
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
