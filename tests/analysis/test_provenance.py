@@ -26,18 +26,22 @@ Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
 SETTINGS: dict[str, Any] = {
     "environment": "sage", "models": ["openai/a", "b c/d"], "user": "llm", "simulator": "x/y", "preset": "corrected",
-    "variant": "vanilla", "scenario_set": "my file.jsonl", "scenarios": {"s1": "f" * 16}, "exclude_tags": ["death"], "limit": None,
+    "variant": "vanilla", "scenario_set": "my file.jsonl", "scenarios": {"s1": "f" * 16},
+    "exclude_tags": ["death"], "limit": None,
     "shard": {"index": 1, "count": 4}, "repeats": 2, "seed": 7, "max_turns": 8, "prices": {"x/y": {"input": 1.0, "output": 2.0}},
     "sampling": {"policy": {"temperature": 0.2, "top_p": None}},
 }  # fmt: skip
 
 
 def test_the_command_makes_a_run_of_the_same_settings(tmp_path: Path) -> None:
-    asked = "eval sage --user embedded --model heartloop/silent --model heartloop/fixer --limit 6 --repeats 2 --seed 3 --preset released"
-    more = "--variant challenging --max-turns 2 --exclude-tag death --exclude-tag eating --shard 2/3 --sampling policy.temperature=0.5"
+    asked = "eval sage --user embedded --model heartloop/silent --model heartloop/fixer --limit 6 --repeats 2 --seed 3"
+    more = "--preset released --variant challenging --max-turns 2 --exclude-tag death --exclude-tag eating --shard 2/3"
     first, second = tmp_path / "first", tmp_path / "second"
     runner = CliRunner()
-    assert runner.invoke(app, [*asked.split(), *more.split(), "--out", str(first)]).exit_code == 0
+    assert (
+        runner.invoke(app, [*asked.split(), *more.split(), "--sampling", "policy.temperature=0.5", "--out", str(first)]).exit_code
+        == 0
+    )
     command, caveat = command_of(read_run(first))
     assert command is not None
     assert "gives the same dialogues" in caveat

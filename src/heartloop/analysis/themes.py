@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["LEAST_PEOPLE", "Grouping", "group_people"]
 
@@ -37,7 +37,7 @@ class Grouping(NamedTuple):
     """The themes found in it, in the order of the alphabet."""
 
 
-def group_people(facts: Mapping[Hashable, Mapping[str, str]]) -> list[Grouping]:
+def group_people(facts: Mapping[Any, Mapping[str, str]]) -> list[Grouping]:
     """Groups of at least `LEAST_PEOPLE`, whole themes before words of themes before tags, the largest first.
 
     Args:
