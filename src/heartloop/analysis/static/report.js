@@ -12,6 +12,7 @@
   let shown = [];
   let visible = PAGE;
   let current = null;
+  let opener = null; // what had the focus before a talk was opened
 
   /** Data files call this; they are scripts because a page opened from disk may not fetch. */
   heartloop.take = function (kind, value) {
@@ -221,7 +222,10 @@
     if (current !== row) return;
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.replaceChildren(bar(row), body);
-    if (!sheet.open) sheet.showModal();
+    if (!sheet.open) {
+      opener = document.activeElement;
+      sheet.showModal();
+    }
     const button = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
     (button || sheet).focus();
     sheet.scrollTop = 0;
@@ -256,8 +260,10 @@
     if (row && window.location.hash) {
       history.pushState(null, "", window.location.pathname + window.location.search);
     }
-    const link = row && document.querySelector('a[href="#' + row.address + '"]');
-    if (link) link.focus({ preventScroll: true });
+    const place = opener && opener.closest(".list, .picks");
+    const link = row && place && place.querySelector('a[href="#' + row.address + '"]');
+    if (link || opener) (link || opener).focus({ preventScroll: true });
+    opener = null;
   }
 
   const sheet = document.getElementById("sheet");
