@@ -112,3 +112,96 @@ def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], 
     assert page.evaluate("window.hacked") is None
     assert len(problems) == 2
     assert all("Content Security Policy" in problem for problem in problems)
+
+
+def test_everything_is_reached_by_the_keyboard(
+    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    index = write_site([write_run(dialogues)], tmp_path / "site")
+    page.goto(index.as_uri())
+    page.wait_for_selector("#list .row")
+
+    def focused(expression: str) -> str:
+        return str(page.evaluate(f"(() => {{ const e = document.activeElement; return {expression}; }})()"))
+
+    # the skip link comes first and is seen; what is reached shows it
+    page.keyboard.press("Tab")
+    assert focused("e.textContent") == "Skip to the leaderboard"
+    assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
+    page.keyboard.press("Tab")
+    assert focused("getComputedStyle(e).outlineStyle + getComputedStyle(e).outlineWidth") == "solid2px"
+    unreached = page.evaluate(
+        """() => [...document.querySelectorAll("a[href], button, input, select, summary, .box")]
+            .filter((e) => e.checkVisibility() && e.tabIndex < 0).map((e) => e.outerHTML)"""
+    )
+    assert unreached == []
+
+    # from the search down into the list, along it, and back
+    page.focus("#filters [name=text]")
+    page.keyboard.press("ArrowDown")
+    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "0"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "1"
+    page.keyboard.press("End")
+    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "9"
+    page.keyboard.press("Home")
+    address = focused("e.getAttribute('href')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] .bubble")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+    page.wait_for_selector(f'#list .row[href="{address}"]:focus')  # where one was before
+    page.wait_for_timeout(200)
+    page.keyboard.press("Escape")
+    assert focused("e.name") == "text"
+
+
+def test_the_end_of_the_list_brings_more(
+    page: Page, talk: Callable[..., Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    page.goto(write_site([write_run([talk("m", f"s{n}", [5]) for n in range(60)])], tmp_path / "site").as_uri())
+    page.wait_for_selector("#list .row")
+    assert page.locator("#list .row").count() == 40
+    page.locator("#list .row").first.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#list .row").count() == 60
+    assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == 40
+
+
+@pytest.mark.parametrize("name", ["settings", "published", "numbers", "side-by-side"])
+def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
+    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path, name: str
+) -> None:
+    long = {"x/good": "service/" + "very-long-name-" * 8}
+    said = [d.model_copy(update={"model": long.get(d.model, d.model)}) for d in dialogues]
+    other = [d.model_copy(update={"simulator": "x/sim"}) for d in said]
+    site = write_site([write_run(said), write_run(other, "other", user="llm", simulator="x/sim")], tmp_path / "site").parent
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / f"{name}.html").as_uri())
+    page.wait_for_selector("h1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert problems == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+    if name == "settings":
+        page.locator("summary:has-text('settings.json')").first.click()
+        page.locator(".copy:visible").first.click()
+        page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
+
+
+def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
+    page.goto(write_site([write_run(dialogues)], tmp_path / "site").as_uri())
+    page.wait_for_selector("#list .row")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.quiet:not(#explore):not([open])").count() == 0
+    assert not page.locator("#filters").is_visible()
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.quiet[open]").count() == 0

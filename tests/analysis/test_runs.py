@@ -140,7 +140,9 @@ def test_pages_of_an_earlier_larger_report_go(talk: Talk, write_run: WriteRun, t
     (site / "data" / "3" / "mine.txt").write_text("mine")
     (site / "data" / "notes").mkdir()
     write_site(runs[:1], site)
-    assert sorted(path.name for path in site.iterdir()) == ["assets", "data", "index.html", "measurement-x.html"]
+    assert sorted(path.name for path in site.iterdir()) == [
+        "assets", "data", "index.html", "measurement-x.html", "numbers.html", "published.html", "settings.html"
+    ]  # fmt: skip
     assert sorted(str(path.relative_to(site / "data")) for path in (site / "data").rglob("*")) == [
         "1", "1/dialogues-0.js", "1/list.js", "3", "3/mine.txt", "notes"
     ]  # fmt: skip
@@ -171,15 +173,17 @@ def test_what_the_page_says_of_the_method_comes_from_the_method(
     talk: Talk, write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run([talk("m", "s1", [5]).model_copy(update={"start": {"emotion": 60.0}})], max_turns=None)
-    html = write_site([run], tmp_path / "one").read_text(encoding="utf-8")
-    assert "anew 2 000 times" in html
+    site = write_site([run], tmp_path / "one")
+    html = (site.parent / "numbers.html").read_text(encoding="utf-8")
+    assert "with repetition, 2 000 times" in html
     assert "Above 5 % we say so" in html
-    assert "M2 16.6h92" in html  # 3 + 34 * (1 - 0.6)
+    assert "it starts at 60" in html
+    assert "M2 16.6h92" in site.read_text(encoding="utf-8")  # 3 + 34 * (1 - 0.6)
     monkeypatch.setattr(Page, "resamples", 777)
     monkeypatch.setattr(Page, "allowed_unscored", 0.2)
     monkeypatch.setattr("heartloop.analysis.page.MAX_TURNS", 7)
-    html = write_site([run], tmp_path / "two").read_text(encoding="utf-8")
-    assert "anew 777 times" in html
+    html = (write_site([run], tmp_path / "two").parent / "numbers.html").read_text(encoding="utf-8")
+    assert "with repetition, 777 times" in html
     assert "Above 20 % we say so" in html
     assert _page(write_run([], "empty", max_turns=None)).frame.turns == 7
 

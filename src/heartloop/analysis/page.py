@@ -6,16 +6,16 @@ Pure: values in, values out. Does not cover files (`site`) or markup (`templates
 from __future__ import annotations
 
 import inspect
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
-from heartloop.analysis.runs import Measurement
+from heartloop.analysis.runs import Measurement, judge_of, shared_rules
 from heartloop.analysis.scores import (
     ALLOWED_UNSCORED,
-    GroupMean,
     ModelScore,
     ScoreCard,
     common_people,
@@ -23,15 +23,16 @@ from heartloop.analysis.scores import (
     latest,
     person_of,
 )
+from heartloop.analysis.themes import LEAST_PEOPLE, Grouping, group_people
+from heartloop.analysis.tokens import Point, Scatter, scatter
 from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, emotions_of, faint_lines, mean_curve, path_of
 from heartloop.dialogue import Transcript
 from heartloop.environments.sage import INTENTIONS, MAX_TURNS
 from heartloop.scoring.emotion import CHANGE_LIMIT, START
 from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["Cell", "Highlight", "IntentionColumn", "Page", "Panel", "ThemeRow", "strategy_names"]
+__all__ = ["Cell", "HeatColumn", "Highlight", "IntentionColumn", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
 
-_MOST_THEMES = 24
 _STOP_WORDS = {
     "success": "reached 100",
     "failure": "fell below 10",
@@ -41,6 +42,9 @@ _STOP_WORDS = {
     "failed": "unscored",
 }
 """Why a dialogue ended, in a reader's words."""
+
+
+_KINDS = {"theme": "", "word": "", "tag": "tag, "}
 
 
 class Panel(NamedTuple):
@@ -74,12 +78,23 @@ class IntentionColumn(NamedTuple):
     kind: str
 
 
-class ThemeRow(NamedTuple):
-    """A theme with a cell for each model."""
+class HeatColumn(NamedTuple):
+    """The head of a shaded column: the entry that explains it, its name, and a line under it."""
 
-    theme: str
-    n: int
-    cells: list[Cell]
+    entry: str
+    name: str
+    under: str
+
+
+class TokenUse(NamedTuple):
+    """What a model wrote, and what came of it; `number` is its point in the picture."""
+
+    number: int
+    score: ModelScore
+    tokens: float
+    replies: float
+    """Replies a dialogue, the mean."""
+    estimated: bool
 
 
 class Highlight(NamedTuple):
@@ -101,10 +116,10 @@ class Highlight(NamedTuple):
 class Page:
     """One page: a measurement, its score card, and everything that is derived from them."""
 
-    stop_words = _STOP_WORDS
     spark = Frame(left=2, top=3, width=92, height=34)
     resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
     allowed_unscored = ALLOWED_UNSCORED
+    least_people = LEAST_PEOPLE
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -125,6 +140,10 @@ class Page:
             for row in card.models
         }
         """Dialogues behind each model's number on the leaderboard."""
+        self.judge = judge_of(measurement.settings)
+        self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
+        self.stop_words: dict[str, str] = dict(_STOP_WORDS)
+        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues)
 
     def _turns(self) -> int:
         limit = self.settings.get("max_turns")
@@ -137,7 +156,34 @@ class Page:
     @property
     def label(self) -> str:
         """How this page is called where a site has several."""
-        return " · ".join(filter(None, (*self.card.simulators, *self.card.presets, *self.card.variants))) or "no dialogue yet"
+        judged = f"judged by {self.judge}" if self.judge else ""
+        parts = (*self.card.simulators, judged, *self.card.presets, *self.card.variants)
+        return " · ".join(filter(None, parts)) or "no dialogue yet"
+
+    @property
+    def instrument(self) -> str:
+        """Who played the person, and who judged the replies if it was somebody else."""
+        played_by = "the embedded user" if self.embedded else " and ".join(self.card.simulators)
+        return f"{played_by}, judged by {self.judge}" if self.judge else played_by
+
+    @property
+    def rules_words(self) -> str:
+        """What pages that stand side by side have in common."""
+        return " · ".join([self.card.environment.upper(), *self.card.presets, *self.card.variants])
+
+    @cached_property
+    def people(self) -> frozenset[tuple[str, str]]:
+        """Whom the numbers of the leaderboard rest on, as (scenario, fingerprint)."""
+        rows = [row.model for row in self.card.models if row.standing == "ranked"] or list(self._basis)
+        return frozenset(
+            (self.dialogues[i].scenario, self.dialogues[i].fingerprint) for model in rows for i in self._basis[model]
+        )
+
+    @cached_property
+    def self_scored(self) -> frozenset[str]:
+        """Models under test that also moved the feeling they are scored by: as the judge, or else as the simulator."""
+        instruments = [self.judge] if self.judge else [name for name in self.card.simulators if name != "embedded"]
+        return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
 
     @property
     def embedded(self) -> bool:
@@ -173,6 +219,7 @@ class Page:
         facts = [
             ("Environment", card.environment.upper()),
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
+            ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
@@ -193,16 +240,6 @@ class Page:
         return [
             f"{role} {', '.join(f'{name} {value}' for name, value in values.items())}" for role, values in given.items() if values
         ]
-
-    @cached_property
-    def prompts(self) -> list[tuple[str, str]]:
-        """Prompts and rule files with their hashes; two rows of one name mean that it changed within the run."""
-        return sorted({item for d in self.dialogues for item in d.prompts.items()})
-
-    @cached_property
-    def role_models(self) -> list[tuple[str, str]]:
-        """Who played the roles other than the policy."""
-        return sorted({item for d in self.dialogues for item in d.models.items() if item[0] != "policy"})
 
     @cached_property
     def panels(self) -> list[Panel]:
@@ -229,25 +266,79 @@ class Page:
             columns.append(IntentionColumn(key, texts[key], kind))
         return columns
 
+    @property
+    def intention_columns(self) -> list[HeatColumn]:
+        """Heads of the table of intentions."""
+        return [HeatColumn("intention", column.key, column.kind) for column in self.intentions]
+
+    @property
+    def theme_columns(self) -> list[HeatColumn]:
+        """Heads of the table of themes."""
+        return [
+            HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{_KINDS[group.kind]}{len(group.people)} people")
+            for group in self.themes
+        ]
+
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Cell]]]:
         """Model by intention."""
-        keys = [column.key for column in self.intentions]
-        return [(row, _cells(row.intentions, keys)) for row in self.card.models if row.scored]
+        by_key: dict[str, set[int]] = {column.key: set() for column in self.intentions}
+        for place, dialogue in enumerate(self.dialogues):
+            if dialogue.facts.get("intention"):
+                by_key[dialogue.facts["intention"]].add(place)
+        return self._table(list(by_key.values()))
 
     @cached_property
-    def themes(self) -> list[ThemeRow]:
-        """Theme by model; empty where nearly every person has a theme of their own, so that a mean would be one dialogue."""
-        keys = sorted({group.key for row in self.card.models for group in row.themes})
-        people = len({d.scenario for d in self.dialogues})
-        if not keys or len(keys) > _MOST_THEMES or people < 2 * len(keys):
-            return []
-        rows = [row for row in self.card.models if row.scored]
-        table = []
-        for key in keys:
-            cells = [_cells(row.themes, [key])[0] for row in rows]
-            table.append(ThemeRow(key, sum(cell.n for cell in cells), cells))
-        return table
+    def themes(self) -> list[Grouping]:
+        """Themes, their words, and tags that several of the people share."""
+        return group_people({(d.scenario, d.fingerprint): d.facts for d in self.dialogues})
+
+    @cached_property
+    def theme_heat(self) -> list[tuple[ModelScore, list[Cell]]]:
+        """Model by theme, word or tag."""
+        met: dict[object, list[int]] = {}
+        for place, dialogue in enumerate(self.dialogues):
+            met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
+        return self._table([{place for person in group.people for place in met[person]} for group in self.themes])
+
+    @cached_property
+    def without_theme(self) -> int:
+        """People in no group of themes."""
+        everybody = {(d.scenario, d.fingerprint) for d in self.dialogues}
+        return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.people})
+
+    def _table(self, columns: Sequence[set[int]]) -> list[tuple[ModelScore, list[Cell]]]:
+        return [(row, [self._cell(row, column) for column in columns]) for row in self.card.models if row.scored]
+
+    def _cell(self, row: ModelScore, places: set[int]) -> Cell:
+        finals = [score for i in self._basis[row.model] if i in places and (score := self.dialogues[i].score) is not None]
+        mean = statistics.fmean(finals) if finals else None
+        return Cell(mean, len(finals), round((mean or 0.0) / 100.0, 3))
+
+    @cached_property
+    def token_uses(self) -> list[TokenUse]:
+        """Models with a score and known tokens, in the order of the leaderboard, numbered from 1."""
+        uses: list[TokenUse] = []
+        for row in self.card.models:
+            if row.headline.mean is not None and row.tokens_per_dialogue is not None:
+                replies = statistics.fmean(len(self.dialogues[i].turns) for i in self._scored(row))
+                estimated = "policy" in row.roles and row.roles["policy"].estimated
+                uses.append(TokenUse(len(uses) + 1, row, row.tokens_per_dialogue, replies, estimated))
+        return uses
+
+    @cached_property
+    def scatters(self) -> tuple[Scatter, Scatter]:
+        """Score against tokens, for a wide and for a narrow window."""
+        colours = {row.model: number for number, row in enumerate(self.card.models)}
+        points = [
+            Point(use.number, use.score.model, use.tokens, seen.mean or 0.0, seen.low, seen.high, colours[use.score.model])
+            for use in self.token_uses
+            for seen in [use.score.headline]
+        ]
+        return (
+            scatter(points, start=self.start),
+            scatter(points, start=self.start, width=360.0, height=300.0, names=False),
+        )
 
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
@@ -274,7 +365,7 @@ class Page:
             title=dialogue.facts.get("title") or dialogue.scenario,
             person=dialogue.facts.get("person", ""),
             intention=dialogue.facts.get("intention", ""),
-            stop=_STOP_WORDS[dialogue.stop],
+            stop=self.stop_words[dialogue.stop],
             tags=", ".join(tags),
             heavy=any(tag in HEAVY_TAGS for tag in tags),
             opening=dialogue.opening or "",
@@ -288,12 +379,18 @@ def _words(values: object) -> list[str]:
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
 
 
-def _cells(groups: Iterable[GroupMean], keys: Sequence[str]) -> list[Cell]:
-    by_key = {group.key: group for group in groups}
-    return [
-        Cell(by_key[key].mean, by_key[key].n, round(by_key[key].mean / 100.0, 3)) if key in by_key else Cell(None, 0, 0.0)
-        for key in keys
-    ]
+def _stop_words(stop: str) -> str:
+    """Why a dialogue ended; a reason this page does not know yet is shown as it is written."""
+    return _STOP_WORDS.get(stop, stop.replace("_", " "))
+
+
+def is_same_model(first: str, second: str) -> bool:
+    """Whether two names mean the same model, whichever service answers for it.
+
+    >>> is_same_model("openrouter/deepseek/deepseek-chat", "deepseek/deepseek-chat")
+    True
+    """
+    return first.rsplit("/", 1)[-1].casefold() == second.rsplit("/", 1)[-1].casefold()
 
 
 def strategy_names() -> dict[str, list[str]]:

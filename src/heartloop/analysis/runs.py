@@ -1,11 +1,12 @@
 """A run directory as values: its settings and its dialogues, its score card, and which runs may share a table.
 
-Covers reading `settings.json`, `transcripts.jsonl` and the date in `log.jsonl`, and writing `scores.json`. Does not cover
-writing the others (`heartloop.evaluation`).
+Covers reading `settings.json`, `transcripts.jsonl` and `log.jsonl`, and writing `scores.json`. Does not cover writing the
+others (`heartloop.evaluation`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from heartloop.analysis.scores import ScoreCard, score_card
 from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.errors import InputError
 
-__all__ = ["Measurement", "Run", "comparable", "read_run", "write_scores"]
+__all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_rules", "write_scores"]
 
 
 class Run(NamedTuple):
@@ -25,8 +26,14 @@ class Run(NamedTuple):
     path: Path
     settings: Mapping[str, Any]
     transcripts: tuple[Transcript, ...]
-    started: str = ""
-    """Day of the first process that played in it, as far as its log says."""
+    log: tuple[Mapping[str, Any], ...] = ()
+    """What each process noted in `log.jsonl`; lines that cannot be read are not there, a log is a convenience."""
+
+    @property
+    def started(self) -> str:
+        """Day of the first process that played in it, as far as its log says."""
+        starts = (entry.get("started") for entry in self.log)
+        return min((start[:10] for start in starts if isinstance(start, str)), default="")
 
 
 class Measurement(NamedTuple):
@@ -62,7 +69,7 @@ def read_run(path: Path) -> Run:
         if not isinstance(settings, dict):
             raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
     transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
-    return Run(path, settings, transcripts, _day_of(path / "log.jsonl"))
+    return Run(path, settings, transcripts, _log_of(path / "log.jsonl"))
 
 
 def _light(transcript: Transcript) -> Transcript:
@@ -92,14 +99,22 @@ def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None)
     return card
 
 
-def _day_of(log: Path) -> str:
-    """The first date in a run's log; a log is a convenience, so one that cannot be read is passed over."""
-    try:
-        lines = log.read_text(encoding="utf-8").splitlines()
-        starts = [json.loads(line).get("started") for line in lines if line.strip()]
-    except (OSError, ValueError, AttributeError):
-        return ""
-    return min((start[:10] for start in starts if isinstance(start, str)), default="")
+def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
+    found: list[Mapping[str, Any]] = []
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for line in log.read_text(encoding="utf-8").split("\n"):
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    found.append(entry)
+    return tuple(found)
+
+
+def judge_of(settings: Mapping[str, Any]) -> str:
+    """Who read the replies anew where a run was rejudged; empty where the person's own feeling stands."""
+    rejudged = settings.get("rejudged")
+    judge = rejudged.get("judge", settings.get("simulator")) if isinstance(rejudged, Mapping) else rejudged
+    return judge if isinstance(judge, str) else ""
 
 
 def comparable(runs: Sequence[Run]) -> list[Measurement]:
@@ -122,10 +137,23 @@ def _rules(run: Run) -> tuple[object, ...]:
         return ("empty", str(user), *(str(settings.get(name)) for name in names))
     first = run.transcripts[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
+    return (first.simulator, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
+
+
+def shared_rules(run: Run) -> tuple[object, ...]:
+    """What must be the same for two runs of different simulators or judges to stand side by side.
+
+    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and how the model under test was asked. Empty
+    for a run without a dialogue.
+    """
+    if not run.transcripts:
+        return ()
+    first, settings = run.transcripts[0], run.settings
     families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
-    kept = (sampling, families, tuple(sorted(first.prompts.items())), tuple(sorted(first.start.items())))
-    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings, "rejudged" in settings)
-    return (first.environment, first.simulator, first.preset, first.variant, str(settings.get("max_turns")), *kept, *counted)
+    policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
+    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
+    rules = (first.environment, first.preset, first.variant, str(settings.get("max_turns")), tuple(sorted(first.start.items())))
+    return (*rules, families, policy, first.prompts.get("policy"), *counted)
 
 
 def _together(runs: list[Run]) -> Measurement:

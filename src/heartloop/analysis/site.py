@@ -1,7 +1,9 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
 
-Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), `assets/` with our style
-and scripts and one copy of plotly, `data/` with the dialogues in chunks. What stands on a page is decided in `page`.
+Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), where several share their
+people and models one that sets them side by side, and pages for the papers' own results, the settings and the meaning of
+every number; `assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks. What stands
+on a page is decided in `page`, `side_by_side` and `provenance`.
 Nothing is fetched from outside, and nothing a model wrote is put in as markup.
 """
 
@@ -9,21 +11,38 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
 from heartloop.analysis.page import Page, strategy_names
+from heartloop.analysis.provenance import PROCESS, provenance_of
+from heartloop.analysis.published import published
 from heartloop.analysis.runs import Run, comparable, read_run
 from heartloop.analysis.scores import score_card
+from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
+from heartloop.analysis.trajectories import MOST_LINES
+from heartloop.environments.sage import INTENTIONS
 from heartloop.errors import InputError, UseError
+from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["write_site"]
 
-_STATIC = ("report.css", "report.js", "dialogue.js", "chart.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "chart.js")
+_SIDE_BY_SIDE = "side-by-side.html"
+
+
+class _Site(NamedTuple):
+    """What every page shows of the others: the tabs of measurements, the other pages, and which page this is."""
+
+    tabs: list[dict[str, str]]
+    nav: list[dict[str, str]]
+    here: str
+    version: str
 
 
 def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
@@ -49,13 +68,33 @@ def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
+    named = list(zip(names, pages, strict=True))
     tabs = [{"name": name, "label": label} for name, label in zip(names, _labels(pages), strict=True)]
+    tables = side_by_side(named)
+    written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
+    if tables:
+        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables, "start": pages[0].start}))
+    read = [run for measurement in measurements for run in measurement.runs]
+    written += [
+        ("published.html", "published.html", _published(named, read)),
+        ("settings.html", "settings.html", {"runs": [provenance_of(run) for run in read], "process": PROCESS}),
+        ("numbers.html", "numbers.html", {"page": pages[0], "pages": pages, "intentions": INTENTIONS, "method": _method()}),
+    ]
+    nav = [{"name": "index.html", "label": "Report"}, *([{"name": _SIDE_BY_SIDE, "label": "Side by side"}] if tables else [])]
+    nav += [
+        {"name": "published.html", "label": "Published results"},
+        {"name": "settings.html", "label": "Settings"},
+        {"name": "numbers.html", "label": "What the numbers mean"},
+    ]
     try:
         _copy_assets(out / "assets")
-        _remove_stale(out, len(pages))
-        for name, page in zip(names, pages, strict=True):
+        _remove_stale(out, len(pages), {name for name, *_ in written})
+        for page in pages:
             _write_data(out / "data" / str(page.number), page)
-            html = _templates().get_template("page.html").render(page=page, tabs=tabs if len(tabs) > 1 else [], here=name)
+        templates = _templates()
+        for name, template, shown in written:
+            site = _Site(tabs if len(tabs) > 1 else [], nav, name, pages[0].card.heartloop_version or "")
+            html = templates.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
@@ -66,6 +105,28 @@ def _labels(pages: Sequence[Page]) -> list[str]:
     """What each page is called; pages that would be called alike are told apart by their run directories."""
     labels = [page.label for page in pages]
     return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
+
+
+def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[str, Any]:
+    """The papers' tables, and the user's own pages beside them."""
+    agreement = {}
+    for row in published("sage_table01_agent_rank_correlation"):
+        agreement[row["agent_a"], row["agent_b"]] = agreement[row["agent_b"], row["agent_a"]] = row["spearman_rho"]
+    return {
+        "pages": named,
+        "sage": published("sage_table02_leaderboard"),
+        "agreement": agreement,
+        "simulators": list(dict.fromkeys(first for first, _ in agreement)),
+        "rlver": published("rlver_table01_sentient_and_chitchat"),
+        "embedded": any(page.embedded for _, page in named),
+        "all_embedded": all(page.embedded for _, page in named),
+        "imported": any("imported" in entry for run in runs for entry in run.log),
+    }
+
+
+def _method() -> dict[str, float]:
+    """Constants of the method that the explanations name."""
+    return {"success_at": SUCCESS_AT, "failure_below": FAILURE_BELOW, "most_lines": MOST_LINES, "few_models": FEW_MODELS}
 
 
 def _templates() -> Environment:
@@ -90,8 +151,10 @@ def _copy_assets(folder: Path) -> None:
         shutil.copyfile(plotly, folder / "plotly.min.js")
 
 
-def _remove_stale(out: Path, count: int) -> None:
+def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
     """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
+    if _SIDE_BY_SIDE not in pages:
+        (out / _SIDE_BY_SIDE).unlink(missing_ok=True)
     for page in out.glob("measurement-*.html"):
         number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
         if number and int(number[1]) > count:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from heartloop.dialogue import Transcript
 from heartloop.environments.sage import MAX_TURNS
 
-__all__ = ["Frame", "Line", "emotions_of", "faint_lines", "mean_curve", "path_of"]
+__all__ = ["MOST_LINES", "Frame", "Line", "emotions_of", "faint_lines", "mean_curve", "path_of"]
 
 MOST_LINES = 400
 """Lines drawn in one panel; above it every k-th dialogue is drawn, and the panel says so."""

@@ -12,6 +12,7 @@
   let shown = [];
   let visible = PAGE;
   let current = null;
+  let opener = null; // what had the focus before a talk was opened
 
   /** Data files call this; they are scripts because a page opened from disk may not fetch. */
   heartloop.take = function (kind, value) {
@@ -71,7 +72,10 @@
     form.hidden = false;
     form.addEventListener("input", () => refresh(true));
     form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("keydown", fromSearch);
     document.getElementById("more").addEventListener("click", showMore);
+    document.getElementById("list").addEventListener("keydown", walk);
+    document.getElementById("keys").hidden = false;
     refresh(true);
     follow();
     document.dispatchEvent(new Event("heartloop-list"));
@@ -79,7 +83,7 @@
 
   /** Intentions in the order of the table above the list, others after them. */
   function heartloopOrder(found) {
-    const known = [...document.querySelectorAll(".heat .key")].map((node) => node.textContent);
+    const known = [...document.querySelectorAll("#intentions .heat .key")].map((node) => node.textContent);
     return [...known.filter((key) => found.has(key)), ...[...found].filter((key) => !known.includes(key)).sort()];
   }
 
@@ -152,6 +156,29 @@
     if (first.length) first[0].firstChild.focus();
   }
 
+  /** Up, down, home and end move through the list, loading more at its end; Escape goes back to the search. */
+  function walk(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const links = [...document.querySelectorAll("#list .row")];
+    const at = links.indexOf(document.activeElement);
+    if (at < 0) return;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key];
+    if (event.key === "Escape") document.getElementById("filters").elements.text.focus();
+    else if (to === undefined) return;
+    else if (to === links.length && !document.getElementById("more").hidden) showMore();
+    else if (links[to]) links[to].focus();
+    else if (to < 0) document.getElementById("filters").elements.text.focus();
+    event.preventDefault();
+  }
+
+  /** Down from the search goes to the first dialogue found. */
+  function fromSearch(event) {
+    const first = document.querySelector("#list .row");
+    if (event.key !== "ArrowDown" || event.target.name !== "text" || !first) return;
+    event.preventDefault();
+    first.focus();
+  }
+
   function item(row) {
     const link = make("a", "row m" + (row.model % 8));
     link.href = "#" + row.address;
@@ -195,7 +222,10 @@
     if (current !== row) return;
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.replaceChildren(bar(row), body);
-    if (!sheet.open) sheet.showModal();
+    if (!sheet.open) {
+      opener = document.activeElement;
+      sheet.showModal();
+    }
     const button = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
     (button || sheet).focus();
     sheet.scrollTop = 0;
@@ -230,30 +260,12 @@
     if (row && window.location.hash) {
       history.pushState(null, "", window.location.pathname + window.location.search);
     }
-    const link = row && document.querySelector('a[href="#' + row.address + '"]');
-    if (link) link.focus({ preventScroll: true });
+    const place = opener && opener.closest(".list, .picks");
+    const link = row && place && place.querySelector('a[href="#' + row.address + '"]');
+    if (link || opener) (link || opener).focus({ preventScroll: true });
+    opener = null;
   }
 
-  /* sorting a table by its heads */
-
-  function sortable(table) {
-    [...table.tHead.rows[0].cells].forEach((head, column) => {
-      const button = make("button", "", null, ...head.childNodes);
-      button.type = "button";
-      head.append(button);
-      button.addEventListener("click", () => {
-        const numeric = head.dataset.sort === "number";
-        const down = head.getAttribute("aria-sort") !== (numeric ? "descending" : "ascending") ? numeric : !numeric;
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const value = (line) => (numeric ? parseFloat(line.cells[column].textContent) || -1 : line.cells[column].textContent);
-        const order = (a, b) => (numeric ? value(a) - value(b) : value(a).localeCompare(value(b)));
-        table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => (down ? -order(a, b) : order(a, b))));
-      });
-    });
-  }
-
-  document.querySelectorAll("table[data-sortable]").forEach(sortable);
   const sheet = document.getElementById("sheet");
   if (sheet) {
     sheet.addEventListener("close", closed);

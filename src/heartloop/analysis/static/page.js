@@ -1,0 +1,42 @@
+/* What every page has: copying, and folded parts that open where a link leads into them or where paper cannot unfold them. */
+"use strict";
+
+(function () {
+  const told = document.getElementById("copied");
+
+  /** Where the clipboard is not to be had, the text is marked, so that the usual keys copy it. */
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    let done = false;
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      done = true;
+    } catch {
+      const range = document.createRange();
+      range.selectNodeContents(source);
+      const selection = window.getSelection();
+      selection.removeAllRanges();
+      selection.addRange(range);
+    }
+    const words = button.textContent;
+    button.textContent = done ? "Copied" : "Marked, copy it with your keys";
+    if (told) told.textContent = button.textContent;
+    window.setTimeout(() => (button.textContent = words), 2500);
+  }
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button));
+  }
+
+  const folded = [];
+  window.addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore)")) {
+      part.open = true;
+      folded.push(part);
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    for (const part of folded.splice(0)) part.open = false;
+  });
+})();
