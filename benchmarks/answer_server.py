@@ -12,10 +12,9 @@ import asyncio
 import json
 import re
 
-from aiohttp import web
-
 __all__ = ["answer", "completion"]
 
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _SEED = re.compile(rb'"seed": ?(\d+)')
 
 REPLIES = (
@@ -101,19 +100,37 @@ def completion(body: bytes) -> bytes:
     ).encode()
 
 
-async def _serve() -> None:
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        latency = float(request.path.split("/", 2)[1])
-        body = await request.read()
-        await asyncio.sleep(latency)
-        return web.Response(body=completion(body), content_type="application/json")
+class _Connection(asyncio.Protocol):
+    """As much of HTTP/1.1 as a client with one request at a time on a connection needs: little work, so steady answer times."""
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None))  # type: ignore[arg-type]
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-    await site.start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._held = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        head, ended, body = self._held.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if not ended or length is None or len(body) < int(length[1]):
+            return
+        latency = float(head.split(b"/", 2)[1])
+        self._held.clear()
+        asyncio.get_running_loop().call_later(latency, self._send, completion(bytes(body)))
+
+    def _send(self, answer: bytes) -> None:
+        assert self._transport is not None
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n\r\n"
+        self._transport.write(head.encode() + answer)
+
+
+async def _serve() -> None:
+    server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
 
 
 if __name__ == "__main__":
