@@ -56,12 +56,12 @@ def answer(purpose: str, seed: int) -> str:
         return " ".join(REPLIES[(pick + 3 * place) % len(REPLIES)] for place in range(4))
     if purpose == "feel":
         found: dict[str, object] = {
-            "content": "The NPC tries to show that they have understood how tiring this was, and asks for the moment that hurt most. "
+            "content": "The NPC tries to show that they have understood how tiring this was, and asks for the moment that hurt. "
             "The question meets what I am after; the advice at the end does not.",
-            "fit": "It serves it in part: they name the silence and not only the money. A reply that would suit anybody it is not, "
+            "fit": "It serves it in part: they name the silence and not only the money. It would not suit just anybody, "
             "but they leave out what I said about my sister.",
-            "activity": "At least they listened. I do not know whether I want to go into that night again, but nobody else has asked, "
-            "and it is easier to say to somebody who was not there.",
+            "activity": "At least they listened. I do not know whether I want to go into that night again, but nobody else "
+            "has asked, and it is easier to say to somebody who was not there.",
             "feeling": "A little lighter than before, still careful, and somewhat irritated by the last sentence.",
             "change": CHANGES[pick % len(CHANGES)],
         }

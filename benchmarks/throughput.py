@@ -29,11 +29,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.answer_server import completion
-from benchmarks.machine import machine
 from heartloop.chat import Reply
 from heartloop.completions import Habits, read_reply
 from heartloop.dialogue import Message, Sampling, Transcript, read_transcripts
-from heartloop.endpoint import CONNECTIONS
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.evaluation import RunDirectory, evaluate

@@ -215,7 +215,7 @@ def write_line(transcript: Transcript) -> str:
 
 
 def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
-    """Transcripts of a JSON-lines file, in order.
+    """Transcripts of a JSON-lines file, in order; one of them is in memory at a time.
 
     A last line without its line break is what a killed writer leaves behind; with `torn_tail` it is passed over.
 
@@ -223,24 +223,20 @@ def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcri
         InputError: with file and line, for a record that does not fit.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip() or (torn_tail and not line.endswith(b"\n")):
+                    continue
+                try:
+                    yield Transcript.model_validate_json(line)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"]) or "record"
+                    raise InputError(
+                        f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
+                    ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
-    lines = data.split(b"\n")
-    tail = lines.pop()
-    if tail.strip() and not torn_tail:
-        lines.append(tail)
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield Transcript.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(
-                f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
-            ) from error
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

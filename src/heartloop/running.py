@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,4 +167,4 @@ def play_run(
     )
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
-    return ended, write_site([finished], page)
+    return ended, write_site([finished], page, tell=partial(typer.echo, err=True))
