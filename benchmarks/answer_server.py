@@ -15,6 +15,7 @@ import re
 __all__ = ["answer", "completion"]
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_FEEL, _SPEAK = re.compile(rb'"change": ?\{'), re.compile(rb'"leaves": ?\{')  # properties of the schema asked for
 _SEED = re.compile(rb'"seed": ?(\d+)')
 
 REPLIES = (
@@ -79,7 +80,7 @@ def answer(purpose: str, seed: int) -> str:
 
 def completion(body: bytes) -> bytes:
     """The answer to a request, as an endpoint writes it."""
-    purpose = "feel" if b'"_FeelAnswer"' in body else "speak" if b'"_SpeakAnswer"' in body else "reply"
+    purpose = "feel" if _FEEL.search(body) else "speak" if _SPEAK.search(body) else "reply"
     seeds = _SEED.findall(body)
     text = answer(purpose, int(seeds[-1]) if seeds else 0)
     return json.dumps(

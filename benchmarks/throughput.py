@@ -28,7 +28,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import aiohttp
+from pydantic_core import to_json
+
 from benchmarks.answer_server import completion
+from benchmarks.machine import machine
 from heartloop.chat import Reply
 from heartloop.completions import Habits, read_reply
 from heartloop.dialogue import Message, Sampling, Transcript, read_transcripts
@@ -40,6 +44,14 @@ from heartloop.models import Meter, Metered, close, resolve
 from heartloop.running import settings_of
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "throughput.md"
+BEGIN, END = "<!-- written by benchmarks/throughput.py -->", "<!-- end -->"
+NAMES = {
+    "heartloop": "heartloop",
+    "floor": "bare aiohttp loop",
+    "inspect": "Inspect door",
+    "sequential": "one dialogue after the other",
+}
 POLICY, PERSON = "bench/policy", "bench/person"
 
 
@@ -155,7 +167,7 @@ class _Recorded:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        body = json.dumps(Habits().body(self.name, messages, schema, sampling or Sampling())).encode()
+        body = to_json(Habits().body(self.name, messages, schema, sampling or Sampling()))
         self._bodies.append(body)
         reply = read_reply(completion(body), messages)
         assert isinstance(reply, Reply)
@@ -176,8 +188,6 @@ async def chains_of(dialogues: int) -> list[list[bytes]]:
 
 def run_floor(case: Case) -> dict[str, Any]:
     """The same calls by a bare aiohttp loop: bodies made beforehand, answers read and thrown away."""
-    import aiohttp
-
     chains = asyncio.run(chains_of(case.dialogues))
     url = os.environ["BENCH_BASE_URL"] + "/chat/completions"
 
@@ -199,8 +209,30 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 
 def run_inspect(case: Case) -> dict[str, Any]:
-    """The same task through the Inspect door."""
-    raise NotImplementedError
+    """The same dialogues through the Inspect door, by its own provider for such endpoints; at most one a person."""
+    from inspect_ai import eval as inspect_eval
+
+    os.environ["BENCH_API_KEY"] = "not-needed"
+    os.environ["INSPECT_DISABLE_MODEL_API_PROXY"] = "1"
+    chains = asyncio.run(chains_of(case.dialogues))
+    with tempfile.TemporaryDirectory() as folder:
+        wall, cpu = time.perf_counter(), time.process_time()
+        (log,) = inspect_eval(
+            "heartloop/sage",
+            model="openai-api/bench/policy",
+            model_roles={"simulator": "openai-api/bench/person"},
+            limit=case.dialogues,
+            max_samples=case.in_flight,
+            max_connections=case.in_flight,
+            seed=0,
+            log_dir=folder,
+            display="none",
+        )
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    samples = log.samples or []
+    if log.status != "success" or len(samples) != case.dialogues or any(sample.error for sample in samples):
+        raise SystemExit(f"the Inspect door ended as {log.status} with {len(samples)} samples; nothing was measured")
+    return {**timed(case, [len(chain) for chain in chains], wall, cpu), "peak_mb": peak_megabytes()}
 
 
 MEASURES = {"heartloop": run_heartloop, "floor": run_floor, "sequential": run_heartloop, "inspect": run_inspect}
@@ -209,8 +241,14 @@ MEASURES = {"heartloop": run_heartloop, "floor": run_floor, "sequential": run_he
 def inspect_missing() -> str | None:
     """Why the Inspect door cannot be measured here; `None` if it can."""
     if importlib.util.find_spec("inspect_ai") is None:
-        return "inspect_ai is not installed (pip install 'heartloop[inspect]')"
-    return "no door yet"
+        return "inspect_ai is not installed (pip install -e '.[inspect]')"
+    if importlib.util.find_spec("openai") is None:
+        return "openai, which Inspect's provider needs, is not installed"
+    try:
+        there = importlib.util.find_spec("heartloop.integrations.inspect.registry") is not None
+    except ModuleNotFoundError:
+        there = False
+    return None if there else "this version has no Inspect door"
 
 
 @contextlib.contextmanager
@@ -262,25 +300,68 @@ def main() -> None:
         more = {"afterwards": True} if arguments.afterwards else {}
         print(json.dumps(MEASURES[arguments.measure](case, **more)))
         return
-    quick = arguments.quick
-    far = Case(200, 200, 1.0)
-    near = Case(100 if quick else 500, 50, 0.05)
+    found = whole(quick=arguments.quick)
+    print("\n" + table(found))
+    out = arguments.out or (None if arguments.quick else RESULTS)
+    if out is not None:
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if out == RESULTS:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(found)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def whole(*, quick: bool) -> dict[str, Any]:
+    """Every measurement, one after the other."""
+    far, near = Case(200, 200, 1.0), Case(100 if quick else 800, 50, 0.05)
     small, large = Case(100, 50, 0.0), Case(300 if quick else 1000, 50, 0.0)
+    started = time.monotonic()
     rows: list[dict[str, Any]] = []
     with served() as port:
         if not quick:
-            rows.append(measured(port, "heartloop", far))
-            rows.append(measured(port, "floor", far))
-        times = 1 if quick else 3
-        pairs = [(measured(port, "heartloop", near), measured(port, "floor", near)) for _ in range(times)]
-        rows += [middle([ours for ours, _ in pairs]), middle([floor for _, floor in pairs])]
-        rows.append(measured(port, "sequential", Case(6, 1, 0.05)))
+            rows += [measured(port, name, far) for name in ("heartloop", "floor")]
+        pairs = [(measured(port, "heartloop", near), measured(port, "floor", near)) for _ in range(1 if quick else 3)]
+        rows += [middle(runs) for runs in zip(*pairs, strict=True)]
         missing = inspect_missing()
         if missing is None:
             rows.append(measured(port, "inspect", Case(100, 50, 0.05)))
+        else:
+            print(f"inspect    left out: {missing}", flush=True)
+        rows.append(measured(port, "sequential", Case(4, 1, 0.05)))
         memory = [measured(port, "heartloop", case, "--afterwards") for case in (small, large)]
-    print(json.dumps(rows, indent=1))
-    print(json.dumps(memory, indent=1))
+    return {
+        **machine("aiohttp", "pydantic", "inspect_ai"),
+        "rows": rows,
+        "memory": memory,
+        "left_out": {"inspect": missing} if missing else {},
+        "seconds": round(time.monotonic() - started),
+    }
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    versions = ", ".join(f"{name} {found[name]}" for name in ("aiohttp", "pydantic", "inspect_ai") if name in found)
+    lines = [
+        f"{found['machine']}, {found['system']}, Python {found['python']}, {versions}.",
+        "",
+        "| answer time | in flight | dialogues | calls | | wall | ideal | wall / ideal | CPU a call | dialogues / s |",
+        "|---:|---:|---:|---:|:---|---:|---:|---:|---:|---:|",
+    ]
+    for row in found["rows"]:
+        lines.append(
+            f"| {row['latency']:g} s | {row['in_flight']} | {row['dialogues']} | {row['calls']:,.0f} | {NAMES[row['measure']]} | "
+            f"{row['wall_s']:.1f} s | {row['ideal_s']:.1f} s | {row['over_ideal']:.2f} | {row['cpu_ms_per_call']:.2f} ms | "
+            f"{row['dialogues_per_s']:.2f} |"
+        )
+    lines += [f"\n{NAMES[name]}: left out, {reason}." for name, reason in found["left_out"].items()]
+    lines += [
+        "",
+        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report, labels included |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in found["memory"]:
+        memory = f"{row['peak_mb']:.0f} MB | {row['peak_with_report_mb']:.0f} MB | {row['transcripts_mb']:.1f} MB"
+        lines.append(f"| {row['dialogues']:,} | {memory} | {row['scores_s']:.1f} s | {row['report_s']:.1f} s |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
