@@ -12,9 +12,10 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.machine import machine
 from heartloop.environments.episode import play
@@ -24,6 +25,8 @@ from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.supporters import SUPPORTERS, Supporter
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "embedded_speed.md"
+BEGIN, END = "<!-- written by benchmarks/embedded_speed.py -->", "<!-- end -->"
 NAMES = tuple(name for name in SUPPORTERS if name != "silent")
 
 
@@ -74,6 +77,20 @@ def main() -> None:
     }
     print(json.dumps(found, indent=1))
     arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if arguments.out == RESULTS:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(found)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    return (
+        f"One of the {found['machine']}, {found['system']}, Python {found['python']}; {found['dialogues']} dialogues, "
+        f"{found['turns']} replies.\n\n"
+        "| dialogues / s | a reply and its answer | of it CPU | slowest round | labelling a reply |\n|---:|---:|---:|---:|---:|\n"
+        f"| {found['dialogues_per_s']} | {found['ms_per_turn']} ms | {found['cpu_ms_per_turn']} ms | "
+        f"{found['slowest_ms_per_turn']} ms | {found['label_ms_per_reply']} ms |\n"
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -210,15 +211,16 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 def run_inspect(case: Case) -> dict[str, Any]:
     """The same dialogues through the Inspect door, by its own provider for such endpoints; at most one a person."""
-    from inspect_ai import eval as inspect_eval
+    door = importlib.import_module("heartloop.integrations.inspect.task")
+    inspect_ai = importlib.import_module("inspect_ai")
 
     os.environ["BENCH_API_KEY"] = "not-needed"
     os.environ["INSPECT_DISABLE_MODEL_API_PROXY"] = "1"
     chains = asyncio.run(chains_of(case.dialogues))
     with tempfile.TemporaryDirectory() as folder:
         wall, cpu = time.perf_counter(), time.process_time()
-        (log,) = inspect_eval(
-            "heartloop/sage",
+        (log,) = inspect_ai.eval(
+            door.sage(),
             model="openai-api/bench/policy",
             model_roles={"simulator": "openai-api/bench/person"},
             limit=case.dialogues,
@@ -229,9 +231,9 @@ def run_inspect(case: Case) -> dict[str, Any]:
             display="none",
         )
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    samples = log.samples or []
-    if log.status != "success" or len(samples) != case.dialogues or any(sample.error for sample in samples):
-        raise SystemExit(f"the Inspect door ended as {log.status} with {len(samples)} samples; nothing was measured")
+        samples = log.samples or []
+        if log.status != "success" or len(samples) != case.dialogues or any(sample.error for sample in samples):
+            raise SystemExit(f"the Inspect door ended as {log.status} with {len(samples)} samples; nothing was measured")
     return {**timed(case, [len(chain) for chain in chains], wall, cpu), "peak_mb": peak_megabytes()}
 
 
