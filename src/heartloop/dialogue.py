@@ -22,11 +22,13 @@ __all__ = [
     "Message",
     "Sampling",
     "StopReason",
+    "Stored",
     "Transcript",
     "Turn",
     "Usage",
     "Visible",
     "read_transcripts",
+    "stored_transcripts",
     "total_usage",
     "visible",
     "writable",
@@ -214,6 +216,19 @@ def write_line(transcript: Transcript) -> str:
     return transcript.model_dump_json(exclude_defaults=False) + "\n"
 
 
+class Stored(NamedTuple):
+    """Where a transcript lies: its file, and the byte at which its line begins."""
+
+    path: Path
+    start: int
+
+    def read(self) -> Transcript:
+        """The transcript, read again; for files that are not being written to."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return Transcript.model_validate_json(file.readline())
+
+
 def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
     """Transcripts of a JSON-lines file, in order; one of them is in memory at a time.
 
@@ -222,13 +237,20 @@ def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcri
     Raises:
         InputError: with file and line, for a record that does not fit.
     """
+    return (transcript for _, transcript in stored_transcripts(path, torn_tail=torn_tail))
+
+
+def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Stored, Transcript]]:
+    """Like `read_transcripts`, each with its place, for those who go over a file twice instead of holding all of it."""
+    start = 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
+                place, start = Stored(path, start), start + len(line)
                 if not line.strip() or (torn_tail and not line.endswith(b"\n")):
                     continue
                 try:
-                    yield Transcript.model_validate_json(line)
+                    yield place, Transcript.model_validate_json(line)
                 except ValidationError as error:
                     first = error.errors()[0]
                     where = ".".join(str(part) for part in first["loc"]) or "record"
