@@ -10,6 +10,7 @@ Do not fix one of these tests without a decision (docs/decisions).
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from heartloop.dialogue import (
     Usage,
     Visible,
     read_transcripts,
+    stored_transcripts,
     total_usage,
     visible,
     writable,
@@ -170,6 +172,24 @@ class TestJsonLines:
         path.write_bytes(write_line(transcript()).encode() + b"\n" + broken + write_line(transcript()).encode())
         with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: .*; remove or mend"):
             list(read_transcripts(path))
+
+    def test_one_transcript_is_in_memory_at_a_time_however_long_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        call = Call(role="policy", purpose="reply", turn=0, text="x" * 200_000)
+        path.write_text("".join(write_line(transcript(repeat=n, calls=(call,))) for n in range(100)), encoding="utf-8")
+        tracemalloc.start()
+        assert sum(1 for _ in read_transcripts(path)) == 100
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 3_000_000  # of 20 million
+
+    def test_a_place_gives_its_transcript_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "transcripts.jsonl"
+        written = [transcript(repeat=n, opening="é\u2028" * n) for n in range(3)]
+        path.write_bytes(b"\n".join(write_line(t).encode() for t in written) + b'{"torn')
+        found = list(stored_transcripts(path))
+        assert [place.read() for place, _ in reversed(found)] == written[::-1]
+        assert [t for _, t in found] == written
 
     def test_a_file_that_is_not_there_is_said_so_in_one_sentence(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cannot read .*nowhere\.jsonl: No such file"):

@@ -26,7 +26,7 @@ SAGE = "heartloop.environments.sage"
 SHIPPED = {
     "policy": set(),
     "feel": {"purpose", "intention", "goal", "manner", "persona", "background"},
-    "feel_turn": {"dialogue", "reply", "emotion"},
+    "feel_turn": {"dialogue", "emotion"},
     "speak": {"purpose", "intention", "goal", "manner", "persona", "background"},
     "speak_turn": {"dialogue", "planning", "band", "emotion"},
     "purpose_support": set(),

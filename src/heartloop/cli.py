@@ -210,9 +210,11 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
 ) -> None:
     """Write the report of one or several finished runs."""
+    from functools import partial
+
     from heartloop.analysis import write_site
 
-    typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report')}")
+    typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
 
 
 @app.command()

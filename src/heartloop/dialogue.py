@@ -22,11 +22,13 @@ __all__ = [
     "Message",
     "Sampling",
     "StopReason",
+    "Stored",
     "Transcript",
     "Turn",
     "Usage",
     "Visible",
     "read_transcripts",
+    "stored_transcripts",
     "total_usage",
     "visible",
     "writable",
@@ -215,33 +217,49 @@ def write_line(transcript: Transcript) -> str:
     return transcript.model_dump_json(exclude_defaults=False) + "\n"
 
 
+class Stored(NamedTuple):
+    """Where a transcript lies: its file, and the byte at which its line begins."""
+
+    path: Path
+    start: int
+
+    def read(self) -> Transcript:
+        """The transcript, read again; for files that are not being written to."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return Transcript.model_validate_json(file.readline())
+
+
 def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
-    """Transcripts of a JSON-lines file, in order.
+    """Transcripts of a JSON-lines file, in order; one of them is in memory at a time.
 
     A last line without its line break is what a killed writer leaves behind; with `torn_tail` it is passed over.
 
     Raises:
         InputError: with file and line, for a record that does not fit.
     """
+    return (transcript for _, transcript in stored_transcripts(path, torn_tail=torn_tail))
+
+
+def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Stored, Transcript]]:
+    """Like `read_transcripts`, each with its place, for those who go over a file twice instead of holding all of it."""
+    start = 0
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                place, start = Stored(path, start), start + len(line)
+                if not line.strip() or (torn_tail and not line.endswith(b"\n")):
+                    continue
+                try:
+                    yield place, Transcript.model_validate_json(line)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"]) or "record"
+                    raise InputError(
+                        f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
+                    ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
-    lines = data.split(b"\n")
-    tail = lines.pop()
-    if tail.strip() and not torn_tail:
-        lines.append(tail)
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield Transcript.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(
-                f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
-            ) from error
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

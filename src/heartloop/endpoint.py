@@ -10,7 +10,6 @@ What a retry may mend is retried; what it cannot mend raises at once, with the m
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 import re
@@ -20,6 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+
+from pydantic_core import to_json  # a quarter of the time of `json.dumps` on a dialogue's prompt
 
 from heartloop.chat import Reply
 from heartloop.completions import Habits, Trouble, read_refusal, read_reply
@@ -203,7 +204,7 @@ class EndpointChat:
         if api_key and not all("!" <= character <= "~" for character in api_key):
             raise UseError(f"{self._key_variable} holds a space or a character that no key has; copy it again")
         self._name = name
-        self._model = model
+        self._model = writable(model)
         self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
         self._address = urlunsplit(parts._replace(query="", fragment=""))
         self._proxy = _proxy(parts)
@@ -284,7 +285,7 @@ class EndpointChat:
             try:
                 async with session.post(
                     self._url,
-                    data=json.dumps(body).encode(),
+                    data=to_json(body),
                     headers=self._key.headers(),
                     timeout=aiohttp.ClientTimeout(total=self._timeout),
                     proxy=self._proxy,

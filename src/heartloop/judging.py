@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -51,7 +53,7 @@ async def ask(
         AnswerError: no acceptable answer after `reasks` re-asks; says what the last one was.
         ModelError: a call failed for good.
     """
-    schema = answer.model_json_schema()
+    schema = _schema_of(answer)
     asked = list(messages)
     problem, last = "", ""
     for attempt in range(reasks + 1):
@@ -75,6 +77,12 @@ async def ask(
         ]
     shown = last if len(last) <= 120 else last[:117] + "..."
     raise AnswerError(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
+
+
+@cache
+def _schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
+    """The JSON schema of an answer; working it out takes longer than a call."""
+    return MappingProxyType(answer.model_json_schema())
 
 
 def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:

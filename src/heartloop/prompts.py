@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Prompt(NamedTuple):
     @property
     def blanks(self) -> frozenset[str]:
         """Names of the blanks in the text."""
-        return frozenset(_BLANK.findall(self.text))
+        return _blanks_of(self.text)
 
     def fill(self, **values: str) -> str:
         """The text with every blank filled in one pass.
@@ -39,13 +40,19 @@ class Prompt(NamedTuple):
         >>> Prompt("greet", "Hello {{name}}!", "").fill(name="{{name}}")
         'Hello {{name}}!'
         """
-        missing, unused = self.blanks - set(values), set(values) - self.blanks
-        if missing or unused:
+        blanks = self.blanks
+        if blanks != values.keys():
+            missing, unused = blanks - values.keys(), values.keys() - blanks
             raise PromptError(
                 f"prompt {self.name!r}: blanks without a value {sorted(missing)}, values without a blank {sorted(unused)}; "
                 "both must be empty"
             )
         return _BLANK.sub(lambda found: values[found.group(1)], self.text)
+
+
+@lru_cache(maxsize=256)
+def _blanks_of(text: str) -> frozenset[str]:
+    return frozenset(_BLANK.findall(text))
 
 
 def load_prompt(package: str, name: str) -> Prompt:

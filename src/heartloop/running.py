@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,7 @@ def play_run(
         typer.echo(said)
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
-    return ended, write_site([run], page)
+    return ended, write_site([run], page, tell=partial(typer.echo, err=True))
 
 
 def _less(usage: Usage, part: Usage) -> Usage:

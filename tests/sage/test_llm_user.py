@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -111,18 +112,37 @@ class TestPrompts:
             assert finding in simulator.asked[1][1].content
         assert transcript.turns[0].thoughts["activity"] == "thought ACTIVITY"
 
-    async def test_feel_reads_the_talk_so_far_and_apart_from_it_the_latest_reply(self) -> None:
+    async def test_feel_reads_the_talk_up_to_the_latest_reply_and_then_the_mood(self) -> None:
         _, simulator, _ = await dialogue([feel(), speak("He left."), feel()], replies=["First.", "Second."], max_turns=2)
-        asked = simulator.asked[2][1].content
-        talk, _, latest = asked.partition("latest reply")
-        assert f"Person: {ONE.first_message}\nNPC: First.\nPerson: He left." in talk
-        assert "Second." not in talk
-        assert "Second." in latest
+        talk, _, after = simulator.asked[2][1].content.partition("\n\nTake in the NPC's latest reply, the last entry above")
+        assert talk.endswith(f"Person: {ONE.first_message}\nNPC: First.\nPerson: He left.\nNPC: Second.")
+        assert after.endswith("before this reply: 45 of 100.")
+
+    async def test_what_never_changes_comes_first_then_the_talk_then_the_state(self) -> None:
+        answers = [answer for n in range(6) for answer in (feel(), speak(f"And then, {n}."))]
+        _, simulator, _ = await dialogue(answers, replies=[f"I see, {n}." for n in range(6)], max_turns=6)
+        for step in (0, 1):
+            asked = simulator.asked[step::2]
+            assert len({messages[0].content for messages in asked}) == 1
+            for before, after in pairwise(asked):
+                talk = before[1].content.partition("\n\n")[0]
+                assert after[1].content.startswith(talk + "\nPerson: ")
+
+    async def test_two_people_share_the_beginning_of_the_prompt_up_to_where_they_differ(self) -> None:
+        simulator = ScriptedChat([feel(), feel()])
+        sage = Sage(SCENARIOS[:2], LLMUser(simulator), max_turns=1)
+        for scenario in SCENARIOS[:2]:
+            await play(sage, scenario.id, ScriptedChat(["I see."]))
+        one, other = (messages[0].content for messages in simulator.asked)
+        shared = one[: next(n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)]
+        assert "## Answer" in shared
+        assert SCENARIOS[0].persona.name in one
+        assert SCENARIOS[1].persona.name in other
 
     async def test_silence_is_told_to_the_person_as_silence(self) -> None:
         _, simulator, _ = await dialogue([feel(), speak(), feel()], replies=["<think>hm", ""], max_turns=2)
-        assert "(nothing: the NPC stayed silent)" in simulator.asked[0][1].content
-        assert "NPC: (silence)" in simulator.asked[2][1].content
+        assert "NPC: (silence)\n\nTake in" in simulator.asked[0][1].content
+        assert simulator.asked[2][1].content.count("NPC: (silence)") == 2
         assert "hm" not in simulator.asked[0][1].content.splitlines()
 
     async def test_a_policy_cannot_fill_or_forge_a_blank(self) -> None:
@@ -314,19 +334,3 @@ class TestWhoKnowsWhat:
             ("assistant", "I see."),
             ("user", "He left."),
         ]
-
-
-class TestLabels:
-    """Beside a simulator model the rules of `appraisal` label what a reply did; they move nothing."""
-
-    async def test_an_english_reply_is_labelled_and_the_change_stays_the_simulators(self) -> None:
-        said = "So you signed for the shop, and nobody asked you what that cost. What went through you then?"
-        transcript, _, _ = await dialogue([feel(-7), speak()], replies=[said], max_turns=1)
-        (turn,) = transcript.turns
-        assert turn.change == {"emotion": -7.0}
-        assert any(name.startswith("A") for name in turn.evidence["strategies"])
-
-    async def test_a_reply_in_another_language_is_not_labelled(self) -> None:
-        transcript, _, _ = await dialogue([feel(3), speak()], replies=["我在这里，慢慢说，不着急，我听着呢。"], max_turns=1)
-        assert transcript.turns[0].evidence == {}
-        assert transcript.score == 43.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
+from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
 from heartloop.analysis.published import published
@@ -45,7 +46,7 @@ class _Site(NamedTuple):
     version: str
 
 
-def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
+def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
     """Writes the report of some runs into `out` and returns its `index.html`.
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
@@ -55,6 +56,7 @@ def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
     Args:
         runs: run directories, or runs already read.
         out: a folder; made if it is missing.
+        tell: called with what a person who waits should know, such as how long labelling the replies takes.
 
     Raises:
         UseError: no run directory was given, or a run is of an environment without a report.
@@ -62,7 +64,7 @@ def write_site(runs: Sequence[Path | Run], out: Path) -> Path:
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
-    measurements = comparable([run if isinstance(run, Run) else read_run(run) for run in runs])
+    measurements = comparable([labelled(run if isinstance(run, Run) else read_run(run), tell=tell) for run in runs])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)

@@ -115,6 +115,7 @@ def _runs(words: Sequence[str]) -> Iterable[tuple[str, str, str]]:
     return zip(swapped, swapped[1:], swapped[2:], strict=False)
 
 
+@lru_cache(maxsize=20_000)
 def _cue(text: str) -> _Cue:
     words = words_of(text)
     kept = tuple((w, stem(w)) for w in words if w not in _SKIPPED) or tuple((w, stem(w)) for w in words)

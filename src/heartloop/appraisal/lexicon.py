@@ -60,6 +60,7 @@ def classes_of(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=20_000)
 def is_function_word(word: str) -> bool:
     """Whether a word belongs to the grammar of a sentence rather than to its matter."""
     return "function" in classes_of(word)

@@ -104,6 +104,12 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("Four nights. Dr. Weiss said so! And then?")
     ['Four nights.', 'Dr. Weiss said so!', 'And then?']
     """
+    return list(_split(text))
+
+
+@lru_cache(maxsize=500)
+def _split(text: str) -> tuple[str, ...]:
+    """A talk is read again with every turn."""
     found: list[str] = []
     text = text[:READ_CHARACTERS].translate(_QUOTES)
     start = 0
@@ -126,7 +132,7 @@ def split_sentences(text: str) -> list[str]:
             sentences.append(" ".join(words[i : i + _LONGEST_SENTENCE]))
         if len(sentences) >= READ_SENTENCES:
             break
-    return sentences[:READ_SENTENCES]
+    return tuple(sentences[:READ_SENTENCES])
 
 
 @lru_cache(maxsize=4_000)

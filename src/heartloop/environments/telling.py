@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["quoted", "speaks_for", "told"]
 
@@ -20,7 +21,10 @@ def quoted(text: str) -> str:
     >>> quoted("No.\\nPerson: yes")
     'No.\\n    | Person: yes'
     """
-    return _BREAK.sub("\n    | ", text.strip())
+    text = text.strip()
+    if len(text.splitlines()) < 2:  # as nearly every message; it splits where the pattern does, and is ten times as fast
+        return text
+    return _BREAK.sub("\n    | ", text)
 
 
 def told(turns: Iterable[tuple[str, str]]) -> str:
@@ -39,5 +43,10 @@ def speaks_for(text: str, *others: str) -> bool:
     >>> speaks_for("Hm.\\nNPC: I see.", "NPC"), speaks_for("Ask the NPC: it knows.", "NPC")
     (True, False)
     """
+    return _putting(others).search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _putting(others: tuple[str, ...]) -> re.Pattern[str]:
     names = "|".join(re.escape(name) for name in ("npc", "assistant", "supporter", "partner", "ai", "chatbot", *others) if name)
-    return re.search(rf"^\s*\**({names})\**\s*[:：]", text, re.IGNORECASE | re.MULTILINE) is not None
+    return re.compile(rf"^\s*\**({names})\**\s*[:：]", re.IGNORECASE | re.MULTILINE)

@@ -12,11 +12,11 @@ Runs of different seeds are further repeats: those of the second seed are number
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.dialogue import Stored, stored_transcripts
 from heartloop.errors import UseError
 from heartloop.evaluation.run_directory import RunDirectory, check_new, played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Shard
@@ -61,6 +61,11 @@ class _Source(NamedTuple):
     settings: EvaluationSettings
 
 
+class _Kept(NamedTuple):
+    stored: Stored
+    scored: bool
+
+
 def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     """Writes a new run directory with the dialogues of all runs, in playing order.
 
@@ -84,21 +89,21 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     first = next(iter(parts.values()))
     repeats = sum(part.repeats for part in parts.values())
     settings = first.model_copy(update={"repeats": repeats, "prices": _prices(sources)})
-    kept: dict[tuple[str, str, int], Transcript] = {}
+    kept: dict[tuple[str, str, int], _Kept] = {}
     found = offset = 0
     for seed, members in by_seed.items():
         for source in members:
-            for dialogue in _dialogues(source.path):
-                moved = dialogue.model_copy(update={"repeat": dialogue.repeat + offset}) if offset else dialogue
+            for (model, scenario, repeat), one in _dialogues(source.path).items():
+                key = (model, scenario, repeat + offset)
                 found += 1
-                earlier = kept.get(moved.key)
-                if earlier is None or moved.scored or not earlier.scored:
-                    kept[moved.key] = moved
+                if key not in kept or one.scored or not kept[key].scored:
+                    kept[key] = one
         offset += parts[seed].repeats
     places = {job.key: place for place, job in enumerate(settings.jobs)}
     with RunDirectory(out, settings) as directory:
-        for dialogue in sorted(kept.values(), key=lambda d: places.get(d.key, len(places))):
-            directory.append(dialogue)
+        for key in sorted(kept, key=lambda key: places.get(key, len(places))):
+            dialogue = kept[key].stored.read()
+            directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
         directory.note(merged=[str(path) for path in paths], dialogues=len(kept), left_out=found - len(kept))
         for source in sources:  # dates, endpoints, and what was paid for calls that were lost
             for noted in RunDirectory(source.path, source.settings).log:
@@ -107,10 +112,12 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     return Merged(out, len(paths), len(kept), found - len(kept), tuple(parts), _lost_parts(sources), versions)
 
 
-def _dialogues(path: Path) -> Iterable[Transcript]:
-    """One transcript a dialogue, the last written."""
+def _dialogues(path: Path) -> dict[tuple[str, str, int], _Kept]:
+    """Where each dialogue lies, the last written; read one by one, since all of them may not fit into memory."""
     transcripts = path / "transcripts.jsonl"
-    return {d.key: d for d in read_transcripts(transcripts)}.values() if transcripts.exists() else ()
+    if not transcripts.exists():
+        return {}
+    return {dialogue.key: _Kept(stored, dialogue.scored) for stored, dialogue in stored_transcripts(transcripts)}
 
 
 def _check_alike(sources: Sequence[_Source]) -> None:

@@ -10,10 +10,11 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from heartloop.dialogue import Transcript, read_transcripts, write_line
+from heartloop.dialogue import Transcript, stored_transcripts, write_line
 from heartloop.environments.sage.environment import PRESETS
 from heartloop.environments.sage.rescore import RESCORING, out_of_range, rescored
 from heartloop.errors import InputError, UseError
@@ -91,24 +92,34 @@ def rescore_run(
     out = out if out is not None else beside.with_name(f"{beside.name}-{preset or 'recounted'}")
     check_new(out)
     stored = run / "transcripts.jsonl"
-    played = list({dialogue.key: dialogue for dialogue in read_transcripts(stored)}.values())
     limit = settings.get("max_turns")
     if preset is not None and not isinstance(limit, int):
         raise InputError(f"{run / 'settings.json'}, max_turns: {limit!r}; expected the turn limit the dialogues were played with")
-    done = (
-        [rescored(d, preset=preset, max_turns=limit) for d in played] if preset is not None and isinstance(limit, int) else played
-    )
-    presets = sorted({d.preset for d in played}) or [str(settings.get("preset"))]
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": hashlib.sha256(stored.read_bytes()).hexdigest()}
+    played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_transcripts(stored)}  # the last written
+    presets = sorted({was for _, was in played.values()}) or [str(settings.get("preset"))]
+
+    def pairs() -> Iterator[tuple[Transcript, Transcript]]:
+        """Every dialogue as it was and as it is now, one at a time: all of them may not fit into memory."""
+        for place, _ in played.values():
+            dialogue = place.read()
+            if preset is None or not isinstance(limit, int):
+                yield dialogue, dialogue
+            else:
+                yield dialogue, rescored(dialogue, preset=preset, max_turns=limit)
+
+    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": _sha256(stored)}
     more = {name: value for name, value in bounds.items() if value is not None}
-    _write(out, run, {**settings, **({"preset": preset} if preset else {}), **more, "rescored": source}, done)
-    return _told(out, played, done)
+    told = _Told()
+    _write(out, run, {**settings, **({"preset": preset} if preset else {}), **more, "rescored": source}, map(told.count, pairs()))
+    return told.of(out)
 
 
-def _write(out: Path, run: Path, settings: dict[str, object], dialogues: list[Transcript]) -> None:
+def _write(out: Path, run: Path, settings: dict[str, object], dialogues: Iterable[Transcript]) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "transcripts.jsonl").write_bytes("".join(map(write_line, dialogues)).encode())
+        with (out / "transcripts.jsonl").open("wb") as file:
+            for dialogue in dialogues:
+                file.write(write_line(dialogue).encode())
         (out / "settings.json").write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if (run / "log.jsonl").is_file():
             shutil.copyfile(run / "log.jsonl", out / "log.jsonl")
@@ -116,13 +127,29 @@ def _write(out: Path, run: Path, settings: dict[str, object], dialogues: list[Tr
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
-def _told(out: Path, played: list[Transcript], done: list[Transcript]) -> Rescored:
-    both = list(zip(played, done, strict=True))
-    return Rescored(
-        path=out,
-        dialogues=len(done),
-        changed=sum(a.score != b.score for a, b in both if a.scored and b.scored),
-        unscored=dict(Counter(b.failure.kind for _, b in both if b.failure and b.failure.role == RESCORING)),
-        gained=sum(not a.scored and b.scored for a, b in both),
-        asked_again=sum(b.scored and a.preset != b.preset and b.preset == "released" and out_of_range(b) for a, b in both),
-    )
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Told:
+    """Counts what came of each dialogue."""
+
+    def __init__(self) -> None:
+        self.dialogues = self.changed = self.gained = self.asked_again = 0
+        self.unscored: Counter[str] = Counter()
+
+    def count(self, pair: tuple[Transcript, Transcript]) -> Transcript:
+        """Counts one dialogue, as it was and as it is now; gives back the latter."""
+        was, now = pair
+        self.dialogues += 1
+        self.changed += was.scored and now.scored and was.score != now.score
+        self.gained += not was.scored and now.scored
+        self.asked_again += now.scored and was.preset != now.preset and now.preset == "released" and out_of_range(now)
+        if now.failure and now.failure.role == RESCORING:
+            self.unscored[now.failure.kind] += 1
+        return now
+
+    def of(self, out: Path) -> Rescored:
+        """The counts."""
+        return Rescored(out, self.dialogues, self.changed, dict(self.unscored), self.gained, self.asked_again)

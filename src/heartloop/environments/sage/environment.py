@@ -174,6 +174,7 @@ class Sage:
         self.max_turns = max_turns
         self.start = start
         self.policy = load_prompt(__package__, "policy")
+        self._fingerprints: dict[str, str] = {}
 
     @property
     def scenario_ids(self) -> Sequence[str]:
@@ -192,8 +193,10 @@ class Sage:
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         user = self.user.describe(self.variant)
+        if scenario_id not in self._fingerprints:
+            self._fingerprints[scenario_id] = scenario.fingerprint
         return {
-            "fingerprint": scenario.fingerprint,
+            "fingerprint": self._fingerprints[scenario_id],
             "preset": self.preset,
             "variant": self.variant,
             "simulator": self.user.name,

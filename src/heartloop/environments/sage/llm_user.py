@@ -1,7 +1,11 @@
 """The LLM user of SAGE: `feel` and `speak` as two structured questions to a simulator model.
 
 Covers how a scenario is told to the model and what counts as an answer. Does not cover state rules
-(`environment`). Prompts lie in `prompts/`, in our own words; facts follow SAGE App. E.
+(`environment`), nor labels of what a reply did (`labels`). Prompts lie in `prompts/`, in our own words; facts follow
+SAGE App. E.
+
+A prompt holds first what never changes, then the talk, which grows by appending, and last the mood and the feelings of
+the turn: so an endpoint that keeps what it has read reads little anew (docs/results/prompt_cache.md).
 
 Departures: the appraisal sees the current mood every turn (RLVER's released training code shows the start
 value for ever); a change outside ±10 is asked again under `corrected`; an answer that speaks for the policy
@@ -10,19 +14,18 @@ is asked again; what cannot be mended raises, so that the dialogue is unscored i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from heartloop.appraisal import appraise, lacks_english
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import VARIANTS, Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
-from heartloop.environments.sage.story import evidence_of, story_of
+from heartloop.environments.telling import speaks_for, told
 from heartloop.errors import InputError
 from heartloop.judging import ask
 from heartloop.prompts import load_prompt
@@ -30,7 +33,7 @@ from heartloop.scoring.emotion import CHANGE_LIMIT, band
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
 
-_SPEAKS_FOR_POLICY = re.compile(r"^\s*\**(npc|assistant|supporter|partner|ai|chatbot)\**\s*[:：]", re.IGNORECASE | re.MULTILINE)
+_MOST_KEPT = 2000  # system prompts, of some 6 KB each
 
 
 def _no_truth_value(value: object) -> object:
@@ -75,6 +78,7 @@ class LLMUser:
         self._sampling = sampling or Sampling()
         names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
         self._prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
+        self._made: dict[tuple[str, str, str], tuple[AnyScenario, Message]] = {}
 
     @property
     def name(self) -> str:
@@ -99,13 +103,11 @@ class LLMUser:
         answer = await ask(
             self._model,
             [
-                Message(role="system", content=self._system("feel", view)),
+                self._system("feel", view),
                 Message(
                     role="user",
                     content=self._prompts["feel_turn"].fill(
-                        dialogue=_dialogue(view.said, view.heard[:-1]),
-                        reply=_quoted(view.heard[-1]) or "(nothing: the NPC stayed silent)",
-                        emotion=f"{view.emotion:g}",
+                        dialogue=_dialogue(view.said, view.heard), emotion=f"{view.emotion:g}"
                     ),
                 ),
             ],
@@ -114,8 +116,7 @@ class LLMUser:
             check=_change_in_range if view.preset == "corrected" else None,
             heard=log.listener("feel", view.turn, self._role),
         )
-        evidence = _labels(view)
-        return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling, evidence)
+        return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling)
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
         planning = "\n".join(
@@ -129,7 +130,7 @@ class LLMUser:
         answer = await ask(
             self._model,
             [
-                Message(role="system", content=self._system("speak", view)),
+                self._system("speak", view),
                 Message(
                     role="user",
                     content=self._prompts["speak_turn"].fill(
@@ -147,9 +148,13 @@ class LLMUser:
         )
         return Speech(answer.reply.strip(), answer.leaves)
 
-    def _system(self, step: str, view: View) -> str:
-        scenario = view.scenario
-        return self._prompts[step].fill(
+    def _system(self, step: str, view: View) -> Message:
+        """The step's system prompt: the same for a whole dialogue, so it is made once for each person."""
+        scenario, key = view.scenario, (step, view.scenario.id, view.variant)
+        made = self._made.get(key)
+        if made is not None and made[0] is scenario:
+            return made[1]
+        text = self._prompts[step].fill(
             purpose=self._prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
@@ -157,18 +162,15 @@ class LLMUser:
             persona=render_persona(scenario),
             background=render_background(scenario),
         )
+        if len(self._made) >= _MOST_KEPT:
+            self._made.clear()
+        message = Message(role="system", content=text)
+        self._made[key] = (scenario, message)
+        return message
 
     def _seeded(self, view: View, step: int) -> Sampling:
         base = view.seed if self._sampling.seed is None else self._sampling.seed
         return self._sampling.model_copy(update={"seed": base + 2 * view.turn + step})
-
-
-def _labels(view: View) -> Mapping[str, Any]:
-    """What the rules of `appraisal` see in the reply; it labels the turn in reports and moves nothing. English only."""
-    if isinstance(view.scenario, ReleasedScenario) or lacks_english(view.heard[-1]):
-        return {}
-    appraisal = appraise(view.heard[-1], story_of(view.scenario, view.said), view.heard[:-1])
-    return evidence_of(appraisal, view.scenario)
 
 
 def _manner(variant: str) -> str:
@@ -182,7 +184,7 @@ def _change_in_range(answer: _FeelAnswer) -> str | None:
 
 
 def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
-    if _SPEAKS_FOR_POLICY.search(answer.reply):
+    if speaks_for(answer.reply):
         return "the reply speaks for the NPC; write only what the person says"
     if not answer.reply.strip():
         return "the reply is blank"
@@ -190,17 +192,9 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 
 
 def _dialogue(said: tuple[str, ...], heard: tuple[str, ...]) -> str:
-    lines: list[str] = []
-    for index, message in enumerate(said):
-        lines.append(f"Person: {_quoted(message)}")
-        if index < len(heard):
-            lines.append(f"NPC: {_quoted(heard[index]) or '(silence)'}")
-    return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """A message whose further lines are indented, so that none of them can pass for a turn or a mood of its own."""
-    return re.sub(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*", "\n    | ", text.strip())
+    pairs = zip_longest(said, heard)
+    turns = [(speaker, text) for pair in pairs for speaker, text in zip(("Person", "NPC"), pair, strict=True) if text is not None]
+    return told(turns)
 
 
 def render_persona(scenario: AnyScenario) -> str:
