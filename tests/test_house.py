@@ -159,7 +159,7 @@ class TestWheel:
         "file",
         [
             "py.typed",
-            "supporters.toml",
+            "supporters/phrases.toml",
             "environments/sage/needs.toml",
             "environments/sage/prompts/feel.md",
             "environments/sage/scenarios/support.jsonl",

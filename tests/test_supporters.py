@@ -22,10 +22,10 @@ from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.sage import Scenario, load_scenarios
 from heartloop.errors import UseError
-from heartloop.supporters import RANKED, SUPPORTERS, Supporter, second_person
+from heartloop.supporters import GENERAL, MANAGING, RANKED, SUPPORTERS, Supporter, second_person
 
 PEOPLE = load_scenarios("support")[::4]
-PHRASES = tomllib.loads((resources.files("heartloop") / "supporters.toml").read_text(encoding="utf-8"))
+PHRASES = tomllib.loads((resources.files("heartloop.supporters") / "phrases.toml").read_text(encoding="utf-8"))
 GENERAL: dict[str, list[str]] = {
     "listener": PHRASES["feelings"][-1]["guesses"],
     "coach": [step for step in PHRASES["steps"][-1]["fitted"] if "{" not in step],
@@ -63,7 +63,8 @@ class TestWho:
 
     def test_there_are_seven_and_a_failure_case(self) -> None:
         assert list(RANKED) == ["listener", "coach", "fixer", "template", "lecturer", "flatterer", "silent"]
-        assert set(SUPPORTERS) - set(RANKED) == {"garbage"}
+        assert set(GENERAL) - set(RANKED) == {"garbage"}
+        assert set(SUPPORTERS) == {*GENERAL, *MANAGING}
 
     @pytest.mark.parametrize("name", SUPPORTERS)
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self, name: str) -> None:

@@ -43,7 +43,7 @@ from heartloop.environments.records import Tag, read_records
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import GAP, STEP
 
-__all__ = ["SIZES", "Core", "compose", "fill_slots", "load_cores", "train_set"]
+__all__ = ["SIZES", "Core", "Openings", "Role", "compose", "fill_slots", "load_cores", "train_set"]
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Scenarios a scene in the training set (EIBench Table 3)."""
