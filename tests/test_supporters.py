@@ -26,7 +26,7 @@ from heartloop.supporters import GENERAL, MANAGING, RANKED, SUPPORTERS, Supporte
 
 PEOPLE = load_scenarios("support")[::4]
 PHRASES = tomllib.loads((resources.files("heartloop.supporters") / "phrases.toml").read_text(encoding="utf-8"))
-GENERAL: dict[str, list[str]] = {
+UNSPECIFIC: dict[str, list[str]] = {
     "listener": PHRASES["feelings"][-1]["guesses"],
     "coach": [step for step in PHRASES["steps"][-1]["fitted"] if "{" not in step],
     "fixer": [step.rstrip(".").removeprefix("you ") for step in PHRASES["steps"][-1]["plain"]],
@@ -125,7 +125,7 @@ class TestWords:
         said = sentences(await dialogue(name, messages_of(PEOPLE[0])))
         assert [s for s in said if said.count(s) > 1] == []
 
-    @pytest.mark.parametrize(("name", "general"), GENERAL.items())
+    @pytest.mark.parametrize(("name", "general"), UNSPECIFIC.items())
     async def test_a_sentence_comes_again_only_when_the_phrases_that_fit_anybody_are_used_up(
         self, name: str, general: list[str]
     ) -> None:
