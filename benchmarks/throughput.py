@@ -42,6 +42,7 @@ from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.evaluation import RunDirectory, evaluate
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models import Meter, Metered, close, resolve
+from heartloop.replay import Playing
 from heartloop.running import settings_of
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
@@ -85,7 +86,7 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
     sage = Sage(people_for(case.dialogues), LLMUser(Metered(found[PERSON], meter, "simulator")))
     settings = settings_for(sage, case.dialogues)
 
-    def keep(transcript: Transcript) -> None:
+    def keep(transcript: Transcript, _: Playing) -> None:
         meter.finish({(transcript.models[role], role): usage for role, usage in transcript.usage.items()})
 
     async def go(directory: RunDirectory) -> None:
