@@ -6,6 +6,7 @@ writing the others (`heartloop.evaluation`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -93,12 +94,12 @@ def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None)
 
 
 def _day_of(log: Path) -> str:
-    """The first date in a run's log; a log is a convenience, so one that cannot be read is passed over."""
-    try:
-        lines = log.read_text(encoding="utf-8").splitlines()
-        starts = [json.loads(line).get("started") for line in lines if line.strip()]
-    except (OSError, ValueError, AttributeError):
-        return ""
+    """The first date in a run's log; a log is a convenience, so lines that cannot be read are passed over."""
+    starts: list[Any] = []
+    with contextlib.suppress(OSError):
+        for line in log.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError, AttributeError):
+                starts.append(json.loads(line).get("started"))
     return min((start[:10] for start in starts if isinstance(start, str)), default="")
 
 
