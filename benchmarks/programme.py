@@ -94,8 +94,8 @@ async def run(
         if kill_after is None:
             raise RuntimeError(f"hung: {' '.join(words)} did not end within {limit:g} s; {err.read_text()[-500:]}")
     _, status, used = await waiting
-    text = [path.read_bytes().decode("utf-8", "replace") for path in (out, err)]
-    return Ended(os.waitstatus_to_exitcode(status), *text, time.monotonic() - started, used.ru_maxrss / 1024)
+    said, complained = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
+    return Ended(os.waitstatus_to_exitcode(status), said, complained, time.monotonic() - started, used.ru_maxrss / 1024)
 
 
 def change_of(seed: int) -> int:
