@@ -13,6 +13,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,15 +59,26 @@ _NUMBERS = st.one_of(
 _TEXTS = st.text(max_size=12) | st.sampled_from(
     ["", " ", "7", "5_0", "\ud83d", "NaN", "null", "{{name}}", "<think>", "\x00", "再见"]
 )
-_VALUES = st.recursive(
-    st.none() | st.booleans() | _NUMBERS | _TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
+_NASTY: list[Any] = [
+    None, True, False, 0, 1, -1, 7, 10**400, 2**63, -(2**64), 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
+    "", " ", "7", "-3", "5_0", "NaN", "null", "\ud83d", "\x00", "再见", "{{name}}", "<think>", "</think>",
+    [], [[]], {}, {"a": None}, [None], ["x", 1], {"": {}}, {"type": "text", "text": 5}, {"message": []},
+    {"emotion": math.nan}, {"emotion": "40"}, [{"loc": 5}], [7, {"msg": None}],
+]  # fmt: skip
+_VALUES = st.one_of(
+    st.sampled_from(_NASTY),
+    st.sampled_from(_NASTY),
+    st.sampled_from(_NASTY),
+    st.recursive(
+        st.none() | st.booleans() | _NUMBERS | _TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=4,
+    ),
 )
 
 
 @st.composite
-def _mutated(draw: st.DrawFn, whole: Any, most: int = 3) -> Any:
+def _mutated(draw: st.DrawFn, whole: Any, most: int = 2) -> Any:
     """A JSON value of which up to `most` places hold something else, are missing, or stand twice."""
     value = json.loads(json.dumps(whole))
     for _ in range(draw(st.integers(0, most))):
@@ -76,16 +88,16 @@ def _mutated(draw: st.DrawFn, whole: Any, most: int = 3) -> Any:
             key = draw(st.sampled_from(sorted(spot))) if isinstance(spot, dict) else draw(st.integers(0, len(spot) - 1))
             spot = spot[key]
         if parent is None:
-            return draw(_VALUES)
+            return deepcopy(draw(_VALUES))
         what = draw(st.sampled_from(["other", "other", "other", "missing", "more"]))
         if what == "missing":
             del parent[key]
         elif what == "more" and isinstance(parent, dict):
-            parent[draw(_TEXTS)] = draw(_VALUES)
+            parent[draw(_TEXTS)] = deepcopy(draw(_VALUES))
         elif what == "more":
-            parent.append(spot)
+            parent.append(deepcopy(spot))
         else:
-            parent[key] = draw(_VALUES)
+            parent[key] = deepcopy(draw(_VALUES))
     return value
 
 

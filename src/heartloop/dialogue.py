@@ -53,7 +53,7 @@ Text = Annotated[str, AfterValidator(writable)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # a mean with NaN in it is none
 
 
 class Message(_Frozen):
