@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the faulty server lives with the tests
 
+import heartloop
 from heartloop.dialogue import Transcript, read_transcripts
 from tests.faulty_server import Request, broken
 
@@ -75,24 +76,45 @@ def eval_words(out: Path, *more: str) -> list[str]:
 
 
 async def run(
-    words: Sequence[str], *, base_url: str, key: str, cwd: Path, limit: float, kill_after: float | None = None, **env: str
+    words: Sequence[str],
+    *,
+    base_url: str,
+    key: str,
+    cwd: Path,
+    limit: float,
+    kill_after: float | None = None,
+    kill_when: asyncio.Task[None] | None = None,
+    kill_with: signal.Signals = signal.SIGKILL,
+    env: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Runs a command against a server. `kill_after` seconds it gets SIGKILL; after `limit` it hangs, which is an error."""
+    """Runs a command in `cwd` against a server.
+
+    Args:
+        limit: seconds after which it hangs, which is an error.
+        kill_after: seconds after which it gets a signal.
+        kill_when: a task at whose end it gets the signal.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
-    kept |= {f"{SERVICE}_BASE_URL": base_url, f"{SERVICE}_API_KEY": key, "COLUMNS": "120", "PYTHONUNBUFFERED": "1", **env}
+    kept |= {f"{SERVICE}_BASE_URL": base_url, f"{SERVICE}_API_KEY": key, "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
+    kept |= {"PYTHONPATH": str(Path(heartloop.__file__).parents[1]), **(env or {})}  # the package that is imported here
     out, err = cwd / f"out-{time.monotonic_ns()}", cwd / f"err-{time.monotonic_ns()}"
     started = time.monotonic()
     with out.open("wb") as out_file, err.open("wb") as err_file:
         pid = os.posix_spawn(  # noqa: ASYNC221 - it does not block; not asyncio's: wait4 tells this one child's memory
-            words[0], list(words), kept,
+            "/bin/sh", ["sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *words], kept,
             file_actions=[(os.POSIX_SPAWN_DUP2, out_file.fileno(), 1), (os.POSIX_SPAWN_DUP2, err_file.fileno(), 2)],
+            setsigdef=[signal.SIGINT],  # a shell's background job ignores it
         )  # fmt: skip
     waiting = asyncio.create_task(asyncio.to_thread(os.wait4, pid, 0))
-    done, _ = await asyncio.wait({waiting}, timeout=kill_after if kill_after is not None else limit)
-    if not done:
-        os.kill(pid, signal.SIGKILL)
-        if kill_after is None:
+    waits: set[asyncio.Task[Any]] = {waiting, *([kill_when] if kill_when is not None else [])}
+    await asyncio.wait(waits, timeout=limit if kill_after is None else kill_after, return_when=asyncio.FIRST_COMPLETED)
+    if not waiting.done():
+        wanted = kill_after is not None or (kill_when is not None and kill_when.done())
+        os.kill(pid, kill_with if wanted else signal.SIGKILL)
+        if not wanted:
             raise RuntimeError(f"hung: {' '.join(words)} did not end within {limit:g} s; {err.read_text()[-500:]}")
+    if kill_when is not None:
+        kill_when.cancel()
     _, status, used = await waiting
     said, complained = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
     return Ended(os.waitstatus_to_exitcode(status), said, complained, time.monotonic() - started, used.ru_maxrss / 1024)
