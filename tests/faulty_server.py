@@ -274,7 +274,7 @@ async def _bytes(
         return web.Response(body=data, content_type="application/json", headers={"Content-Encoding": "gzip"})
     if kind == "no_http":
         if request.transport is not None:
-            request.transport.write(draw.randbytes(64) + b"\r\n\r\n")
+            request.transport.write(draw.randbytes(8) + b"\r\n\r\n")
             request.transport.close()
         return web.Response()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -82,7 +82,9 @@ def _mutated(draw: st.DrawFn, whole: Any, most: int = 2) -> Any:
     """A JSON value of which up to `most` places hold something else, are missing, or stand twice."""
     value = json.loads(json.dumps(whole))
     for _ in range(draw(st.integers(0, most))):
-        spot, parent, key = value, None, None
+        spot: Any = value
+        parent: Any = None
+        key: Any = None
         while isinstance(spot, (dict, list)) and spot and (parent is None or draw(st.integers(0, 3))):
             parent = spot
             key = draw(st.sampled_from(sorted(spot))) if isinstance(spot, dict) else draw(st.integers(0, len(spot) - 1))
