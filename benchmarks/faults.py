@@ -88,19 +88,22 @@ def fates(served: list[Served], dialogues: list[Transcript]) -> tuple[dict[str, 
     kinds: Counter[str] = Counter()
     for (part, seed), attempts in questions.items():
         kinds["first asks"] += 1
+        asked_again = False
         for this, following in pairwise([*attempts, None]):
             assert this is not None
+            heard = this.fault is None or this.fault in USED | ANSWERS
+            # a re-ask may have the very words of the one before; only after an answer it is none of the client's retries
+            again = following is not None and (following.digest != this.digest or this.fault in ANSWERS)
             if following is not None:
-                kinds["retries" if following.digest == this.digest else "re-asks"] += 1
-            if following is None or following.digest != this.digest:
-                kinds["answers heard"] += this.fault is None or this.fault in USED | ANSWERS
-                kinds["re-asks heard"] += this.digest != attempts[0].digest and (
-                    this.fault is None or this.fault in USED | ANSWERS
-                )
+                kinds["re-asks" if again else "retries"] += 1
+            if heard:
+                kinds["answers heard"] += 1
+                kinds["re-asks heard"] += asked_again
+            asked_again = again or (asked_again and not heard)
             if this.fault is None:
                 continue
             if following is not None:
-                fate = "retried" if following.digest == this.digest else "re-asked"
+                fate = "re-asked" if again else "retried"
             elif this.fault in USED:
                 fate = "used"
             elif not owner[seed].scored:

@@ -141,7 +141,9 @@ async def programme(folder: Path, kills: int, repeats: int, seed: int, delay: fl
         await killed.life(None)
         length = time.monotonic() - finished
         while killed.moments.total() < kills:  # the finished run: read, scored, reported
-            await killed.life(killed.draw.uniform(0.4 * length, length))
+            born = time.monotonic()
+            if not await killed.life(killed.draw.uniform(0.4 * length, length)):
+                length = time.monotonic() - born  # it was quicker than the one before
             if killed.draw.random() < 0.2:
                 killed.tear()
         await killed.life(None)
