@@ -7,7 +7,6 @@ beforehand (`evaluation`), nor the calls themselves (`endpoint`).
 from __future__ import annotations
 
 import asyncio
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from heartloop.errors import BudgetSpent, InputError, UseError
 
 __all__ = ["Meter", "Metered", "Price", "Spend", "is_paid", "load_prices"]
 
+_DEAREST = 1e12  # no million tokens cost that, in any currency
 _FIRST_GUESS = 512  # completion tokens a call is taken to need before its role has been heard
 
 
@@ -54,7 +54,7 @@ def load_prices(path: Path) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for name, table in tables.items():
         fits = isinstance(table, dict) and set(table) == {"input", "output"}
-        if not fits or not all(type(value) in (int, float) and 0 <= value < math.inf for value in table.values()):
+        if not fits or not all(type(value) in (int, float) and 0 <= value < _DEAREST for value in table.values()):
             raise InputError(f"{path}, table {name!r}: {table!r}; expected {form}")
         prices[name] = Price(float(table["input"]), float(table["output"]))
     return prices

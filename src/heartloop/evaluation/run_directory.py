@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from filelock import FileLock, Timeout
+from pydantic_core import from_json
 
 from heartloop.dialogue import Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
@@ -164,7 +165,7 @@ def saved_settings(run: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{run} is no run directory; expected settings.json in it")
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = from_json(path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read {path}: {error}; expected the JSON that a run writes; "
