@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.programme import RESULTS, command, eval_words, known_person, run, table, transcripts, write
+from benchmarks.programme import RESULTS, Ended, command, eval_words, known_person, run, table, transcripts, write
 from heartloop.dialogue import Transcript, read_transcripts
 from tests.faulty_server import FaultyServer
 
@@ -92,24 +92,30 @@ class Killed:
             file.write(line[: self.draw.randrange(1, len(line))])
         self.torn[kind] += 1
 
-    async def two(self, head_start: float, together: float) -> None:
-        """Two processes at one directory: one is refused, and the other is killed."""
+    async def two(self, *, at_once: bool) -> None:
+        """Two processes at one directory: one is refused and ends; then the other is killed."""
         words = command(*eval_words(self.path, *self.words, "--max-connections", "8"))
-        where = {"base_url": self.server.base_url, "key": "", "cwd": self.folder, "limit": LIMIT}
+        first, one_ended = len(self.server.served), asyncio.Event()
 
-        async def second() -> None:
-            await asyncio.sleep(head_start)
-            ended = await run(words, kill_after=together, **where)  # type: ignore[arg-type]
-            outcomes.append((ended.code, ended.err))
+        async def process() -> Ended:
+            waiting = asyncio.create_task(_until(one_ended))
+            ended = await run(
+                words, base_url=self.server.base_url, key="", cwd=self.folder, limit=LIMIT, kill_when=waiting
+            )  # fmt: skip
+            one_ended.set()
+            return ended
 
-        outcomes: list[tuple[int, str]] = []
-        one = asyncio.create_task(run(words, kill_after=head_start + together, **where))  # type: ignore[arg-type]
-        await second()
-        ended = await one
-        outcomes.append((ended.code, ended.err))
-        self.refused += sum(code == 2 and "another process is writing" in err for code, err in outcomes)
-        self.moments["with a second process"] += sum(code == -9 for code, _ in outcomes)
+        one = asyncio.create_task(process())
+        while not at_once and len(self.server.served) == first:  # noqa: ASYNC110 - a look now and then is exact enough
+            await asyncio.sleep(0.02)
+        both = await asyncio.gather(one, process())
+        self.refused += sum(ended.code == 2 and "another process is writing" in ended.err for ended in both)
+        self.moments["with a second process"] += sum(ended.code == -9 for ended in both)
         self._lines = self.whole()
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def timeless(dialogues: Iterable[Transcript]) -> list[Transcript]:
@@ -129,12 +135,13 @@ async def programme(folder: Path, kills: int, repeats: int, seed: int, delay: fl
         pairs = max(1, kills // 20)
         early = round(kills * 0.75) - pairs
         for number in range(early):
-            longest = start if number < 8 else start + 1.6  # the first ones fall into the birth of the run
-            await killed.life(killed.draw.uniform(0.0, longest))
+            # the first ones fall into the birth of the run
+            span = (0.1 * start, 0.7 * start) if number < 6 else (0.5 * start, start + 2.5)
+            await killed.life(killed.draw.uniform(*span))
             if killed.draw.random() < 0.2:
                 killed.tear()
         for number in range(pairs):
-            await killed.two(0.0 if number % 2 else start + 0.3, start + 1.2)
+            await killed.two(at_once=bool(number % 2))
         open_dialogues = len(transcripts_of(folder / "calm")) - len(killed.whole())
         await killed.life(None)
         finished = time.monotonic()
@@ -188,7 +195,7 @@ def main() -> None:
     """Kills, resumes, compares; prints the moments and the promises."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=6, help="of the 100 supportive scenarios")
+    parser.add_argument("--repeats", type=int, default=8, help="of the 100 supportive scenarios")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--delay", type=float, default=0.06, help="seconds before every answer of the server")
     parser.add_argument("--out", type=Path, default=RESULTS / "kills.json")

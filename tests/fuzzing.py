@@ -284,7 +284,7 @@ def _run(given: tuple[bytes, bytes]) -> str:
         json.loads((path / "scores.json").read_text(encoding="utf-8"))
         return "value"
 
-    return _or_ours(read, InputError)
+    return _or_ours(read, InputError, UseError)
 
 
 def _noted(data: bytes) -> str:
