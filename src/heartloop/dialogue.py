@@ -75,8 +75,8 @@ class Sampling(_Frozen):
 class Usage(_Frozen):
     """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
 
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens: int = Field(default=0, ge=0, le=10**15)
+    completion_tokens: int = Field(default=0, ge=0, le=10**15)
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:

@@ -196,3 +196,10 @@ def test_settings_that_no_score_card_can_hold_are_refused(written: str, dialogue
     (run / "settings.json").write_text(f'{{"environment": {written}}}')
     with pytest.raises(InputError, match=r"cannot read .*settings\.json"):
         read_run(run)
+
+
+@pytest.mark.parametrize("wrong", [10**400, -1, 1e13])
+def test_a_price_or_a_bound_that_cannot_be_is_none(wrong: float, talk: Talk, write_run: WriteRun) -> None:
+    prices = {"openai/a": {"input": wrong, "output": 8.0}}
+    run = write_run([talk("openai/a", "s1", [5])], prices=prices, success_at=abs(wrong) * 10**7)
+    assert score_card(read_run(run).transcripts, read_run(run).settings).models[0].cost is None
