@@ -60,9 +60,10 @@ _FOUND = """## What these programmes found, and is mended
   name of a parameter.
 - Errors of the wrong types (422 with a number for a place), a token count of 10^400, a finish reason of half an emoji and a
   `Retry-After` in the year 10^20 ended the run with a traceback. Finished dialogues were kept, but the run stood still.
-- The key came through in a finish reason and in base64, and could have in a message that repeats an address with `?api-key=`.
+- The key came through in a finish reason, in base64, and in an error that repeated an address with `?api-key=`.
 - A half line in `log.jsonl`, left by a kill, made the next line unreadable, and hid the run's date and what it had spent.
 - A transcript could hold a score of NaN or infinity, which no mean survives.
+- A price of four hundred digits, and settings edited to hold half an emoji, ended in a traceback.
 - `"change": "1_0"` was read as ten.
 
 ## What is known and left

@@ -2,7 +2,7 @@
 
 A simulated person and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The
 server's faults are drawn from a seed. The person's mood follows from the question's seed alone, so the right score of every
-dialogue is known beforehand. A second run without faults gives the memory to compare with. Takes about four minutes.
+dialogue is known beforehand. A second run without faults gives the memory to compare with. Takes about six minutes.
 
 A fault is *retried* when the same request came again, *re-asked* when the question came again with what was wrong, *used*
 when the answer was good all the same, *unscored* when the dialogue ended by it, and *farewell* when only parting words

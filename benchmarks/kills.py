@@ -3,7 +3,7 @@
 `heartloop eval` plays dialogues behind a local server and gets SIGKILL after a random while, again and again: three
 quarters of the times before the run is finished, the rest while the finished run is opened, scored and reported anew. Some
 kills leave torn lines behind, as a dying machine would; some strike while a second process wants the same directory. At the
-end the transcripts must be those of a run that nobody killed. Takes about five minutes. Exits with 1 when a promise is broken.
+end the transcripts must be those of a run that nobody killed. Takes about seven minutes. Exits with 1 when a promise is broken.
 """
 
 from __future__ import annotations
