@@ -32,7 +32,7 @@ dialogue is worked out beforehand, and each scored dialogue is held against it, 
 
 *Retried*: the same request came again. *Re-asked*: the question came again with what was wrong about the answer. *Used*: the
 answer was good all the same. *Unscored*: the dialogue ended by it, is named with its cause and is in no mean. *Farewell*: only
-parting words after the last measurement were lost. A fault whose answer came too late for the client counts as retried.
+parting words after the last measurement were lost.
 """
 _KILLS = """## A hundred kills
 
@@ -56,8 +56,8 @@ address. Every file and all output is searched for the key and for `Authorizatio
 _FOUND = """## What these programmes found, and is mended
 
 - An answer of any size was read whole. Now it is no answer beyond 4 MiB, and no more than that is held.
-- A server that complained in half a million words kept the whole run waiting for minutes, while they were searched for the
-  name of a parameter.
+- A server that complained at great length kept the whole run waiting while its words were searched for the name of a
+  parameter, in time that grew with their square.
 - Errors of the wrong types (422 with a number for a place), a token count of 10^400, a finish reason of half an emoji and a
   `Retry-After` in the year 10^20 ended the run with a traceback. Finished dialogues were kept, but the run stood still.
 - The key came through in a finish reason, in base64, and in an error that repeated an address with `?api-key=`.

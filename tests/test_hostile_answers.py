@@ -60,7 +60,7 @@ async def test_an_answer_too_large_is_never_held_whole(fault: str) -> None:
 
 @pytest.mark.parametrize("said", ["unknown " * 500_000, "<" * 500_000, "<script " * 100_000, "max_tokens " * 100_000])
 def test_a_long_complaint_is_read_in_no_time(said: str) -> None:
-    """Searching half a million words for the name of a parameter took minutes, with every other call waiting."""
+    """Searching it for the name of a parameter took time by its square, with every other call waiting."""
     started = time.monotonic()
     trouble = read_refusal(400, json.dumps({"error": {"message": said}}).encode())
     Habits().without(trouble, {"max_tokens": 5, "seed": 1})
