@@ -21,13 +21,14 @@ import random
 import re
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-__all__ = ["FAULTS", "Fault", "FaultyServer"]
+__all__ = ["FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 
 FAULTS = {
     # the transport
@@ -45,6 +46,20 @@ FAULTS = {
     "broke_off": "finish_reason error",
     "half_emoji": "content that ends in one half of an emoji",
     "redirect": "307 to another address",
+    "rate_limit_bare": "429 without Retry-After",
+    "rate_limit_odd": "429 with a Retry-After that is neither seconds nor a date",
+    "error_502": "502 with an empty body",
+    "stall": "half of the body, then nothing for as long as anyone waits",
+    "huge": "a completion of 10 MB",
+    "huge_stream": "10 MB in pieces, their length not told",
+    "bad_utf8": "200 whose content is no UTF-8",
+    "garbage": "200 with random bytes",
+    "bad_gzip": "200 that is said to be gzip and is not",
+    "no_http": "bytes that are no HTTP",
+    "wrong_types": "200 with numbers, lists and null where text and objects belong",
+    "odd_error": "422 whose error has the wrong types",
+    "huge_count": "a usage of 10^400 tokens",
+    "odd_finish": "a finish_reason of half an emoji",
     # what endpoints do differently
     "length": "the content cut in the middle, finish_reason length",
     "reasoning": "reasoning_content beside the content",
@@ -65,13 +80,23 @@ FAULTS = {
     "no_quota": "429 insufficient_quota",
     # simulators and policies
     "bad_json": "simulator: broken JSON",
+    "contradiction": "simulator: two answers that differ",
+    "wrong_answer": "simulator: an answer of the wrong types",
     "out_of_range": "simulator: a change of 25",
     "speaks_for_npc": "simulator: an answer that goes on as the NPC",
     "silence": "policy: an empty reply",
 }
 """What can be switched on."""
 
-_SIMULATOR_ONLY = {"bad_json": {"feel", "speak"}, "out_of_range": {"feel"}, "speaks_for_npc": {"speak"}, "silence": {"policy"}}
+_HUGE = 10 * 2**20  # bytes
+_SIMULATOR_ONLY = {
+    "bad_json": {"feel", "speak"},
+    "contradiction": {"feel", "speak"},
+    "wrong_answer": {"feel", "speak"},
+    "out_of_range": {"feel"},
+    "speaks_for_npc": {"speak"},
+    "silence": {"policy"},
+}
 _PARTS = {"policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
 
 
@@ -104,6 +129,18 @@ class Request(NamedTuple):
     part: str
 
 
+class Served(NamedTuple):
+    """What was done to one request."""
+
+    digest: str
+    """Of the body: the attempts of one call share it, a re-ask has another."""
+    part: str
+    seed: int | None
+    fault: str | None
+    answered: float
+    """Monotonic seconds."""
+
+
 class FaultyServer:
     """The server, for `async with`; its address is `base_url`.
 
@@ -112,6 +149,7 @@ class FaultyServer:
         delay: seconds before every answer.
         retry_after: what a `rate_limit` says.
         answer: what it says in place of its own parts, given the request's body.
+        play: what it says in place of its own parts, given the request and the fault; bodies are not kept then.
     """
 
     def __init__(
@@ -121,14 +159,18 @@ class FaultyServer:
         delay: float = 0.0,
         retry_after: str | None = "1",
         answer: Callable[[dict[str, Any]], str] | None = None,
+        play: Callable[[Request, random.Random, str | None], str] | None = None,
         port: int = 0,
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
         self.fired: Counter[str] = Counter()
         """Faults so far, by kind."""
+        self.served: list[Served] = []
+        """What was done to every request, in order."""
         self.in_flight = self.most_in_flight = 0
         self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
+        self._play, self._keeps = play or _play, play is None
         self._had: Counter[Fault] = Counter()
         self._seen: Counter[str] = Counter()
         self._stopping = asyncio.Event()
@@ -164,7 +206,8 @@ class FaultyServer:
             raw = await request.read()
             body = json.loads(raw)
             asked = Request(body, request.headers.get("Authorization", ""), _part(body))
-            self.requests.append(asked)
+            if self._keeps:
+                self.requests.append(asked)
             if self._delay:
                 await asyncio.sleep(self._delay)
             digest = hashlib.sha256(raw).hexdigest()
@@ -173,6 +216,7 @@ class FaultyServer:
             kind = self._fault(asked, draw)
             if kind:
                 self.fired[kind] += 1
+            self.served.append(Served(digest, asked.part, body.get("seed"), kind, time.monotonic()))
             return await self._respond(kind, asked, request, random.Random(f"{self._seed}:{digest}"))
         finally:
             self.in_flight -= 1
@@ -199,8 +243,10 @@ class FaultyServer:
             if request.transport is not None:  # else the client has left already
                 request.transport.abort()
             return web.Response()
-        content = self._answer(asked.body) if self._answer is not None else _play(asked, draw, kind)
+        content = self._answer(asked.body) if self._answer is not None else self._play(asked, draw, kind)
         data = json.dumps(_completion(kind, content, asked)).encode()
+        if kind in _BYTES:
+            return await _bytes(kind, data, request, draw, self._stopping)
         if kind == "drop_body":
             response = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
             await response.prepare(request)
@@ -211,6 +257,40 @@ class FaultyServer:
         if kind == "truncated_json":
             data = data[: len(data) // 2]
         return web.Response(body=data, content_type="application/json")
+
+
+_BYTES = {"stall", "huge_stream", "bad_utf8", "garbage", "bad_gzip", "no_http"}
+
+
+async def _bytes(
+    kind: str, data: bytes, request: web.Request, draw: random.Random, stopping: asyncio.Event
+) -> web.StreamResponse:
+    """The answers whose fault lies in their bytes."""
+    if kind == "bad_utf8":
+        return web.Response(body=data.replace(b'"content": "', b'"content": "\xff\xc3\x28'), content_type="application/json")
+    if kind == "garbage":
+        return web.Response(body=draw.randbytes(draw.randrange(1, 4000)), content_type="application/json")
+    if kind == "bad_gzip":
+        return web.Response(body=data, content_type="application/json", headers={"Content-Encoding": "gzip"})
+    if kind == "no_http":
+        if request.transport is not None:
+            request.transport.write(draw.randbytes(8) + b"\r\n\r\n")
+            request.transport.close()
+        return web.Response()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    if kind == "stall":
+        response.content_length = len(data)
+    await response.prepare(request)
+    try:
+        if kind == "stall":
+            await response.write(data[: len(data) // 2])
+            await stopping.wait()
+        for _ in range(_HUGE // 65536):
+            await response.write(b" " * 65536)
+        await response.write_eof()
+    except ConnectionError:  # the client would have no more of it
+        pass
+    return response
 
 
 def _part(body: dict[str, Any]) -> str:
@@ -236,6 +316,8 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
     header = asked.authorization
     errors: dict[str, tuple[int, dict[str, Any]]] = {
         "rate_limit": (429, {"message": "Rate limit reached for requests", "code": "rate_limit_exceeded"}),
+        "rate_limit_bare": (429, {"message": "Too many requests"}),
+        "rate_limit_odd": (429, {"message": "Too many requests"}),
         "error_500": (500, {"message": "The server had an error while processing your request"}),
         "no_schema": (400, {"message": "response_format 'json_schema' is not supported", "param": "response_format"}),
         "no_max_tokens": (
@@ -263,7 +345,13 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
     if kind in errors:
         status, error = errors[kind]
         headers = {"Retry-After": retry_after} if kind == "rate_limit" and retry_after is not None else {}
+        if kind == "rate_limit_odd":
+            headers["Retry-After"] = "1 Jan 99999999999999999999 1:1:1"
         return web.json_response({"error": error}, status=status, headers=headers)
+    if kind == "error_502":
+        return web.Response(status=502)
+    if kind == "odd_error":
+        return web.json_response({"detail": [{"loc": 5, "msg": None}, {"loc": {"a": []}}, 7]}, status=422)
     if kind == "no_json":  # as FastAPI says it, with the whole input repeated
         detail = [{"loc": ["body", "response_format"], "msg": "Extra inputs are not permitted", "input": asked.body}]
         return web.json_response({"detail": detail}, status=422)
@@ -290,6 +378,10 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
         message["content"] = None
     elif kind == "broke_off":
         message["content"], finish = content[:3], "error"
+    elif kind == "huge":
+        message["content"] = content + "x" * _HUGE
+    elif kind == "odd_finish":
+        finish = "\ud83d"
     elif kind == "half_emoji":
         message["content"] = content + " \ud83d"
     elif kind == "reasoning":
@@ -304,6 +396,8 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
         message["content"], message["refusal"] = None, "I can't help with that."
     elif kind == "content_filter":
         message["content"], finish = None, "content_filter"
+    elif kind == "wrong_types":
+        message["content"] = {"text": [content]}
     words = sum(len(str(m["content"]).split()) for m in asked.body["messages"])
     found: dict[str, Any] = {
         "id": "chatcmpl-1",
@@ -311,7 +405,11 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
         "model": asked.body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
     }
-    if kind != "no_usage":
+    if kind == "wrong_types":
+        found |= {"id": None, "model": 7, "usage": ["1"]}
+    if kind == "huge_count":
+        found["usage"] = {"prompt_tokens": 10**400, "completion_tokens": 10**400}
+    elif kind not in ("no_usage", "wrong_types"):
         found["usage"] = {"prompt_tokens": words, "completion_tokens": len(content.split())}
         found["usage"]["total_tokens"] = sum(found["usage"].values())
     return found
@@ -354,8 +452,20 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
             "reply": reply,
             "leaves": leaves,
         }
+    return broken(kind, answer)
+
+
+def broken(kind: str | None, answer: dict[str, Any]) -> str:
+    """A simulator's answer as text, with those faults that lie in its JSON."""
     text = json.dumps(answer)
-    return text[:-2] + ',,"' if kind == "bad_json" else text
+    if kind == "bad_json":
+        return text[:-2] + ',,"'
+    if kind == "contradiction":
+        other = {"change": -answer["change"] - 1} if "change" in answer else {"reply": answer["reply"] + " Or not."}
+        return f"{text}\n\nOr rather:\n{json.dumps({**answer, **other})}"
+    if kind == "wrong_answer":
+        return json.dumps({name: [value] for name, value in answer.items()})
+    return text
 
 
 def main(arguments: Iterable[str]) -> None:

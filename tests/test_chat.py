@@ -119,6 +119,16 @@ async def test_a_schema_is_sent_as_json_schema() -> None:
         "empty_choices",
         "error_in_200",
         "broke_off",
+        "rate_limit_bare",
+        "rate_limit_odd",
+        "error_502",
+        "huge",
+        "huge_stream",
+        "bad_utf8",
+        "garbage",
+        "bad_gzip",
+        "no_http",
+        "wrong_types",
     ],
 )
 async def test_a_passing_fault_is_outlasted(fault: str) -> None:
@@ -142,6 +152,15 @@ async def test_a_passing_fault_is_outlasted(fault: str) -> None:
         ("html", MalformedReply, "Please log in"),
         ("empty_choices", MalformedReply, "JSON without a usable choice"),
         ("broke_off", MalformedReply, "finish_reason 'error'"),
+        ("rate_limit_odd", TransportError, "429 Too many requests"),
+        ("error_502", TransportError, "502 (no message)"),
+        ("huge", MalformedReply, "an answer of more than 4 MiB"),
+        ("huge_stream", MalformedReply, "an answer of more than 4 MiB"),
+        ("bad_utf8", MalformedReply, "a body that is not JSON"),
+        ("garbage", MalformedReply, "a body that is not JSON"),
+        ("bad_gzip", TransportError, "the connection failed"),
+        ("no_http", TransportError, "the connection failed"),
+        ("wrong_types", MalformedReply, "JSON without a usable choice"),
     ],
 )
 async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: type[ModelError], said: str) -> None:
@@ -155,6 +174,9 @@ async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: typ
 
 async def test_a_timeout_is_tried_again() -> None:
     async with served("timeout:1", timeout=0.2) as (server, model, _):
+        assert (await model.complete(HELLO)).text
+        assert len(server.requests) == 2
+    async with served("stall:1", timeout=0.2) as (server, model, _):
         assert (await model.complete(HELLO)).text
         assert len(server.requests) == 2
     async with served("timeout", timeout=0.1, retries=1) as (_, model, _):
@@ -488,7 +510,7 @@ async def test_a_proxy_of_the_environment_is_used_except_for_this_machine(monkey
 # 6. the key
 
 
-@pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"timeout"}))
+@pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"timeout", "stall"}))
 async def test_the_key_is_in_no_error_repr_log_or_traceback(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     """The server repeats the key in every answer; tracebacks are formatted with the values of all local variables."""
     caplog.set_level(logging.DEBUG)

@@ -243,3 +243,13 @@ def test_sampling_outside_its_range_is_refused(wrong: dict[str, float]) -> None:
 def test_a_message_has_one_of_three_roles() -> None:
     with pytest.raises(ValidationError):
         Message.model_validate({"role": "tool", "content": "x"})
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_score_that_is_no_number_is_no_transcript(score: str, tmp_path: Path) -> None:
+    """A mean with NaN in it is NaN."""
+    line = write_line(transcript()).replace(f'"score":{transcript().score}', f'"score":{score}')
+    assert score in line
+    (tmp_path / "t.jsonl").write_text(line)
+    with pytest.raises(InputError, match="line 1, score"):
+        list(read_transcripts(tmp_path / "t.jsonl"))

@@ -486,6 +486,7 @@ def test_a_price_file_is_read(tmp_path: Path) -> None:
         ('["a/b"]\ninput = 2\noutput = -8', "table 'a/b'"),
         ('["a/b"]\ninput = true\noutput = 1', "table 'a/b'"),
         ('["a/b"]\ninput = 2\noutput = nan', "table 'a/b'"),
+        (f'["a/b"]\ninput = 2\noutput = {"9" * 400}', "table 'a/b'"),
         ('["a/b"]\ninput = 2\noutput = 8\ncached = 1', "table 'a/b'"),
         ('"a/b" = 2', "table 'a/b'"),
     ],

@@ -31,6 +31,12 @@ _NO_MAX_TOKENS = re.compile(
 )
 
 
+_READ = 20_000  # characters of a server's message that are looked at
+_NAMED = 4_000  # of which so many are searched for a parameter's name
+_LONGEST_FINISH = 64  # characters of a finish reason; what is longer is none
+_MOST_TOKENS = 10**9  # of one call; what is beyond was not counted
+
+
 class Trouble(NamedTuple):
     """Why an attempt gave no reply."""
 
@@ -106,9 +112,9 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
         choice = found["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         text, thinking = _content(message.get("content"))
-    except (LookupError, TypeError, AttributeError):
+    except (LookupError, TypeError, AttributeError, RecursionError):
         return Trouble(MalformedReply, f"JSON without a usable choice: {_text(data)}")
-    finish = finish if isinstance(finish, str) else None
+    finish = writable(finish) if isinstance(finish, str) and len(finish) <= _LONGEST_FINISH else None
     refusal = message.get("refusal")
     if not text and isinstance(refusal, str):
         text = refusal
@@ -131,31 +137,40 @@ def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trou
 
 def _text(data: bytes) -> str:
     """A body for people: without tags, scripts and styles if it is HTML."""
-    text = data[:20_000].decode("utf-8", "replace")
-    if "<" in text[:200]:
-        text = re.sub(r"(?is)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
+    text = data[:_READ].decode("utf-8", "replace")
+    if "<" in text[:200]:  # both patterns stop at the next opening: a page of nothing but openings would take seconds
+        text = re.sub(r"(?is)<(script|style)\b(?:(?!<\1\b).)*?</\1>|<[^<>]*>", " ", text)
     return text.strip()
 
 
 def _complaint(data: bytes) -> tuple[str, str, str]:
-    """What a server says is wrong, where it may have named a parameter, and its code."""
+    """What a server says is wrong, where it may have named a parameter, and its code; cut short."""
     try:
-        found = json.loads(data)
+        said, named, code = _said(json.loads(data))
     except (ValueError, RecursionError):
-        return _text(data), _text(data), ""
+        said, named, code = "", "", ""
+    said = said[:_READ] or _text(data)
+    return said, f"{named}: {said}"[:_NAMED] if named else said[:_NAMED], code
+
+
+def _said(found: Any) -> tuple[str, str, str]:
+    """Message, parameter and code of an error's JSON; empty where it says none."""
     if isinstance(found, list) and found:
         found = found[0]
     if not isinstance(found, dict):
-        return _text(data), _text(data), ""
+        return "", "", ""
     error = found.get("error") or found
     if not isinstance(error, dict):
-        return str(error), str(error), ""
+        return str(error), "", ""
     said = error.get("message") or error.get("detail") or ""
     if isinstance(said, list):  # FastAPI: its `input` repeats the whole request, so only place and message are kept
-        said = "; ".join(f"{'.'.join(map(str, d.get('loc', ())))}: {d.get('msg', '')}" for d in said if isinstance(d, dict))
-    said = str(said) or _text(data)
+        said = "; ".join(f"{_place(d.get('loc'))}: {d.get('msg', '')}" for d in said if isinstance(d, dict))
     named = error.get("param")
-    return said, f"{named}: {said}" if isinstance(named, str) else said, str(error.get("code") or "")
+    return str(said), named if isinstance(named, str) else "", str(error.get("code") or "")
+
+
+def _place(found: Any) -> str:
+    return ".".join(map(str, found)) if isinstance(found, list) else str(found or "")
 
 
 def _content(content: Any) -> tuple[str, str]:
@@ -184,6 +199,8 @@ def _usage(found: Any) -> Usage | None:
     if not isinstance(found, dict):
         return None
     prompt, completion = found.get("prompt_tokens"), found.get("completion_tokens")
-    if type(prompt) is not int or type(completion) is not int or min(prompt, completion) < 0:
+    if type(prompt) is not int or type(completion) is not int:
+        return None
+    if min(prompt, completion) < 0 or max(prompt, completion) > _MOST_TOKENS:
         return None
     return Usage(prompt_tokens=prompt, completion_tokens=completion)

@@ -56,7 +56,7 @@ Text = Annotated[str, AfterValidator(writable)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # a mean with NaN in it is none
 
 
 class Message(_Frozen):
@@ -78,8 +78,8 @@ class Sampling(_Frozen):
 class Usage(_Frozen):
     """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
 
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens: int = Field(default=0, ge=0, le=10**15)
+    completion_tokens: int = Field(default=0, ge=0, le=10**15)
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:

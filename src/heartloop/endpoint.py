@@ -10,6 +10,7 @@ What a retry may mend is retried; what it cannot mend raises at once, with the m
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 import random
 import re
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # a quarter of the time of `json.dumps` on a dialogue's prompt
 
@@ -44,6 +45,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = (
     60.0,
 )  # seconds; 2, 4, 8, ... 60 add up to a minute at the least: rate limits count by the minute
 _SHOWN = 240  # characters of a server's message that an error repeats
+_LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB
+_SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
 SERVICES: Mapping[str, str] = {
@@ -74,11 +77,29 @@ def variable(service: str, what: str) -> str:
 
 
 def scrub(text: str, secret: str) -> str:
-    """The text without the secret, whole, URL-encoded, or cut short after eight characters or more."""
+    """The text without the secret, whole, URL-encoded, in base64, or cut short after eight characters or more."""
     if len(secret) < 4:  # a placeholder, and part of many words
         return text
     text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
-    return re.sub(re.escape(secret[:8]) + r"[^\s\"'<>,;]*", "***", text) if len(secret) >= 12 else text
+    if len(secret) < 12:
+        return text
+    for start in (secret[:8], *_in_base64(secret)):
+        if start in text:
+            text = re.sub(re.escape(start) + r"[^\s\"'<>,;]*", "***", text)
+    return text
+
+
+def _in_base64(secret: str) -> tuple[str, ...]:
+    """How base64 may begin to show a secret of twelve characters or more, alone or behind other text.
+
+    For each of the three alignments the first characters that depend on nothing but the secret; both alphabets.
+    """
+    found: list[str] = []
+    for before in range(3):
+        code = base64.b64encode(b"\0" * before + secret.encode())
+        shown = code[4 if before else 0 :][:10].decode()
+        found += [shown, shown.replace("+", "-").replace("/", "_")]
+    return tuple(dict.fromkeys(found))
 
 
 class Connections:
@@ -145,10 +166,14 @@ class Connections:
 
 
 class _Key:
-    """An API key that shows itself to the server only."""
+    """An API key that shows itself to the server only; `others` are secrets of the address, to be kept as quiet."""
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, *others: str) -> None:
         self._value = value
+        self._secrets = tuple(secret for secret in (value, *others) if secret)
+        # a placeholder such as `EMPTY` may stand in a model's words by right
+        long = [secret for secret in self._secrets if len(secret) >= 12]
+        self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
 
     def __repr__(self) -> str:
         return "***"
@@ -160,11 +185,13 @@ class _Key:
 
     def scrub(self, text: str) -> str:
         """The text without the key."""
-        return scrub(text, self._value)
+        for secret in self._secrets:
+            text = scrub(text, secret)
+        return text
 
     def in_words(self, text: str) -> bool:
-        """Whether a model's words hold the key; a placeholder such as `EMPTY` may stand in them by right."""
-        return len(self._value) >= 12 and self._value[:8] in text
+        """Whether a model's words may hold the key."""
+        return any(start in text for start in self._starts)
 
 
 class EndpointChat:
@@ -208,7 +235,7 @@ class EndpointChat:
         self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
         self._address = urlunsplit(parts._replace(query="", fragment=""))
         self._proxy = _proxy(parts)
-        self._key = _Key(api_key or "")
+        self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
         self._timeout = timeout
         self._retries = retries
         self._owned = isinstance(connections, int)
@@ -291,11 +318,13 @@ class EndpointChat:
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would go on with a GET
                 ) as response:
-                    status, wait, data = response.status, response.headers.get("Retry-After"), await response.read()
+                    status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
             except TimeoutError:
                 return Trouble(TransportError, f"no answer within {self._timeout:g} s")
             except (aiohttp.ClientError, OSError) as error:
                 return Trouble(TransportError, f"the connection failed: {str(error) or type(error).__name__}")
+        if data is None:
+            return Trouble(MalformedReply, f"an answer of more than {_LARGEST_BODY // 2**20} MiB", status)
         if 200 <= status < 300:
             return read_reply(data, messages)
         return read_refusal(status, data, wait=_seconds(wait))
@@ -306,10 +335,13 @@ class EndpointChat:
             text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not self._key.in_words(outcome.text) and not self._key.in_words(outcome.reasoning or ""):
+        if not any(map(self._key.in_words, (outcome.text, outcome.reasoning or "", outcome.finish_reason or ""))):
             return outcome
-        reasoning = outcome.reasoning and self._key.scrub(outcome.reasoning)
-        return outcome._replace(text=self._key.scrub(outcome.text), reasoning=reasoning)
+        return outcome._replace(
+            text=self._key.scrub(outcome.text),
+            reasoning=outcome.reasoning and self._key.scrub(outcome.reasoning),
+            finish_reason=outcome.finish_reason and self._key.scrub(outcome.finish_reason),
+        )
 
     def _error(self, trouble: Trouble, tries: int) -> ModelError:
         if trouble.kind is RefusedByServer:
@@ -335,6 +367,18 @@ class EndpointChat:
             f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
             "check that it is up, or use fewer connections, then retry"
         )
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The body; `None` where it is too large to be an answer, of which no more than that is ever held."""
+    if response.content_length is not None and "Content-Encoding" not in response.headers:
+        return await response.read() if response.content_length <= _LARGEST_BODY else None
+    held = bytearray()
+    async for part in response.content.iter_any():
+        held += part
+        if len(held) > _LARGEST_BODY:
+            return None
+    return bytes(held)
 
 
 def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
@@ -378,6 +422,6 @@ def _seconds(header: str | None) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(header).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if not math.isnan(seconds) else None

@@ -7,7 +7,6 @@ beforehand (`evaluation`), nor the calls themselves (`endpoint`).
 from __future__ import annotations
 
 import asyncio
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,10 @@ from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.endpoint import LOCAL
 from heartloop.errors import BudgetSpent, InputError, UseError
 
-__all__ = ["Meter", "Metered", "Price", "Spend", "is_paid", "is_scripted", "load_prices"]
+__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_paid", "is_scripted", "load_prices"]
 
+DEAREST = 1e12
+"""What no million tokens cost, in any currency; a price from there on is none."""
 _FIRST_GUESS = 512  # completion tokens a call is taken to need before its role has been heard
 
 
@@ -54,7 +55,7 @@ def load_prices(path: Path) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for name, table in tables.items():
         fits = isinstance(table, dict) and set(table) == {"input", "output"}
-        if not fits or not all(type(value) in (int, float) and 0 <= value < math.inf for value in table.values()):
+        if not fits or not all(type(value) in (int, float) and 0 <= value < DEAREST for value in table.values()):
             raise InputError(f"{path}, table {name!r}: {table!r}; expected {form}")
         prices[name] = Price(float(table["input"]), float(table["output"]))
     return prices

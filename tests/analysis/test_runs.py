@@ -19,6 +19,7 @@ from heartloop.analysis.dialogues import dialogue_ids, dialogue_list
 from heartloop.analysis.page import Page
 from heartloop.analysis.runs import comparable
 from heartloop.dialogue import Call, Sampling, Transcript
+from heartloop.errors import InputError
 
 Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
@@ -191,3 +192,18 @@ def test_what_the_page_says_of_the_method_comes_from_the_method(
 def test_the_page_allows_no_script_but_its_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     html = write_site([write_run([talk("m", "s1", [5])])], tmp_path / "site").read_text(encoding="utf-8")
     assert "default-src 'none'; script-src 'self' file:; script-src-attr 'none'" in html
+
+
+@pytest.mark.parametrize("written", ['"\\ud83d"', "NaN", "[" * 5000], ids=["half an emoji", "no number", "too deep"])
+def test_settings_that_no_score_card_can_hold_are_refused(written: str, dialogues: list[Transcript], write_run: WriteRun) -> None:
+    run = write_run(dialogues)
+    (run / "settings.json").write_text(f'{{"environment": {written}}}')
+    with pytest.raises(InputError, match=r"cannot read .*settings\.json"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("wrong", [10**400, -1, 1e13])
+def test_a_price_or_a_bound_that_cannot_be_is_none(wrong: float, talk: Talk, write_run: WriteRun) -> None:
+    prices = {"openai/a": {"input": wrong, "output": 8.0}}
+    run = write_run([talk("openai/a", "s1", [5])], prices=prices, success_at=abs(wrong) * 10**7)
+    assert score_card(read_run(run).transcripts, read_run(run).settings).models[0].cost is None

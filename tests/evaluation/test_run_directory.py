@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from heartloop.analysis import read_run
 from heartloop.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation import EvaluationSettings, RunDirectory
@@ -232,3 +233,16 @@ class TestKilled:
 def test_appending_to_a_directory_that_is_not_open_is_a_bug_and_said_so(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not open"):
         RunDirectory(tmp_path, settings()).append(transcript())
+
+
+@pytest.mark.parametrize("torn", ['{"stopped": nul', '{"said": "Größe"'.encode()[:13], b"\xff\x00"])
+def test_a_half_line_in_the_log_costs_no_other_line(torn: str | bytes, tmp_path: Path) -> None:
+    """A kill leaves half a line, at times half a letter; what was noted before and is noted after can still be read."""
+    with RunDirectory(tmp_path, settings()) as run:
+        run.note(lost=[["m", "policy", 3, 4]])
+        with (tmp_path / "log.jsonl").open("ab") as file:
+            file.write(torn.encode() if isinstance(torn, str) else torn)
+        run.note(started="2026-02-03T00:00:00+00:00", said="half an emoji \ud83d")
+        assert [list(entry) for entry in run.log] == [["lost"], ["started", "said"]]
+        run.append(transcript())
+    assert read_run(tmp_path).started == "2026-02-03"

@@ -222,6 +222,7 @@ class TestAnswers:
             ("<think>let me see", "it is empty"),
             (feel("a lot"), "change: Input should be a valid integer"),
             (feel(2.5), "change: Input should be a valid integer"),
+            (feel("1_0"), "change: Value error, no plain number; expected a whole number"),
             (feel(None), "change: Input should be a valid integer"),
             (feel(fit=""), "fit: String should have at least 1 character"),
             ('{"change": 5}', "content: Field required"),
@@ -229,7 +230,20 @@ class TestAnswers:
             (f'{{"change": {"9" * 5000}}}', "it holds no JSON object"),
             (Reply(feel(), finish_reason="length"), "it was cut by the token limit"),
         ],
-        ids=["prose", "empty", "thinking", "word", "fraction", "null", "blank", "missing", "broken", "endless number", "cut"],
+        ids=[
+            "prose",
+            "empty",
+            "thinking",
+            "word",
+            "fraction",
+            "underscore",
+            "null",
+            "blank",
+            "missing",
+            "broken",
+            "endless number",
+            "cut",
+        ],
     )
     async def test_a_malformed_feeling_is_asked_again_with_the_error_in_it(self, answer: str | Reply, told: str) -> None:
         transcript, simulator, _ = await dialogue([answer, feel(4)], max_turns=1)

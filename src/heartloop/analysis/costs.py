@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from heartloop.dialogue import Transcript
-from heartloop.spending import Price, is_paid
+from heartloop.spending import DEAREST, Price, is_paid
 
 __all__ = ["cost_of", "merged_prices"]
 
@@ -49,6 +49,6 @@ def _sides(given: object) -> Price | None:
     pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         return None
-    if not all(isinstance(side, (int, float)) for side in pair):
+    if not all(isinstance(side, (int, float)) and 0 <= side < DEAREST for side in pair):
         return None
     return Price(float(pair[0]), float(pair[1]))

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
+
 from heartloop.analysis.costs import merged_prices
 from heartloop.analysis.scores import ScoreCard, score_card
 from heartloop.dialogue import Transcript, read_transcripts
@@ -63,7 +65,7 @@ def read_run(path: Path) -> Run:
     settings: Any = {}
     if settings_path.is_file():
         try:
-            settings = json.loads(settings_path.read_text(encoding="utf-8"))
+            settings = from_json(settings_path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {settings_path}: {error}; expected a JSON object") from error
         if not isinstance(settings, dict):
@@ -101,9 +103,9 @@ def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None)
 
 def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
     found: list[Mapping[str, Any]] = []
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        for line in log.read_text(encoding="utf-8").split("\n"):
-            with contextlib.suppress(ValueError):
+    with contextlib.suppress(OSError):
+        for line in log.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError):
                 entry = json.loads(line)
                 if isinstance(entry, dict):
                     found.append(entry)

@@ -268,7 +268,9 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
 def _bounds(settings: Mapping[str, Any]) -> dict[str, float]:
     """The bounds of success and failure that a run was rescored with, where it was."""
     return {
-        name: float(settings[name]) for name in ("success_at", "failure_below") if isinstance(settings.get(name), (int, float))
+        name: float(value)
+        for name in ("success_at", "failure_below")
+        if isinstance(value := settings.get(name), (int, float)) and abs(value) < 1e6
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from heartloop.dialogue import Transcript, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
@@ -84,16 +85,20 @@ class RunDirectory:
 
     def note(self, **facts: object) -> None:
         """Appends a line to `log.jsonl`: what one process did, such as calls retried and settings an endpoint refused."""
-        with contextlib.suppress(OSError), (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(facts, ensure_ascii=False) + "\n")
+        line = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with contextlib.suppress(OSError), (self.path / "log.jsonl").open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            torn = end > 0 and file.read(1) != b"\n"  # a killed process's half line must not take this one with it
+            file.write(b"\n" + line if torn else line)
 
     @property
     def log(self) -> list[dict[str, Any]]:
         """What earlier processes noted; lines that cannot be read are passed over, a log is a convenience."""
         found: list[dict[str, Any]] = []
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            for line in (self.path / "log.jsonl").read_text(encoding="utf-8").split("\n"):
-                with contextlib.suppress(ValueError):
+        with contextlib.suppress(OSError):
+            for line in (self.path / "log.jsonl").read_bytes().split(b"\n"):
+                with contextlib.suppress(ValueError, RecursionError):  # ValueError: no JSON, no UTF-8
                     facts = json.loads(line)
                     if isinstance(facts, dict):
                         found.append(facts)
@@ -168,7 +173,7 @@ def saved_settings(run: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{run} is no run directory; expected settings.json in it")
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = from_json(path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read {path}: {error}; expected the JSON that a run writes; "

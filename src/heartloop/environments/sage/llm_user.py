@@ -36,9 +36,11 @@ __all__ = ["LLMUser", "render_background", "render_persona"]
 _MOST_KEPT = 2000  # system prompts, of some 6 KB each
 
 
-def _no_truth_value(value: object) -> object:
+def _plain_number(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a truth value; expected a whole number")
+    if isinstance(value, str) and "_" in value:  # "1_0" would be read as ten
+        raise ValueError("no plain number; expected a whole number")
     return value
 
 
@@ -48,7 +50,7 @@ class _FeelAnswer(BaseModel):
     fit: str = Field(min_length=1)
     activity: str = Field(min_length=1)
     feeling: str = Field(min_length=1)
-    change: Annotated[int, BeforeValidator(_no_truth_value)] = Field(ge=-1000, le=1000)  # beyond that it is no reading
+    change: Annotated[int, BeforeValidator(_plain_number)] = Field(ge=-1000, le=1000)  # beyond that it is no reading
 
 
 class _SpeakAnswer(BaseModel):

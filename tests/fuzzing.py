@@ -1,0 +1,420 @@
+"""Every parser that meets text from outside, with generated inputs and what must hold of what it makes of them.
+
+A property: an input gives a value, in which no number and no word is made up, or one of our own errors; never another
+exception. `tests/test_fuzz.py` tries some hundred inputs of each, `benchmarks/fuzz.py` a hundred thousand in all. Inputs are
+whole, mutated (a value of another type here, a key missing there) and broken ones (bytes cut, doubled, replaced).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import tempfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from heartloop.analysis import read_run, write_scores
+from heartloop.authoring.importers import read_profiles
+from heartloop.authoring.sage_logs import read_logs
+from heartloop.chat import ScriptedChat
+from heartloop.completions import Habits, Trouble, read_refusal, read_reply
+from heartloop.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
+from heartloop.endpoint import _seconds
+from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
+from heartloop.environments.sage.released import load_people
+from heartloop.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
+from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.evaluation.settings import Shard
+from heartloop.judging import ask
+from heartloop.prompts import Prompt
+from heartloop.spending import load_prices
+from tests.released_form import course, log, profile
+
+__all__ = ["PARSERS", "Parser"]
+
+
+class Parser(NamedTuple):
+    """A parser, what it is given, and what it makes of it."""
+
+    name: str
+    inputs: st.SearchStrategy[Any]
+    read: Callable[[Any], str]
+    """Returns what came of it in a word; raises AssertionError where the property does not hold."""
+    weight: int = 2
+    """Its share of the inputs, by how much there is to get wrong."""
+
+
+# what is put in: values, texts, bytes
+
+_NUMBERS = st.one_of(
+    st.integers(-12, 12), st.integers(), st.floats(), st.sampled_from([10**400, -(10**30), 1e308, 2**63, 2**64, -0.0, 0.5])
+)
+_TEXTS = st.text(max_size=12) | st.sampled_from(
+    ["", " ", "7", "5_0", "\ud83d", "NaN", "null", "{{name}}", "<think>", "\x00", "再见"]
+)
+_NASTY: list[Any] = [
+    None, True, False, 0, 1, -1, 7, 10**400, 2**63, -(2**64), 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
+    "", " ", "7", "-3", "5_0", "NaN", "null", "\ud83d", "\x00", "再见", "{{name}}", "<think>", "</think>",
+    [], [[]], {}, {"a": None}, [None], ["x", 1], {"": {}}, {"type": "text", "text": 5}, {"message": []},
+    {"emotion": math.nan}, {"emotion": "40"}, [{"loc": 5}], [7, {"msg": None}],
+]  # fmt: skip
+_VALUES = st.one_of(
+    st.sampled_from(_NASTY),
+    st.sampled_from(_NASTY),
+    st.sampled_from(_NASTY),
+    st.recursive(
+        st.none() | st.booleans() | _NUMBERS | _TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=4,
+    ),
+)
+
+
+@st.composite
+def _mutated(draw: st.DrawFn, whole: Any, most: int = 2) -> Any:
+    """A JSON value of which up to `most` places hold something else, are missing, or stand twice."""
+    value = json.loads(json.dumps(whole))
+    for _ in range(draw(st.integers(0, most))):
+        spot: Any = value
+        parent: Any = None
+        key: Any = None
+        while isinstance(spot, (dict, list)) and spot and (parent is None or draw(st.integers(0, 3))):
+            parent = spot
+            key = draw(st.sampled_from(sorted(spot))) if isinstance(spot, dict) else draw(st.integers(0, len(spot) - 1))
+            spot = spot[key]
+        if parent is None:
+            return deepcopy(draw(_VALUES))
+        what = draw(st.sampled_from(["other", "other", "other", "missing", "more"]))
+        if what == "missing":
+            del parent[key]
+        elif what == "more" and isinstance(parent, dict):
+            parent[draw(_TEXTS)] = deepcopy(draw(_VALUES))
+        elif what == "more":
+            parent.append(deepcopy(spot))
+        else:
+            parent[key] = deepcopy(draw(_VALUES))
+    return value
+
+
+@st.composite
+def _broken(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> bytes:
+    """A text's bytes, in one of four cases with a piece cut, doubled or replaced."""
+    data = draw(texts).encode("utf-8", "surrogatepass")
+    if draw(st.integers(0, 3)) or not data:
+        return data
+    at = draw(st.integers(0, len(data)))
+    length = draw(st.integers(0, 20))
+    piece = draw(
+        st.sampled_from([b"", data[at : at + 20], b"\xff", b"\xed\xa0\xbd", b"\x00", b"\n", b'"', b"{", b"}", b"[", b","])
+    )
+    return data[:at] + piece + data[at + length :]
+
+
+def _lines(*records: Any) -> st.SearchStrategy[bytes]:
+    """JSON lines of mutated records, or any text at all."""
+    line = st.one_of(*(_mutated(record) for record in records)).map(json.dumps)
+    files = st.lists(line, min_size=1, max_size=2).map(lambda lines: "\n".join(lines) + "\n")
+    return _broken(files) | st.binary(max_size=60) | _VALUES.map(json.dumps).map(str.encode)
+
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
+
+
+def _file(name: str, data: bytes) -> Path:
+    path = Path(_FOLDER.name) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def _or_ours(read: Callable[[], str], *ours: type[HeartloopError]) -> str:
+    """What came of it, or the name of our error, whose message must be a sentence that can be written."""
+    try:
+        return read()
+    except ours as error:
+        said, name = str(error), type(error).__name__
+    assert len(said) > 20
+    return name
+
+
+def _finite(value: Any) -> bool:
+    """No number in it is infinite or none."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return all(map(_finite, value)) if isinstance(value, (list, tuple)) else True
+
+
+# a server's answers
+
+_HELLO = [Message(role="user", content="Hello")]
+_COMPLETION = {
+    "id": "1",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+}
+_PARTS = {
+    "choices": [{"message": {"content": [{"type": "thinking", "thinking": [{"text": "hm"}]}, {"type": "text", "text": "Yes"}]}}]
+}
+_ERROR = {"error": {"message": "no temperature", "code": 429, "param": "temperature", "type": "x"}}
+_DETAIL = {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs", "input": {"model": "m"}}]}
+_BODIES = _broken(st.one_of(*map(_mutated, (_COMPLETION, _PARTS, _ERROR))).map(json.dumps)) | st.binary(max_size=80)
+
+
+def _reply(data: bytes) -> str:
+    outcome = read_reply(data, _HELLO)
+    if isinstance(outcome, Trouble):
+        assert outcome.text
+        return outcome.kind.__name__
+    call = Call(role="p", purpose="r", turn=0, text=outcome.text, reasoning=outcome.reasoning, usage=outcome.usage)
+    line = call.model_copy(update={"finish_reason": outcome.finish_reason}).model_dump_json()
+    assert Call.model_validate_json(line).text == outcome.text
+    assert 0 <= outcome.usage.prompt_tokens + outcome.usage.completion_tokens < 10**10
+    message = json.loads(data)["choices"][0]["message"]
+    if outcome.text and isinstance(message["content"], str) and message["content"]:
+        assert outcome.text == message["content"] or "\ufffd" in outcome.text
+    return "value"
+
+
+def _refusal(given: tuple[int, bytes]) -> str:
+    trouble = read_refusal(*given)
+    body = {"max_tokens": 5, "temperature": 1.0, "seed": 1, "response_format": {}}
+    Habits().without(trouble, body)
+    assert trouble.text.startswith(str(given[0]))
+    return trouble.kind.__name__
+
+
+_DAYS = st.sampled_from(["Wed, 21 Oct 2015 07:28:00 GMT", "21 Oct 99999 07:28:00", "Fri, 31 Dec 9999 23:59:59 -2359", "1 Jan 1"])
+
+
+def _retry_after(header: str) -> str:
+    seconds = _seconds(header)
+    assert seconds is None or seconds >= 0.0
+    return "none" if seconds is None else "value"
+
+
+# a simulator's answers
+
+_FEEL = {"content": "It asks.", "fit": "It fits.", "activity": "Well.", "feeling": "So.", "change": 4}
+_SPEAK = {"attitude": "open", "aim": "go on", "tone": "plain", "matter": "that day", "reply": "I think so.", "leaves": False}
+
+
+def _answers(whole: dict[str, Any]) -> st.SearchStrategy[str]:
+    """JSON alone, in a fence, in prose, twice, after thinking; mutated or broken."""
+    plain = _mutated(whole).map(json.dumps)
+    around = st.sampled_from(["{}", "```json\n{}\n```", "Sure: {} Done.", "<think>{{</think>{}", "{} or {}", "{{{}", "{}}}"])
+    framed = st.tuples(around, plain, plain).map(lambda t: t[0].replace("{}", t[1], 1).replace("{}", t[2], 1))
+    return _broken(framed).map(lambda data: data.decode("utf-8", "replace")) | st.text(max_size=40)
+
+
+_DIGITS = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
+
+
+def _feel(text: str) -> str:
+    def read() -> str:
+        answer = asyncio.run(ask(ScriptedChat([text], cycle=True), _HELLO, _FeelAnswer, reasks=1))
+        numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
+        assert answer.change in numbers, f"{answer.change} stands nowhere in {text!r}"
+        return "value"
+
+    return _or_ours(read, AnswerError)
+
+
+def _speak(text: str) -> str:
+    def read() -> str:
+        answer = asyncio.run(ask(ScriptedChat([text], cycle=True), _HELLO, _SpeakAnswer, reasks=1))
+        Turn(index=0, reply=answer.reply, message=answer.reply).model_dump_json()
+        return "value"
+
+    return _or_ours(read, AnswerError)
+
+
+def _visible(text: str) -> str:
+    seen = visible(text)
+    assert seen.text in text
+    assert "<think>" not in seen.text.lower()
+    return "value" if seen.text else "silence"
+
+
+# files
+
+_TRANSCRIPT = json.loads(
+    write_line(
+        Transcript(
+            environment="sage", scenario="s-1", fingerprint="f", model="m", preset="corrected", simulator="embedded",
+            facts={"family": "support", "intention": "listen", "theme": "work", "title": "t", "person": "p", "tags": "a b"},
+            models={"policy": "m"}, opening="Hello", start={"emotion": 40.0},
+            turns=(Turn(index=0, reply="Yes", state={"emotion": 44.0}, change={"emotion": 4.0}, thoughts={"fit": "f"}),),
+            stop="turn_limit", score=44.0, rewards=(0.4,), usage={"policy": Usage(prompt_tokens=5, completion_tokens=2)},
+            calls=(Call(role="policy", purpose="reply", turn=0, text="Yes"),),
+        )
+    )
+)  # fmt: skip
+_SETTINGS = EvaluationSettings(
+    environment="sage", models=("m",), user="embedded", simulator="embedded", preset="corrected", variant="vanilla",
+    scenario_set="support", scenarios={"s-1": "f"}, max_turns=10, prices={"m": {"input": 1.0, "output": 2.0}},
+)  # fmt: skip
+
+
+def _transcripts(data: bytes) -> str:
+    def read() -> str:
+        found = list(read_transcripts(_file("t.jsonl", data), torn_tail=False))
+        for transcript in found:
+            assert _finite(transcript.model_dump(exclude={"turns": {"__all__": {"evidence"}}}))
+            assert Transcript.model_validate_json(write_line(transcript)) == transcript
+        return "value" if found else "nothing"
+
+    return _or_ours(read, InputError)
+
+
+def _run(given: tuple[bytes, bytes]) -> str:
+    def read() -> str:
+        _file("run/settings.json", given[0])
+        path = _file("run/transcripts.jsonl", given[1]).parent
+        card = write_scores(read_run(path))
+        assert _finite(card.model_dump())
+        json.loads((path / "scores.json").read_text(encoding="utf-8"))
+        return "value"
+
+    return _or_ours(read, InputError, UseError)
+
+
+def _noted(data: bytes) -> str:
+    path = _file("noted/log.jsonl", data).parent
+    directory = RunDirectory(path, _SETTINGS)
+    before = directory.log
+    directory.note(stopped=None, said="one \ud83d more")
+    assert directory.log[: len(before)] == before
+    assert "stopped" in directory.log[-1]
+    return "value" if before else "nothing"
+
+
+def _people(data: bytes) -> str:
+    def read() -> str:
+        people = load_people(str(_file("people.jsonl", data)))
+        assert len({person.id for person in people}) == len(people)
+        assert all(person.fingerprint for person in people)
+        return "value"
+
+    return _or_ours(read, InputError, UseError)
+
+
+def _profiles(data: bytes) -> str:
+    def read() -> str:
+        for person in read_profiles(_file("profiles.jsonl", data)):
+            person.model_dump_json()
+            assert person.fingerprint
+            assert person.intention_text is not None
+        return "value"
+
+    return _or_ours(read, InputError)
+
+
+def _logs(data: bytes) -> str:
+    def read() -> str:
+        found = read_logs(_file("logs.jsonl", data))
+        for transcript in found.transcripts:
+            assert Transcript.model_validate_json(write_line(transcript)) == transcript
+            assert transcript.score is not None
+            assert 0.0 <= transcript.score <= 100.0
+            assert all(0.0 <= turn.state["emotion"] <= 100.0 for turn in transcript.turns if turn.state is not None)
+        return "value"
+
+    return _or_ours(read, InputError)
+
+
+_TOML = st.one_of(
+    st.sampled_from(["2", "2.5", "-1", "nan", "inf", '"2"', "true", "[1]", "1e400", "2020-01-01", "0x10", "9" * 400, "{a=1}"]),
+    _TEXTS,
+)
+_PRICES = st.lists(
+    st.tuples(st.sampled_from(['["a/b"]', "[a]", '"a/b"', "[[x]]"]), st.sampled_from(["input", "output", "x"]), _TOML, _TOML),
+    max_size=3,
+).map(lambda tables: "\n".join(f"{name}\n{key} = {one}\noutput = {two}" for name, key, one, two in tables))
+
+
+def _prices(data: bytes) -> str:
+    def read() -> str:
+        for price in load_prices(_file("prices.toml", data)).values():
+            assert _finite(tuple(price))
+            assert min(price) >= 0.0
+        return "value"
+
+    return _or_ours(read, InputError)
+
+
+_TEMPLATES = st.lists(st.sampled_from(["{{a}}", "{{b}}", "{{a b}}", "{{", "}}", "{a}", "text", "\\1", "{{A}}"]), max_size=6).map(
+    "".join
+)
+
+
+def _prompt(given: tuple[str, dict[str, str]]) -> str:
+    template, values = given
+
+    def read() -> str:
+        filled = Prompt("p", template, "").fill(**values)
+        parts = re.split(r"\{\{([a-z_]+)\}\}", template)
+        assert filled == "".join(values[part] if index % 2 else part for index, part in enumerate(parts))
+        return "value"
+
+    return _or_ours(read, PromptError)
+
+
+def _shard(text: str) -> str:
+    def read() -> str:
+        shard = Shard.parse(text)
+        assert 1 <= shard.index <= shard.count
+        return "value"
+
+    return _or_ours(read, UseError)
+
+
+_SCENARIO = load_scenarios("support")[0].model_dump(mode="json")
+_IMPORTED = {"form": "sage-released/1", "source": "x", "record": profile(1)}
+_NOTE = {"started": "2026-01-01T00:00:00+00:00", "endpoints": {"a/b": {"address": "x"}}, "lost": [["m", "policy", 3, 4]]}
+_RUN = st.tuples(_broken(_mutated(_SETTINGS.model_dump(mode="json")).map(json.dumps)), _lines(_TRANSCRIPT))
+
+PARSERS = [
+    Parser("completion", _BODIES, _reply, 4),
+    Parser(
+        "error answer",
+        st.tuples(st.sampled_from([301, 400, 404, 422, 429, 500]), _BODIES | _broken(_mutated(_DETAIL).map(json.dumps))),
+        _refusal,
+        3,
+    ),
+    Parser(
+        "Retry-After",
+        st.text(max_size=20)
+        | _NUMBERS.map(str)
+        | _DAYS
+        | st.from_regex(r"[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+( [-+]\d+)?", fullmatch=True),
+        _retry_after,
+        1,
+    ),
+    Parser("appraisal of a simulator", _answers(_FEEL), _feel, 4),
+    Parser("answer of a simulator", _answers(_SPEAK), _speak, 3),
+    Parser(
+        "thinking",
+        st.lists(st.sampled_from(["<think>", "</think>", "<THINK>", "a", " "]) | st.text(max_size=4), max_size=8).map("".join),
+        _visible,
+        1,
+    ),
+    Parser("transcripts.jsonl", _lines(_TRANSCRIPT), _transcripts, 3),
+    Parser("run directory", _RUN, _run, 3),
+    Parser("log.jsonl", _lines(_NOTE), _noted, 1),
+    Parser("scenario file", _lines(_SCENARIO, _IMPORTED), _people, 2),
+    Parser("released profiles", _lines(profile(1), profile(2, first=None)), _profiles, 2),
+    Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
+    Parser("price file", _broken(_PRICES) | st.binary(max_size=40), _prices, 1),
+    Parser("prompt", st.tuples(_TEMPLATES, st.dictionaries(st.sampled_from(["a", "b"]), _TEXTS | _TEMPLATES)), _prompt, 1),
+    Parser("--shard", st.text(max_size=8) | st.tuples(_NUMBERS, _NUMBERS).map(lambda p: f"{p[0]}/{p[1]}"), _shard, 1),
+]
+"""Every parser of what comes from outside."""
