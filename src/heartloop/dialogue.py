@@ -206,6 +206,8 @@ def visible(text: str) -> Visible:
     >>> visible("<think>hmm")
     Visible(text='', unclosed=True)
     """
+    if "<" not in text:  # as nearly every answer of an instrument
+        return Visible(text.strip(), unclosed=False)
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
     opening = _OPEN.search(rest)

@@ -321,8 +321,9 @@ class Meter:
             tally = self._tallies[held.model, held.role]
             tally.guessed += held.guess
             tally.took += usage.prompt_tokens if held.guess else 0
-        self._settled.set()
-        self._settled = asyncio.Event()
+        if self._limited:  # nobody waits where there is no limit
+            self._settled.set()
+            self._settled = asyncio.Event()
 
     @property
     def _limited(self) -> bool:

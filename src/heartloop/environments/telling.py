@@ -15,6 +15,7 @@ __all__ = ["quoted", "speaks_for", "told"]
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
+@lru_cache(maxsize=4096)  # a talk is told anew every turn, its messages stay
 def quoted(text: str) -> str:
     """A message whose further lines are indented, so that none of them can pass for a turn or a state of its own.
 
