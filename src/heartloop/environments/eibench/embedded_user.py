@@ -58,7 +58,7 @@ def moves_of(view: View, appraisal: Appraisal) -> list[Move]:
         return []
     now = _seen(view.scenario, view.heard[-1])
     before = [_seen(view.scenario, reply) for reply in view.heard[:-1]]
-    bound = max((s.bound for s in appraisal.sentences if not s.broken), default=0.0)
+    bound = max((s.bound for s in appraisal.sentences if s.related and not s.broken), default=0.0)
     quotes = [s.text for s in appraisal.sentences] or [view.heard[-1]]
     quote = now.quote or quotes[0]
     found: list[Move] = [("sore", points["sore"], text) for text in now.sores.values()]
