@@ -64,7 +64,7 @@ def test_numbers_are_numbers_signs_included_and_empty_cells_are_none() -> None:
 
 
 def test_an_unknown_table_is_refused_by_name() -> None:
-    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of eibench_table04_leaderboard, "):
+    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of eibench_table03_anchor_statistics, "):
         published("sage_table99")
 
 

@@ -1,0 +1,62 @@
+"""How long do 10,000 embedded dialogues of EIBench take on one core? `python -m benchmarks.eibench_speed`
+
+Plays the composed training set (2,009 scenarios) with scripted supporters of different quality, one dialogue after the other, in one
+process and one thread, without writing them anywhere. Takes some minutes; `--dialogues 200` for a look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.machine import machine
+from heartloop.environments.eibench import EIBench, EmbeddedUser, load_scenarios
+from heartloop.environments.eibench.composer import train_set
+from heartloop.environments.episode import play
+from heartloop.supporters import Supporter
+
+RESULTS = Path(__file__).parent / "results" / "eibench_speed.json"
+NAMES = ("listener", "diplomat", "owner", "light", "template")
+
+
+async def played(dialogues: int, names: Sequence[str]) -> int:
+    """Turns played in so many dialogues."""
+    scenarios = train_set([scenario.seed for scenario in load_scenarios("test")])
+    bench = EIBench(scenarios, EmbeddedUser())
+    policies = [Supporter(name) for name in names]
+    turns = 0
+    for number in range(dialogues):
+        scenario = scenarios[number % len(scenarios)]
+        transcript = await play(bench, scenario.id, policies[number % len(policies)], seed=number)
+        turns += len(transcript.turns)
+    return turns
+
+
+def main() -> None:
+    """Prints and writes what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dialogues", type=int, default=10_000)
+    arguments = parser.parse_args()
+    wall, cpu = time.perf_counter(), time.process_time()
+    turns = asyncio.run(played(arguments.dialogues, NAMES))
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    found = {
+        **machine(),
+        "dialogues": arguments.dialogues,
+        "turns": turns,
+        "wall_s": round(wall, 1),
+        "cpu_s": round(cpu, 1),
+        "dialogues_per_cpu_s": round(arguments.dialogues / cpu, 1),
+        "cpu_ms_per_turn": round(1000 * cpu / turns, 2),
+    }
+    print(json.dumps(found, indent=1))
+    if arguments.dialogues >= 10_000:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
