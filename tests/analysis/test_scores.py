@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from heartloop.analysis import leaderboard, score_card, write_scores
+from heartloop.analysis.card import Cause, GroupMean, ScoreCard
 from heartloop.analysis.costs import cost_of, merged_prices
-from heartloop.analysis.scores import Cause, GroupMean, ScoreCard
 from heartloop.dialogue import Call, Failure, Transcript, Usage
 from heartloop.errors import UseError
 from heartloop.spending import Meter, Price

@@ -12,17 +12,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
 from heartloop.analysis.runs import Measurement, judge_of, shared_rules
-from heartloop.analysis.scores import (
-    ALLOWED_UNSCORED,
-    ModelScore,
-    ScoreCard,
-    common_people,
-    intention_order,
-    latest,
-    person_of,
-)
+from heartloop.analysis.scores import ALLOWED_UNSCORED, common_people, intention_order, latest, person_of
 from heartloop.analysis.themes import LEAST_PEOPLE, Grouping, group_people
 from heartloop.analysis.tokens import Point, Scatter, scatter
 from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, emotions_of, faint_lines, mean_curve, path_of

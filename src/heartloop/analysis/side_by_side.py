@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from heartloop.analysis.card import Outcomes
 from heartloop.analysis.page import Page
-from heartloop.analysis.scores import Outcomes
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import spearman_matrix
 
