@@ -45,7 +45,7 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert mute.silences == 6
     assert good.median_turns == 3
     assert mute.tokens_per_dialogue == pytest.approx((0 + 100 + 100) / 3)
-    assert good.intentions == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
+    assert good.groups == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 

@@ -32,7 +32,8 @@ def leaderboard(card: ScoreCard) -> Table:
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
     bounds = (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if measure.group_intervals else []
-    for head in ("mean", "95 %\ninterval", *(groups or bounds), "scored", "tokens", "silent"):
+    heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
+    for head in ("mean", "95 %\ninterval", *heads):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
     for row in card.models:
@@ -50,7 +51,7 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
     def number(value: float | None, digits: int = 1) -> str:
         return "–" if value is None else f"{value:.{digits}f}"
 
-    def outcomes(seen: Outcomes) -> tuple[str, str]:
+    def outcomes(seen: Outcomes) -> tuple[str, ...]:
         return tuple("–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent))
 
     def groups_of(row: ModelScore) -> list[str]:
@@ -64,16 +65,15 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
         _interval(seen.low, seen.high),
         *(groups_of(row) if groups else outcomes(seen)),
         f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
-        number(row.tokens_per_dialogue, 0),
-        str(row.silences),
+        *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
     )
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    """Both ends; with a word between them where one is below 0, since a dash would run into the sign."""
+    """Both ends; where one is below 0 a word stands between them, since a dash would run into the sign."""
     if low is None or high is None:
         return "–"
-    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{low:.1f} to {high:.1f}"
+    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{low:.0f} to {high:.0f}"
 
 
 def _groups(card: ScoreCard) -> list[str]:
