@@ -251,9 +251,12 @@ def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], 
     assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
 
 
-def test_another_environment_is_refused(talk: Talk) -> None:
-    with pytest.raises(UseError, match="no score card for environment 'eibench'"):
-        score_card([talk("m", "s1", [1]).model_copy(update={"environment": "eibench"})], {})
+def test_an_unknown_environment_is_refused_and_two_share_no_card(talk: Talk) -> None:
+    strange = talk("m", "s1", [1]).model_copy(update={"environment": "chess"})
+    with pytest.raises(UseError, match="no score card for environment 'chess'; expected 'sage' or 'eibench'"):
+        score_card([strange], {})
+    with pytest.raises(UseError, match="dialogues of sage and chess share no score card"):
+        score_card([talk("m", "s1", [1]), strange], {})
 
 
 def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:

@@ -5,6 +5,7 @@ Pure: numbers in, pixels out. Does not cover the means themselves (`scores`) or 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,15 +42,15 @@ class Lengths(NamedTuple):
     ticks_y: list[tuple[float, int]]
 
 
-def lengths_of(rows: Sequence[ModelScore], *, width: float = 760.0, height: float = 260.0) -> Lengths | None:
+def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: float = 300.0) -> Lengths | None:
     """The lines of the models with a scored dialogue; `None` without any."""
     told = [(colour, row) for colour, row in enumerate(rows) if row.reply_lengths]
     if not told:
         return None
     turns = max(len(row.reply_lengths) for _, row in told)
     most = max(at.characters for _, row in told for at in row.reply_lengths)
-    step = next(unit for unit in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**4, 10**5, 10**7) if unit * 5 >= most)
-    top, left, right, bottom = 12.0, 52.0, width - 34.0, height - 40.0
+    step = _step(most)
+    top, left, right, bottom = 12.0, 52.0, width - 40.0, height - 40.0
 
     def x(turn: int) -> float:
         return round(left + (right - left) * (turn / (turns - 1) if turns > 1 else 0.5), 1)
@@ -63,16 +64,26 @@ def lengths_of(rows: Sequence[ModelScore], *, width: float = 760.0, height: floa
         path = "M" + "L".join(f"{px:g} {py:g}" for px, py in points)
         lines.append(LengthLine(number, row, path, _DASHES[(number - 1) % len(_DASHES)], *points[-1], colour))
     return Lengths(
-        width, height, left, right, bottom, turns, _apart(lines),
+        width, height, left, right, bottom, turns, _apart(lines, bottom),
         ticks_x=[(x(turn), turn + 1) for turn in range(turns)],
         ticks_y=[(y(step * n), step * n) for n in range(6)],
     )  # fmt: skip
 
 
-def _apart(lines: Sequence[LengthLine]) -> list[LengthLine]:
-    """Numbers that end at one turn are moved apart, downwards, where they would overlap."""
+def _step(most: float) -> int:
+    """A round fifth of an axis that takes in the largest value.
+
+    >>> _step(260), _step(3)
+    (60, 1)
+    """
+    size = 10 ** max(0, math.floor(math.log10(max(1.0, most / 5))))
+    return next(n * size for n in (1, 2, 3, 4, 5, 6, 8, 10, 20) if n * size * 5 >= most)
+
+
+def _apart(lines: Sequence[LengthLine], bottom: float) -> list[LengthLine]:
+    """Numbers that end at one turn are moved apart where they would overlap: up from the axis, each above the one below."""
     placed: list[LengthLine] = []
-    for line in sorted(lines, key=lambda one: one.y):
-        below = [other.y + 13.0 for other in placed if other.x == line.x]
-        placed.append(line._replace(y=round(max([line.y, *below]), 1)))
+    for line in sorted(lines, key=lambda one: -one.y):
+        taken = [other.y - 13.0 for other in placed if other.x == line.x]
+        placed.append(line._replace(y=round(min([line.y, bottom, *taken]), 1)))
     return sorted(placed, key=lambda one: one.number)

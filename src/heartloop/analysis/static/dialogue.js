@@ -114,7 +114,7 @@ window.heartloop = window.heartloop || {};
     for (const [i, name] of [[1, "success"], [2, "failure"]]) {
       const [px, py] = [x(t[i]), y(a[i])];
       svg.append(draw("path", { class: "anchor", d: "M" + (px - 4) + " " + (py - 4) + "l8 8m0 -8l-8 8" }));
-      svg.append(draw("text", { x: px, y: py + (i === 1 ? 15 : -8), "text-anchor": "middle" }, name));
+      svg.append(draw("text", { x: px + 9, y: py + 3, "text-anchor": px > left + side * 0.7 ? "end" : "start", dx: px > left + side * 0.7 ? -18 : 0 }, name));
     }
     const at = said.path.map(([da, dt]) => [x(dt), y(da)]);
     svg.append(draw("path", { class: "spark-line", d: line(at) }));
