@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 DEMO_SCENARIOS = 24
+DEMO_SCENES = 12
 DEMO_SEED = 0
 
 app = typer.Typer(
@@ -77,30 +78,35 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command()
 def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo")) -> None:
-    """Scripted supporters meet 24 shipped people; prints the leaderboard and writes a report. No key, no network."""
+    """Scripted supporters meet shipped people of SAGE and EIBench; leaderboards here, and a report. No key, no network."""
     import shutil
 
-    from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
+    from heartloop.environments.catalogue import entry_of
     from heartloop.errors import UseError
     from heartloop.evaluation import player
     from heartloop.evaluation.settings import stratified
     from heartloop.models import Meter, resolve
-    from heartloop.running import play_run, settings_of
-    from heartloop.supporters import GENERAL
+    from heartloop.running import play_run, settings_of, write_report
+    from heartloop.supporters import GENERAL, IN_SCENES
 
-    run, marker = out / "run", out / ".demo"
-    if (run / "settings.json").exists():  # an earlier demo: the settings may have moved on since
-        if not marker.exists():
-            raise UseError(f"{run} holds a run that no demo made; choose another --out")
-        shutil.rmtree(run)
+    marker = out / ".demo"
+    parts = {"sage": (out / "run", GENERAL, DEMO_SCENARIOS), "eibench": (out / "eibench", IN_SCENES, DEMO_SCENES)}
+    for run, *_ in parts.values():  # an earlier demo: the settings may have moved on since
+        if (run / "settings.json").exists():
+            if not marker.exists():
+                raise UseError(f"{run} holds a run that no demo made; choose another --out")
+            shutil.rmtree(run)
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    names = [f"heartloop/{name}" for name in GENERAL]
-    scenarios = stratified(load_scenarios("support"), DEMO_SCENARIOS)
-    environment = Sage(scenarios, EmbeddedUser())
-    settings = settings_of(environment, names, user="embedded", scenario_set="support", limit=DEMO_SCENARIOS, seed=DEMO_SEED)
-    policies = {name: resolve(name) for name in names}
-    _, page = play_run(run, settings, player(environment, policies), Meter(), page=out, max_connections=8)
+    played = []
+    for name, (run, supporters, limit) in parts.items():
+        entry = entry_of(name)
+        models = [f"heartloop/{supporter}" for supporter in supporters]
+        environment = entry.build(stratified(entry.load(entry.sets[0]), limit), entry.person(None))
+        settings = settings_of(environment, models, user="embedded", scenario_set=entry.sets[0], limit=limit, seed=DEMO_SEED)
+        policies = {model: resolve(model) for model in models}
+        played.append(play_run(run, settings, player(environment, policies), Meter(), max_connections=8)[1])
+    page = write_report(played, out)
     typer.echo(
         "\nThe person was played by rules, not by a language model: this shows the instrument, it ranks no real model.\n"
         f"Report: {page}"
@@ -109,7 +115,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage or eibench.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -120,15 +126,24 @@ def evaluate_command(
     ],
     simulator: Annotated[str | None, typer.Option(help="Model that plays the person.")] = None,
     user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
-    scenarios: Annotated[str, typer.Option(help="support, chat, or a JSON-lines file.")] = "support",
+    scenarios: Annotated[
+        str | None, typer.Option(help="support (default) or chat in sage, test in eibench, or a JSON-lines file.")
+    ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over the intentions.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over intentions or scenes.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Dialogues per model and scenario.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all that is left to chance.")] = 0,
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
-    preset: Annotated[str, typer.Option(help="corrected, or released (as the authors' code computes it).")] = "corrected",
-    variant: Annotated[str, typer.Option(help="vanilla, or challenging (a more reserved person).")] = "vanilla",
-    max_turns: Annotated[int, typer.Option(min=1, help="Policy replies in a dialogue at most.")] = 10,
+    preset: Annotated[
+        str | None, typer.Option(help="corrected (sage) or paper (eibench) by default; released: as the authors' code computes.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block).")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Policy replies at most; 10 in sage, 8 in eibench.")] = None,
+    relation_weight: Annotated[
+        float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
+    ] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
@@ -152,23 +167,23 @@ def evaluate_command(
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
     from contextlib import nullcontext
 
-    from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_people
+    from heartloop.environments.catalogue import entry_of
     from heartloop.errors import UseError
     from heartloop.evaluation import player
     from heartloop.evaluation.settings import Shard, read_samplings, stratified
     from heartloop.models import Meter, counted, is_paid, load_env, load_prices, resolve
     from heartloop.replay import store_at
-    from heartloop.running import Pilot, exit_code_of, play_run, settings_of
+    from heartloop.running import Pilot, exit_code_of, play_run, settings_of, write_report
 
-    if environment != "sage":
-        raise UseError(f"unknown environment {environment!r}; expected sage")
+    entry = entry_of(environment)
     if user not in (None, "embedded") or (user is None) == (simulator is None):
         raise UseError("say who plays the person: either --user embedded, or --simulator service/model")
     if len(set(model)) != len(model):
         raise UseError(f"--model names a model twice: {', '.join(model)}; repeats are asked for with --repeats")
     load_env()
     samplings = read_samplings(sampling or [], roles=("policy", "simulator"))
-    chosen = stratified(load_people(scenarios, exclude_tags=exclude_tag or []), limit)
+    people = scenarios or entry.sets[0]
+    chosen = stratified(entry.load(people, exclude_tags=exclude_tag or []), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
@@ -180,26 +195,27 @@ def evaluate_command(
     }
     kept = store_at(store)
     policies: dict[str, ChatModel] = {name: counted(found[name], meter, "policy", kept) for name in model}
-    if simulator is None:
-        person: EmbeddedUser | LLMUser = EmbeddedUser()
-    else:
-        person = LLMUser(counted(found[simulator], meter, "simulator", kept), sampling=samplings.get("simulator"))
-    sage = Sage(chosen, person, preset=preset, variant=variant, max_turns=max_turns)
+    judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
+    built = entry.build(
+        chosen, entry.person(judge, samplings.get("simulator")), preset=preset, variant=variant, max_turns=max_turns,
+        relation_weight=relation_weight,
+    )  # fmt: skip
     settings = settings_of(
-        sage, model, user=user or "llm", scenario_set=scenarios, limit=limit, seed=seed, repeats=repeats, shard=part,
+        built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings,
         prices={name: price._asdict() for name, price in table.items()},
     )  # fmt: skip
-    run = out or Path("runs") / f"sage-{settings.hash}"
+    run = out or Path("runs") / f"{entry.name}-{settings.hash}"
     paid = [name for name in names if is_paid(name)]
     bounded = yes or max_tokens is not None or max_cost is not None
     ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
     with kept or nullcontext():
-        ended, page = play_run(
-            run, settings, player(sage, policies, samplings.get("policy")), meter, max_connections=max_connections,
+        ended, played = play_run(
+            run, settings, player(built, policies, samplings.get("policy")), meter, max_connections=max_connections,
             retry_failed=retry_failed, pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
-            store=kept, page=run / "report",
+            store=kept,
         )  # fmt: skip
+        page = write_report([played], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")
     raise typer.Exit(exit_code_of(ended))
 
@@ -218,22 +234,21 @@ def report(
 
 
 @app.command()
-def check(environment: Annotated[str, typer.Argument(help="Which environment: sage.")] = "sage") -> None:
+def check(environment: Annotated[str, typer.Argument(help="Which environment: sage or eibench.")] = "sage") -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
+    from heartloop.environments.catalogue import entry_of
     from heartloop.environments.check import check_environment
-    from heartloop.environments.sage import PRESETS, SETS, VARIANTS, EmbeddedUser, Sage, load_scenarios
-    from heartloop.errors import EnvironmentBroken, UseError
+    from heartloop.errors import EnvironmentBroken
     from heartloop.supporters import Supporter
 
-    if environment != "sage":
-        raise UseError(f"unknown environment {environment!r}; expected sage")
+    entry = entry_of(environment)
     try:
-        for name in SETS:
-            for preset in PRESETS:
-                for variant in VARIANTS:
-                    sage = Sage(load_scenarios(name), EmbeddedUser(), preset=preset, variant=variant)
-                    check_environment(sage, policy=Supporter("listener"))
-                    typer.echo(f"sage, {name}, {preset}, {variant}: keeps its promises")
+        for name in entry.sets:
+            for preset in entry.presets:
+                for variant in entry.variants:
+                    built = entry.build(entry.load(name), entry.person(None), preset=preset, variant=variant)
+                    check_environment(built, policy=Supporter("listener"))
+                    typer.echo(f"{entry.name}, {name}, {preset}, {variant}: keeps its promises")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)
         raise typer.Exit(1) from broken
@@ -241,46 +256,40 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, or a file.")] = "support",
+    scenarios: Annotated[str, typer.Argument(help="support, chat, test (eibench), or a file.")] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
-    """One line a scenario: id, intention, person, theme, tags."""
-    from heartloop.environments.sage import load_people
+    """One line a scenario: id, intention or scene, person, theme, tags."""
+    from heartloop.environments.catalogue import home_of
 
-    for s in load_people(scenarios, exclude_tags=exclude_tag or []):
-        typer.echo(f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]")
+    entry = home_of(scenarios)
+    for scenario in entry.load(scenarios, exclude_tags=exclude_tag or []):
+        typer.echo(entry.line(scenario))
 
 
 @scenarios_app.command("show")
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, or a file; by default taken from the id.")
+        str | None, typer.Option("--from", help="support, chat, test, or a file; by default any shipped set.")
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
-    from heartloop.environments.sage import Scenario, load_people
-    from heartloop.environments.sage.llm_user import render_background, render_persona
-    from heartloop.errors import UseError
+    from heartloop.environments.catalogue import find_person
 
-    found = {s.id: s for s in load_people(scenarios or scenario.partition("-")[0])}
-    if scenario not in found:
-        raise UseError(f"no scenario {scenario!r}; `heartloop scenarios list` shows them")
-    s = found[scenario]
-    typer.echo(f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})\n\nSecretly {s.intention_text}.\n")
-    typer.echo(f"{render_persona(s)}\n\n{render_background(s)}\n\nFirst message: {s.first_message}\n")
-    for beat in s.beats if isinstance(s, Scenario) else ():
-        typer.echo(f"  {beat.kind:8} {beat.text}")
+    entry, found = find_person(scenario, scenarios)
+    typer.echo(entry.sheet(found))
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, or a file.")]) -> None:
-    """Schema, give-away first messages, near-duplicates, namesakes: what a set must pass."""
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, or a file.")]) -> None:
+    """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from heartloop.authoring.checks import problems_of_set
-    from heartloop.environments.sage import Scenario, load_people
+    from heartloop.environments.catalogue import home_of
+    from heartloop.environments.sage import ReleasedScenario
 
-    people = load_people(scenarios)
-    own = [s for s in people if isinstance(s, Scenario)]
+    people = home_of(scenarios).load(scenarios)
+    own = [s for s in people if not isinstance(s, ReleasedScenario)]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)

@@ -54,7 +54,7 @@ def rejudge(
     from heartloop.evaluation.settings import read_samplings
     from heartloop.models import Meter, counted, is_paid, is_scripted, load_env, load_prices, resolve
     from heartloop.replay import store_at
-    from heartloop.running import Pilot, exit_code_of, play_run
+    from heartloop.running import Pilot, exit_code_of, play_run, write_report
 
     load_env()
     if judge != "embedded" and is_scripted(judge):
@@ -77,10 +77,11 @@ def rejudge(
     bounded = yes or max_tokens is not None or max_cost is not None
     ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or is_paid(judge) else None
     with kept or nullcontext():
-        ended, page = play_run(
+        ended, played = play_run(
             path, job.settings, job.play, meter, jobs=job.jobs, max_connections=max_connections, retry_failed=retry_failed,
-            pilot=ask, opened=found, store=kept, done="judged", page=path / "report",
+            pilot=ask, opened=found, store=kept, done="judged",
         )  # fmt: skip
+        page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)
     typer.echo("\n" + agreement_text(seen, first=job.settings.rejudged["simulator"], second=judge))
     typer.echo(f"\nRun: {path}\nReport: {page}")

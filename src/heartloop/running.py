@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,12 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from heartloop.analysis import Run as Played
 from heartloop.analysis import leaderboard, read_run, write_scores, write_site
 from heartloop.analysis.scores import ALLOWED_UNSCORED
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Transcript, Usage
-from heartloop.environments.sage import Sage
+from heartloop.environments.catalogue import Ready
 from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, work_through
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import DECLINED, Estimate, Play
@@ -30,7 +31,7 @@ from heartloop.evaluation.settings import Job, prompts_of
 from heartloop.models import Meter, close, endpoint_habits
 from heartloop.replay import AnswerStore, Playing
 
-__all__ = ["Pilot", "exit_code_of", "play_run", "settings_of"]
+__all__ = ["Pilot", "exit_code_of", "play_run", "settings_of", "write_report"]
 
 
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
@@ -76,7 +77,8 @@ class Pilot:
         return go_on
 
 
-def settings_of(environment: Sage, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
+def settings_of(environment: Ready, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
+    """What a run of this environment with these models is decided by; `more` as `EvaluationSettings` has it."""
     return EvaluationSettings(
         environment=environment.name,
         models=tuple(models),
@@ -87,6 +89,7 @@ def settings_of(environment: Sage, models: list[str], *, user: str, scenario_set
         scenario_set=scenario_set,
         scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
         max_turns=environment.max_turns,
+        relation_weight=getattr(environment, "relation_weight", None),
         prompts=prompts_of(environment),
         **more,
     )
@@ -98,16 +101,15 @@ def play_run(
     play_job: Play,
     meter: Meter,
     *,
-    page: Path,
     opened: Mapping[str, ChatModel] | None = None,
     pilot: Pilot | None = None,
     store: AnswerStore | None = None,
     done: str = "played",
     **how: Any,
-) -> tuple[Run, Path]:
-    """Plays a run with a progress line, writes `scores.json`, `log.jsonl` and the report, prints leaderboard and failures.
+) -> tuple[Run, Played]:
+    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints leaderboard and failures.
 
-    Returns how it ended, and the report's `index.html`, which goes into the directory `page`.
+    Returns how it ended, and the run as it was read for its scores, from which a report follows (`write_report`).
 
     Args:
         opened: the models to be closed in the end.
@@ -209,7 +211,12 @@ def play_run(
         typer.echo(said)
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
-    return ended, write_site([run], page, tell=partial(typer.echo, err=True))
+    return ended, run
+
+
+def write_report(runs: Sequence[Played], page: Path) -> Path:
+    """Writes the report of some runs into the directory `page`, says what takes long, and returns its `index.html`."""
+    return write_site(runs, page, tell=partial(typer.echo, err=True))
 
 
 def _less(usage: Usage, part: Usage) -> Usage:

@@ -94,7 +94,7 @@ def test_each_intention_has_its_own_difference(talk: Talk) -> None:
     a = [talk("a", "s1", [10]), talk("a", "s2", [0], intention="advice"), talk("a", "s3", [0], intention="advice")]
     b = [talk("b", "s1", [5]), talk("b", "s2", [4], intention="advice"), talk("b", "s3", [8], intention="advice")]
     found = compare(side("a", a), side("b", b))
-    rows = {i.key: (i.pairs, i.mean_a, i.mean_b, i.difference.mean) for i in found.intentions}
+    rows = {i.key: (i.pairs, i.mean_a, i.mean_b, i.difference.mean) for i in found.groups}
     assert rows == {"advice": (2, 40.0, 46.0, 6.0), "listen": (1, 50.0, 45.0, -5.0)}
 
 

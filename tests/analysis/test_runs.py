@@ -16,6 +16,7 @@ import pytest
 
 from heartloop.analysis import read_run, score_card, write_scores, write_site
 from heartloop.analysis.dialogues import dialogue_ids, dialogue_list
+from heartloop.analysis.measures import MEASURES
 from heartloop.analysis.page import Page
 from heartloop.analysis.runs import comparable
 from heartloop.dialogue import Call, Sampling, Transcript
@@ -182,7 +183,8 @@ def test_what_the_page_says_of_the_method_comes_from_the_method(
     assert "M2 16.6h92" in site.read_text(encoding="utf-8")  # 3 + 34 * (1 - 0.6)
     monkeypatch.setattr(Page, "resamples", 777)
     monkeypatch.setattr(Page, "allowed_unscored", 0.2)
-    monkeypatch.setattr("heartloop.analysis.page.MAX_TURNS", 7)
+    shorter = MEASURES["sage"]._replace(max_turns=7)
+    monkeypatch.setattr("heartloop.analysis.page.measure_of", lambda name: shorter)
     html = (write_site([run], tmp_path / "two").parent / "numbers.html").read_text(encoding="utf-8")
     assert "with repetition, 777 times" in html
     assert "Above 20 % we say so" in html

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from heartloop.analysis import leaderboard, score_card, write_scores
+from heartloop.analysis.card import Cause, GroupMean, ScoreCard
 from heartloop.analysis.costs import cost_of, merged_prices
-from heartloop.analysis.scores import Cause, GroupMean, ScoreCard
 from heartloop.dialogue import Call, Failure, Transcript, Usage
 from heartloop.errors import UseError
 from heartloop.spending import Meter, Price
@@ -45,7 +45,7 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert mute.silences == 6
     assert good.median_turns == 3
     assert mute.tokens_per_dialogue == pytest.approx((0 + 100 + 100) / 3)
-    assert good.intentions == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
+    assert good.groups == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 
@@ -251,9 +251,12 @@ def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], 
     assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
 
 
-def test_another_environment_is_refused(talk: Talk) -> None:
-    with pytest.raises(UseError, match="no score card for environment 'eibench'"):
-        score_card([talk("m", "s1", [1]).model_copy(update={"environment": "eibench"})], {})
+def test_an_unknown_environment_is_refused_and_two_share_no_card(talk: Talk) -> None:
+    strange = talk("m", "s1", [1]).model_copy(update={"environment": "chess"})
+    with pytest.raises(UseError, match="no score card for environment 'chess'; expected 'sage' or 'eibench'"):
+        score_card([strange], {})
+    with pytest.raises(UseError, match="dialogues of sage and chess share no score card"):
+        score_card([talk("m", "s1", [1]), strange], {})
 
 
 def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:

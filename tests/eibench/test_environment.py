@@ -29,6 +29,10 @@ class Fixed:
         self.breaks_at = breaks_at
         self.views: list[View] = []
 
+    def admit(self, scenario: Scenario) -> None:
+        if scenario.title == "unplayable":
+            raise InputError("cannot be played")
+
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"simulator": "fixed"}}
 

@@ -57,6 +57,7 @@ CHANGES: dict[str, Any] = {
     "seed": 4,
     "sampling": {"policy": Sampling(temperature=0.8)},
     "max_turns": 8,
+    "relation_weight": 0.3,
     "prompts": {"feel": "dddd"},
 }
 

@@ -1,10 +1,11 @@
 """Runs on disk to score cards, tables and the report site. Reads transcripts; never plays a dialogue."""
 
+from heartloop.analysis.card import ScoreCard
 from heartloop.analysis.comparison import choose_sides, compare, worse_by
 from heartloop.analysis.comparison_text import comparison_text
 from heartloop.analysis.leaderboard import leaderboard
 from heartloop.analysis.runs import Run, read_run, write_scores
-from heartloop.analysis.scores import ScoreCard, score_card
+from heartloop.analysis.scores import score_card
 from heartloop.analysis.site import write_site
 
 __all__ = [

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from heartloop.analysis.measures import Measure, group_of, in_group_order, measure_of, points_of
 from heartloop.analysis.runs import Run
-from heartloop.analysis.scores import ALLOWED_UNSCORED, intention_order, latest, model_names
+from heartloop.analysis.scores import ALLOWED_UNSCORED, latest, model_names
 from heartloop.dialogue import Transcript
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import (
@@ -29,7 +30,7 @@ from heartloop.scoring.statistics import (
     sample_size_for,
 )
 
-__all__ = ["FEW_PEOPLE", "Comparison", "IntentionDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
+__all__ = ["FEW_PEOPLE", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
 
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
@@ -52,16 +53,17 @@ class Pair(NamedTuple):
     a: Transcript
     b: Transcript
     score_a: float
+    """In points."""
     score_b: float
 
     @property
     def difference(self) -> float:
-        """Final emotion with B less that with A."""
+        """Points with B less those with A."""
         return self.score_b - self.score_a
 
 
-class IntentionDifference(NamedTuple):
-    """The pairs whose person has one hidden intention."""
+class GroupDifference(NamedTuple):
+    """The pairs whose person belongs to one group: a hidden intention, a scene."""
 
     key: str
     pairs: int
@@ -75,6 +77,8 @@ class Comparison(NamedTuple):
 
     a: Side
     b: Side
+    measure: Measure
+    """What the points are."""
     pairs: int
     people: int
     mean_a: float
@@ -94,7 +98,7 @@ class Comparison(NamedTuple):
     """The difference `needed` is about: the smallest that matters, or the one found."""
     left_out: tuple[tuple[str, int], ...]
     """Why dialogues are in no pair, and how many."""
-    intentions: tuple[IntentionDifference, ...]
+    groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
     """The pairs that differ most, either way."""
     warnings: tuple[str, ...]
@@ -134,8 +138,10 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     Raises:
         UseError: nothing is scored in both, or a `min_difference` that is not above 0.
     """
-    if min_difference is not None and not 0.0 < min_difference <= 100.0:
-        raise UseError(f"--min-difference is {min_difference!r}; expected points of emotion above 0, at most 100")
+    measure = _measure_of(a, b)
+    widest = measure.high - measure.low
+    if min_difference is not None and not 0.0 < min_difference <= widest:
+        raise UseError(f"--min-difference is {min_difference!r}; expected points of {measure.title} above 0, at most {widest:g}")
     pairs, left_out = _paired(a.dialogues, b.dialogues)
     if not pairs:
         reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
@@ -149,6 +155,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     return Comparison(
         a=a,
         b=b,
+        measure=measure,
         pairs=len(pairs),
         people=len(means),
         mean_a=statistics.fmean(pair.score_a for pair in pairs),
@@ -162,7 +169,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         needed=sample_size_for(aim, sd) if sd and aim else None,
         aim=aim,
         left_out=tuple(left_out),
-        intentions=tuple(_by_intention(pairs)),
+        groups=tuple(_by_group(pairs, measure)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
         warnings=tuple(_warnings(a, b, pairs, left_out, len(means))),
     )
@@ -174,11 +181,25 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
     Raises:
         UseError: a negative threshold, or one person, which gives no interval to decide by.
     """
-    if not 0.0 <= threshold <= 100.0:
-        raise UseError(f"--worse-than is {threshold!r}; expected points of emotion from 0 to 100")
+    widest = comparison.measure.high - comparison.measure.low
+    if not 0.0 <= threshold <= widest:
+        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.measure.title} from 0 to {widest:g}")
     if comparison.people < 2:
         raise UseError("--worse-than cannot decide on one person, who gives no interval; compare on more scenarios")
     return comparison.difference.high < -threshold
+
+
+def _measure_of(a: Side, b: Side) -> Measure:
+    """What both sides are measured by.
+
+    Raises:
+        UseError: they are of two environments, or of one that is not known.
+    """
+    names = {str(d.environment) for side in (a, b) for d in side.dialogues}
+    names = names or {str(side.settings.get("environment", "sage")) for side in (a, b)}
+    if len(names) > 1:
+        raise UseError(f"runs of {' and '.join(sorted(names))} do not compare; expected two of one environment")
+    return measure_of(names.pop())
 
 
 def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
@@ -191,11 +212,11 @@ def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair
             left_out["not played in A" if mine is None else "not played in B"] += 1
         elif mine.fingerprint != yours.fingerprint:
             left_out[_TEXT_DIFFERS] += 1
-        elif mine.score is None or yours.score is None:
+        elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
             broken = [f"unscored in {name} ({_cause(d)})" for name, d in (("A", mine), ("B", yours)) if not d.scored]
             left_out[" and ".join(broken)] += 1
         else:
-            pairs.append(Pair(mine, yours, mine.score, yours.score))
+            pairs.append(Pair(mine, yours, a_points, b_points))
     return pairs, left_out.most_common()
 
 
@@ -207,14 +228,14 @@ def _interval(pairs: Sequence[Pair]) -> Interval:
     return paired_difference([p.score_a for p in pairs], [p.score_b for p in pairs], clusters=[p.a.scenario for p in pairs])
 
 
-def _by_intention(pairs: Sequence[Pair]) -> Iterable[IntentionDifference]:
+def _by_group(pairs: Sequence[Pair], measure: Measure) -> Iterable[GroupDifference]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
-        groups.setdefault(pair.a.facts.get("intention", ""), []).append(pair)
-    for key in intention_order(key for key in groups if key):
+        groups.setdefault(group_of(pair.a), []).append(pair)
+    for key in in_group_order(measure, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
-        yield IntentionDifference(key, len(mine), *means, _interval(mine))
+        yield GroupDifference(key, len(mine), *means, _interval(mine))
 
 
 def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], people: int) -> Iterable[str]:
@@ -277,6 +298,8 @@ def _named(dialogue: Transcript, name: str) -> object:
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]:
     if a.get("max_turns") != b.get("max_turns"):
         yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
+    if a.get("relation_weight") != b.get("relation_weight"):
+        yield f"The relation's weight differs: {a.get('relation_weight')} in A, {b.get('relation_weight')} in B."
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):

@@ -19,7 +19,7 @@ def comparison_text(found: Comparison, *, min_difference: float | None = None) -
 
 def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     for name, side, mean in (("A", found.a, found.mean_a), ("B", found.b, found.mean_b)):
-        yield f"{name}  {side.model}  ({side.run})  mean final emotion {mean:.1f}"
+        yield f"{name}  {side.model}  ({side.run})  mean {found.measure.title} {mean:.1f}"
     people = "1 person" if found.people == 1 else f"{found.people} people"
     dialogues = "1 dialogue" if found.pairs == 1 else f"{found.pairs} dialogues"
     yield f"Paired on {dialogues} with {people}, scored in both."
@@ -34,20 +34,21 @@ def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     yield f"effect d_z {_effect(found.effect)}, rank-biserial {_signed(found.rank_biserial, 2)}"
     yield _verdict(found, min_difference)
     yield _needed(found)
-    if found.intentions:
-        yield from ("", *_intentions(found))
+    if found.groups:
+        yield from ("", *_groups(found))
     if found.extremes:
         yield from ("", *_extremes(found))
 
 
-def _intentions(found: Comparison) -> Iterable[str]:
+def _groups(found: Comparison) -> Iterable[str]:
+    word = "wants: " if found.measure.group == "intention" else ""
     rows = [
-        (f"wants: {i.key}", str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
-        for i in found.intentions
+        (f"{word}{i.key}", str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+        for i in found.groups
     ]
-    yield from _table(("by intention", "n", "A", "B", "B - A", "95 % interval"), rows)
-    if any(i.pairs < FEW_PEOPLE for i in found.intentions):
-        yield "Few dialogues give too narrow an interval; by intention it is a hint, no finding."
+    yield from _table((f"by {found.measure.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    if any(i.pairs < FEW_PEOPLE for i in found.groups):
+        yield f"Few dialogues give too narrow an interval; by {found.measure.group} it is a hint, no finding."
 
 
 def _extremes(found: Comparison) -> Iterable[str]:

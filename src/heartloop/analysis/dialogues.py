@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.analysis.trajectories import emotions_of
+from heartloop.analysis.measures import anchors_of, course_of, group_of, points_of
 from heartloop.dialogue import Transcript, Turn
 
 __all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
@@ -87,8 +87,8 @@ def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models:
                 people[person],
                 plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
                 transcript.stop,
-                transcript.score,
-                [_short(value) for value in emotions_of(transcript)],
+                _short(points_of(transcript)),
+                [_short(value) for value in course_of(transcript)],
                 number // CHUNK,
             ]
         )
@@ -113,9 +113,22 @@ def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
             "turns": [_turn(turn) for turn in transcript.turns],
             "failure": None if transcript.failure is None else _clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
+            **_plane(transcript),
         }
         for transcript in transcripts
     ]
+
+
+def _plane(transcript: Transcript) -> dict[str, Any]:
+    """Where both axes start, succeed and fail, and where they went; nothing where the environment has no anchors."""
+    anchors = anchors_of(transcript)
+    if anchors is None or not {"a", "t"} <= transcript.start.keys():
+        return {}
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return {
+        "anchors": {axis: [_short(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
+        "path": [[_short(state["a"]), _short(state["t"])] for state in states],
+    }
 
 
 def _person(transcript: Transcript) -> dict[str, Any]:
@@ -123,7 +136,11 @@ def _person(transcript: Transcript) -> dict[str, Any]:
     tags = tags_of(transcript)
     return {
         "id": printable(transcript.scenario),
-        **{name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "intention", "intention_text")},
+        **{
+            name: printable(facts.get(name, ""))
+            for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
+        },
+        "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
         "opening": None if transcript.opening is None else printable(transcript.opening),
@@ -136,8 +153,8 @@ def _turn(turn: Turn) -> dict[str, Any]:
         found["silent"] = True
     if turn.truncated:
         found["truncated"] = True
-    found["emotion"] = _short((turn.state or {}).get("emotion"))
-    found["change"] = _short((turn.change or {}).get("emotion"))
+    found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
+    found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
     found["thoughts"] = _clean(turn.thoughts)
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:

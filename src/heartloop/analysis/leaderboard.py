@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heartloop.analysis.scores import ModelScore, ScoreCard
+from heartloop.analysis.card import ModelScore, Outcomes, ScoreCard
+from heartloop.analysis.measures import in_group_order, measure_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,39 +26,59 @@ def leaderboard(card: ScoreCard) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
-    table.title = Text("Final emotion, 0 to 100, of the person each model talked with", style="bold")
+    measure = measure_of(card.environment)
+    table.title = Text(measure.of, style="bold")
     table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
     bounds = (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
-    for head in ("mean", "95 %\ninterval", *bounds, "scored", "tokens", "silent"):
+    groups = _groups(card) if measure.group_intervals else []
+    heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
+    for head in ("mean", "95 %\ninterval", *heads):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
     for row in card.models:
         if row.standing == "failure case" and previous != "failure case":
             table.add_section()
-        table.add_row(*(Text(cell) for cell in _cells(row)), style="dim" if row.standing == "failure case" else None)
+        table.add_row(*(Text(cell) for cell in _cells(row, groups)), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     table.caption = Text("\n".join(_caption(card)))
     return table
 
 
-def _cells(row: ModelScore) -> tuple[str, ...]:
+def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
     seen = row.headline
 
     def number(value: float | None, digits: int = 1) -> str:
         return "–" if value is None else f"{value:.{digits}f}"
 
+    def outcomes(seen: Outcomes) -> tuple[str, ...]:
+        return tuple("–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent))
+
+    def groups_of(row: ModelScore) -> list[str]:
+        means = {group.key: group.mean for group in row.groups}
+        return [number(means.get(key), 0) for key in groups]
+
     return (
         " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
         row.model,
         number(seen.mean),
-        f"{seen.low:.1f}–{seen.high:.1f}" if seen.low is not None and seen.high is not None else "–",
-        f"{seen.success_percent:.0f}%" if seen.success_percent is not None else "–",
-        f"{seen.failure_percent:.0f}%" if seen.failure_percent is not None else "–",
+        _interval(seen.low, seen.high),
+        *(groups_of(row) if groups else outcomes(seen)),
         f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
-        number(row.tokens_per_dialogue, 0),
-        str(row.silences),
+        *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
     )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    """Both ends; where one is below 0 a word stands between them, since a dash would run into the sign."""
+    if low is None or high is None:
+        return "–"
+    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{low:.0f} to {high:.0f}"
+
+
+def _groups(card: ScoreCard) -> list[str]:
+    """Groups of any model, in the published order."""
+    return in_group_order(measure_of(card.environment), (group.key for row in card.models for group in row.groups))
 
 
 def _caption(card: ScoreCard) -> list[str]:

@@ -9,29 +9,24 @@ import inspect
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from heartloop.analysis.axes import Plane, plane_of
+from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
+from heartloop.analysis.lengths import Lengths, lengths_of
+from heartloop.analysis.measures import course_of, group_of, in_group_order, measure_of, points_of
 from heartloop.analysis.runs import Measurement, judge_of, shared_rules
-from heartloop.analysis.scores import (
-    ALLOWED_UNSCORED,
-    ModelScore,
-    ScoreCard,
-    common_people,
-    intention_order,
-    latest,
-    person_of,
-)
+from heartloop.analysis.scores import ALLOWED_UNSCORED, common_people, latest, person_of
 from heartloop.analysis.themes import LEAST_PEOPLE, Grouping, group_people
 from heartloop.analysis.tokens import Point, Scatter, scatter
-from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, emotions_of, faint_lines, mean_curve, path_of
+from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
 from heartloop.dialogue import Transcript
-from heartloop.environments.sage import INTENTIONS, MAX_TURNS
-from heartloop.scoring.emotion import CHANGE_LIMIT, START
+from heartloop.environments.sage import INTENTIONS
 from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["Cell", "HeatColumn", "Highlight", "IntentionColumn", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
+__all__ = ["Cell", "GroupColumn", "HeatColumn", "Highlight", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
 
 _STOP_WORDS = {
     "success": "reached 100",
@@ -48,7 +43,7 @@ _KINDS = {"theme": "", "word": "", "tag": "tag, "}
 
 
 class Panel(NamedTuple):
-    """Emotion over the turns for one model."""
+    """Points over the turns for one model."""
 
     score: ModelScore
     number: int
@@ -70,8 +65,8 @@ class Cell(NamedTuple):
     tint: float
 
 
-class IntentionColumn(NamedTuple):
-    """A hidden intention and what it means."""
+class GroupColumn(NamedTuple):
+    """A group of people, by hidden intention or scene, and what it means where the dialogues say."""
 
     key: str
     text: str
@@ -104,7 +99,7 @@ class Highlight(NamedTuple):
     score: float
     title: str
     person: str
-    intention: str
+    group: str
     stop: str
     tags: str
     heavy: bool
@@ -116,21 +111,23 @@ class Highlight(NamedTuple):
 class Page:
     """One page: a measurement, its score card, and everything that is derived from them."""
 
-    spark = Frame(left=2, top=3, width=92, height=34)
     resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
     allowed_unscored = ALLOWED_UNSCORED
     least_people = LEAST_PEOPLE
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
+        self.measure = measure_of(card.environment)
+        low, high = self.measure.low, self.measure.high
+        self.spark = Frame(left=2, top=3, width=92, height=34, low=low, high=high)
         self.number = number
         self.settings = measurement.settings
         self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
-        self.frame = Frame(turns=self._turns())
-        self.start = next((d.start["emotion"] for d in self.dialogues if "emotion" in d.start), START)
-        self.change_limit = CHANGE_LIMIT
+        self.frame = Frame(turns=self._turns(), low=low, high=high)
+        self.start = next((course[0] for d in self.dialogues if (course := course_of(d))), self.measure.start)
+        self.change_limit = self.measure.change_limit
         self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
         for place, dialogue in enumerate(self.dialogues):
             self._of_model[dialogue.model].append(place)
@@ -148,7 +145,7 @@ class Page:
     def _turns(self) -> int:
         limit = self.settings.get("max_turns")
         longest = max((len(d.turns) for d in self.dialogues), default=0)
-        return max(longest, limit if isinstance(limit, int) else 0) or MAX_TURNS
+        return max(longest, limit if isinstance(limit, int) else 0) or self.measure.max_turns
 
     def _scored(self, row: ModelScore) -> list[int]:
         return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
@@ -190,15 +187,30 @@ class Page:
         """Whether the rule-based stand-in played the person."""
         return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
 
+    def entry(self, name: str) -> str:
+        """The entry of the page of meanings for a number that each environment has in its own way."""
+        return name if self.measure.environment == "sage" else f"{self.measure.environment}-{name}"
+
+    @property
+    def group_word(self) -> str:
+        """What stands before a person's group in a list."""
+        return "wants: " if self.measure.group == "intention" else ""
+
+    @property
+    def scale(self) -> dict[str, Any]:
+        """The scale of points as the browser draws it."""
+        found = {name: getattr(self.measure, name) for name in ("environment", "low", "high", "ticks", "group", "title")}
+        return {**found, "start": self.start, "zones": [zone._asdict() for zone in self.measure.zones]}
+
     @property
     def reached(self) -> str:
         """A success in words; its bound is 100 unless the run was rescored with another."""
-        return f"reached {self.card.success_at:g}"
+        return self.measure.reached.format(self.card.success_at)
 
     @property
     def fell(self) -> str:
         """A failure in words."""
-        return f"fell below {self.card.failure_below:g}"
+        return self.measure.fell.format(self.card.failure_below)
 
     @cached_property
     def same_people(self) -> bool:
@@ -246,8 +258,8 @@ class Page:
         """A panel for each model with a scored dialogue."""
         panels = []
         for number, row in enumerate(self.card.models):
-            curves = [curve for i in self._scored(row) if (curve := emotions_of(self.dialogues[i]))]
-            behind = [curve for i in self._basis[row.model] if (curve := emotions_of(self.dialogues[i]))]
+            curves = [curve for i in self._scored(row) if (curve := course_of(self.dialogues[i]))]
+            behind = [curve for i in self._basis[row.model] if (curve := course_of(self.dialogues[i]))]
             if curves:
                 mean = mean_curve(behind, self.frame.turns)
                 drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
@@ -256,20 +268,20 @@ class Page:
         return panels
 
     @cached_property
-    def intentions(self) -> list[IntentionColumn]:
-        """The hidden intentions that occur."""
-        texts = {d.facts["intention"]: d.facts.get("intention_text", "") for d in self.dialogues if d.facts.get("intention")}
+    def groups(self) -> list[GroupColumn]:
+        """The hidden intentions, or scenes, that occur."""
+        texts = {group: d.facts.get("intention_text", "") for d in self.dialogues if (group := group_of(d))}
         columns = []
-        for key in intention_order(texts):
+        for key in in_group_order(self.measure, texts):
             known = INTENTIONS.get(key)
             kind = "" if known is None else "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
-            columns.append(IntentionColumn(key, texts[key], kind))
+            columns.append(GroupColumn(key, texts[key], kind))
         return columns
 
     @property
-    def intention_columns(self) -> list[HeatColumn]:
-        """Heads of the table of intentions."""
-        return [HeatColumn("intention", column.key, column.kind) for column in self.intentions]
+    def group_columns(self) -> list[HeatColumn]:
+        """Heads of the table of groups."""
+        return [HeatColumn(self.measure.group, column.key, column.kind) for column in self.groups]
 
     @property
     def theme_columns(self) -> list[HeatColumn]:
@@ -281,11 +293,11 @@ class Page:
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Cell]]]:
-        """Model by intention."""
-        by_key: dict[str, set[int]] = {column.key: set() for column in self.intentions}
+        """Model by group."""
+        by_key: dict[str, set[int]] = {column.key: set() for column in self.groups}
         for place, dialogue in enumerate(self.dialogues):
-            if dialogue.facts.get("intention"):
-                by_key[dialogue.facts["intention"]].add(place)
+            if group := group_of(dialogue):
+                by_key[group].add(place)
         return self._table(list(by_key.values()))
 
     @cached_property
@@ -311,9 +323,10 @@ class Page:
         return [(row, [self._cell(row, column) for column in columns]) for row in self.card.models if row.scored]
 
     def _cell(self, row: ModelScore, places: set[int]) -> Cell:
-        finals = [score for i in self._basis[row.model] if i in places and (score := self.dialogues[i].score) is not None]
+        finals = [p for i in self._basis[row.model] if i in places and (p := points_of(self.dialogues[i])) is not None]
         mean = statistics.fmean(finals) if finals else None
-        return Cell(mean, len(finals), round((mean or 0.0) / 100.0, 3))
+        low, high = self.measure.low, self.measure.high
+        return Cell(mean, len(finals), 0.0 if mean is None else round((mean - low) / (high - low), 3))
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:
@@ -335,10 +348,19 @@ class Page:
             for use in self.token_uses
             for seen in [use.score.headline]
         ]
-        return (
-            scatter(points, start=self.start),
-            scatter(points, start=self.start, width=360.0, height=300.0, names=False),
-        )
+        drawn = partial(scatter, points, start=self.start, lowest=self.measure.low, highest=self.measure.high)
+        return (drawn(), drawn(width=360.0, height=300.0, names=False))
+
+    @cached_property
+    def lengths(self) -> Lengths | None:
+        """Length of replies by turn."""
+        return lengths_of(self.card.models)
+
+    @cached_property
+    def planes(self) -> list[tuple[int, ModelScore, Plane]]:
+        """Number, model and plane of both axes, over the dialogues behind its number; none where there are no anchors."""
+        found = [(row, plane_of([self.dialogues[i] for i in self._basis[row.model]])) for row in self.card.models]
+        return [(number, row, plane) for number, (row, plane) in enumerate(found) if plane is not None]
 
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
@@ -353,18 +375,18 @@ class Page:
         return found
 
     def _final(self, place: int) -> float:
-        score = self.dialogues[place].score
-        return -1.0 if score is None else score
+        points = points_of(self.dialogues[place])
+        return self.measure.low if points is None else points
 
     def _highlight(self, place: int) -> Highlight:
         dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
-        curve, tags = emotions_of(dialogue) or [0.0], tags_of(dialogue)
+        curve, tags = course_of(dialogue) or [0.0], tags_of(dialogue)
         return Highlight(
             address=self.ids[place],
             score=self._final(place),
             title=dialogue.facts.get("title") or dialogue.scenario,
             person=dialogue.facts.get("person", ""),
-            intention=dialogue.facts.get("intention", ""),
+            group=group_of(dialogue),
             stop=self.stop_words[dialogue.stop],
             tags=", ".join(tags),
             heavy=any(tag in HEAVY_TAGS for tag in tags),

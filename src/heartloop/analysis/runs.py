@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from heartloop.analysis.card import ScoreCard
 from heartloop.analysis.costs import merged_prices
-from heartloop.analysis.scores import ScoreCard, score_card
+from heartloop.analysis.measures import measure_of
+from heartloop.analysis.scores import score_card
 from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.errors import InputError
 
@@ -154,8 +156,15 @@ def shared_rules(run: Run) -> tuple[object, ...]:
     families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
     policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
     counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
-    rules = (first.environment, first.preset, first.variant, str(settings.get("max_turns")), tuple(sorted(first.start.items())))
-    return (*rules, families, policy, first.prompts.get("policy"), *counted)
+    rules = (
+        first.environment,
+        first.preset,
+        first.variant,
+        str(settings.get("max_turns")),
+        measure_of(first.environment).rules(first),
+    )
+    asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
+    return (*rules, families, policy, asked, *counted)
 
 
 def _together(runs: list[Run]) -> Measurement:

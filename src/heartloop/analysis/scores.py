@@ -1,8 +1,8 @@
 """The score card of a run: what each model's dialogues came to, and what could not be measured.
 
-Pure: transcripts and settings in, numbers out. Covers SAGE (mean final emotion, success, failure: SAGE Table 2;
-per topic: Table 3; tokens per dialogue: App. D). Does not cover how it looks (`leaderboard`, `site`), nor tests between
-two models (`heartloop compare`).
+Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's measure reads them (`measures`): mean,
+success and failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D.
+Does not cover how it looks (`leaderboard`, `site`), nor tests between two models (`heartloop compare`).
 
 Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause
 and enters no mean. Models are ranked on the dialogues scored for all of them, so that nobody gains by failing on a
@@ -14,31 +14,21 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from heartloop.analysis.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
 from heartloop.analysis.costs import cost_of
 from heartloop.analysis.groups import Key, rank_letters
+from heartloop.analysis.measures import Measure, group_means, group_of, in_group_order, measure_of, points_of
 from heartloop.dialogue import Call, Transcript, total_usage
-from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT, summarise
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = [
     "ALLOWED_UNSCORED",
     "FAILURE_CASES",
-    "Cause",
-    "GroupMean",
-    "ModelScore",
-    "Outcomes",
-    "RoleUse",
-    "ScoreCard",
-    "Standing",
     "common_people",
-    "intention_order",
     "latest",
     "model_names",
     "person_of",
@@ -53,119 +43,6 @@ _NOTICED_LOSS = 0.05
 """A common set smaller than the best-scored model's own by more than this share is pointed out."""
 _LEAST_SCORED = 0.5
 """A model with a smaller share of its dialogues scored is not ranked: it would take the common set of all others along."""
-
-Standing = Literal["ranked", "unranked", "failure case"]
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Outcomes(_Frozen):
-    """Final emotions in sum. `mean` is `None` without dialogues, `low` and `high` where one scenario gives no interval."""
-
-    n: int
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    success: int = 0
-    failure: int = 0
-    success_percent: float | None = None
-    failure_percent: float | None = None
-
-
-class GroupMean(_Frozen):
-    """Mean final emotion of one intention or theme."""
-
-    key: str
-    n: int
-    mean: float
-
-
-class Cause(_Frozen):
-    """Why dialogues are unscored: whose instrument failed and how."""
-
-    role: str
-    kind: str
-    n: int
-
-
-class RoleUse(_Frozen):
-    """Calls and tokens of one role over all dialogues played, failed ones included."""
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    estimated: bool
-    """Whether some tokens were counted by us, roughly, because the endpoint did not."""
-
-
-class ModelScore(_Frozen):
-    """One model under test."""
-
-    model: str
-    standing: Standing
-    rank: int | None
-    """Place among the ranked; equal means share it."""
-    group: str | None = None
-    """Rank group of a ranked model, a letter: its paired interval to the group's first includes 0."""
-    planned: int | None
-    """Dialogues the settings ask for, where they say."""
-    played: int
-    scored: int
-    unscored: int
-    unscored_share: float
-    flagged: bool
-    """More than the allowed share is unscored."""
-    causes: tuple[Cause, ...]
-    headline: Outcomes
-    """On the common set for a ranked model, on its own scored dialogues otherwise."""
-    own: Outcomes
-    """On every dialogue of its own that was scored."""
-    median_turns: float | None
-    silences: int
-    truncated: int
-    filtered: int
-    """Replies an endpoint's content filter stopped. A refusal in words is a reply like any other and is not counted."""
-    reasks: int
-    repaired: int
-    """Answers of an instrument that did not parse at first and did after a re-ask."""
-    clamped: int
-    lost_farewells: int
-    roles: dict[str, RoleUse]
-    tokens_per_dialogue: float | None
-    """Mean completion tokens of the policy over its scored dialogues."""
-    cost: float | None
-    """In the currency of the price file; `None` where a model that costs money and was called has no price."""
-    intentions: tuple[GroupMean, ...]
-    themes: tuple[GroupMean, ...]
-    stops: dict[str, int]
-
-
-class ScoreCard(_Frozen):
-    """A run in numbers: ranked models first, then unranked ones, then failure cases."""
-
-    schema_version: int = 1
-    heartloop_version: str | None
-    environment: str
-    simulators: tuple[str, ...]
-    presets: tuple[str, ...]
-    variants: tuple[str, ...]
-    success_at: float = SUCCESS_AT
-    """A final emotion from here on is counted as a success; another bound only recounts."""
-    failure_below: float = FAILURE_BELOW
-    played: int
-    scored: int
-    unscored: int
-    unscored_share: float
-    flagged: bool
-    replaced: int
-    """Dialogues that were played again later; only the last playing counts."""
-    common: int
-    """People, each in one repeat and with one seed, scored for all ranked models."""
-    notes: tuple[str, ...]
-    """What a reader must know before comparing, in sentences."""
-    models: tuple[ModelScore, ...]
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
@@ -190,12 +67,6 @@ def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set
     return set.intersection(*met.values()) if met else set()
 
 
-def intention_order(keys: Iterable[str]) -> list[str]:
-    """Intentions in the published order, unknown ones after them by name."""
-    known = {key: place for place, key in enumerate(INTENTIONS)}
-    return sorted(set(keys), key=lambda key: (known.get(key, len(known)), key))
-
-
 def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
     """The score card of a run's transcripts.
 
@@ -203,11 +74,13 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     price per million tokens, as a mapping or a pair), `success_at`, `failure_below`, `rescored` and `heartloop_version`.
 
     Raises:
-        UseError: a transcript belongs to an environment other than SAGE.
+        UseError: transcripts of several environments, or of one that is not known.
     """
-    for transcript in transcripts:
-        if transcript.environment != "sage":
-            raise UseError(f"no score card for environment {transcript.environment!r}; expected 'sage'")
+    names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
+    if len(names) > 1:
+        raise UseError(f"dialogues of {' and '.join(names)} share no score card; expected those of one environment")
+    measure = measure_of(names[0] if names else _text(settings.get("environment")) or "sage")
+    bounds = _bounds(settings, measure)
     dialogues = latest(transcripts)
     by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
     for dialogue in dialogues:
@@ -220,19 +93,25 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     common = common_people(dialogues, contenders)
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
-    rows = [_model_score(model, mine, common if model in ranked else None, planned, settings) for model, mine in by_model.items()]
-    finals = {model: {person_of(d): d.score for d in by_model[model] if d.score is not None} for model in contenders}
+    rows = [
+        _model_score(model, mine, common if model in ranked else None, planned, settings, measure)
+        for model, mine in by_model.items()
+    ]
+    finals = {
+        model: {person_of(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
+    }
     rows = _ranked(rows, rank_letters(finals, common))
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
         heartloop_version=_text(settings.get("heartloop_version")),
-        environment=dialogues[0].environment if dialogues else _text(settings.get("environment")) or "sage",
+        environment=measure.environment,
+        grouped_by=measure.group,
         simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
         presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
         variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
-        success_at=_bounds(settings).get("success_at", SUCCESS_AT),
-        failure_below=_bounds(settings).get("failure_below", FAILURE_BELOW),
+        success_at=bounds[0],
+        failure_below=bounds[1],
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
         unscored=unscored,
@@ -265,13 +144,13 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     return len(scenarios) * repeats
 
 
-def _bounds(settings: Mapping[str, Any]) -> dict[str, float]:
-    """The bounds of success and failure that a run was rescored with, where it was."""
-    return {
-        name: float(value)
+def _bounds(settings: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+    """The bounds of success and failure: the measure's own, or those that a run was rescored with."""
+    success_at, failure_below = (
+        float(given) if isinstance(given := settings.get(name), (int, float)) and abs(given) < 1e6 else getattr(measure, name)
         for name in ("success_at", "failure_below")
-        if isinstance(value := settings.get(name), (int, float)) and abs(value) < 1e6
-    }
+    )
+    return success_at, failure_below
 
 
 def _text(value: object) -> str | None:
@@ -284,7 +163,12 @@ def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
 
 
 def _model_score(
-    model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any]
+    model: str,
+    mine: list[Transcript],
+    common: set[Key] | None,
+    planned: int | None,
+    settings: Mapping[str, Any],
+    measure: Measure,
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if person_of(d) in common]
@@ -303,42 +187,67 @@ def _model_score(
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
-        headline=_outcomes(basis, _bounds(settings)),
-        own=_outcomes(scored, _bounds(settings)),
+        headline=_outcomes(basis, measure, _bounds(settings, measure)),
+        own=_outcomes(scored, measure, _bounds(settings, measure)),
         median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
+        mean_turns=statistics.fmean(len(d.turns) for d in scored) if scored else None,
+        reply_lengths=_reply_lengths(scored),
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
         reasks=sum(d.counts.get("re-asks", 0) for d in mine),
         repaired=sum(_repaired(d) for d in mine),
         clamped=sum(d.counts.get("clamped changes", 0) for d in mine),
+        at_limit=sum(d.counts.get("states at their limit", 0) for d in mine),
         lost_farewells=sum(d.counts.get("lost farewells", 0) for d in mine),
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
         cost=cost_of(mine, settings.get("prices")),
-        intentions=_group_means(basis, lambda d: d.facts.get("intention"), intention_order),
-        themes=_group_means(basis, lambda d: d.facts.get("theme"), sorted),
+        groups=_groups(basis, measure),
+        themes=_themes(basis),
         stops=dict(sorted(Counter(d.stop for d in mine).items())),
     )
 
 
-def _outcomes(dialogues: Sequence[Transcript], bounds: Mapping[str, float]) -> Outcomes:
-    finals = [d.score for d in dialogues if d.score is not None]
-    if not finals:
+def _outcomes(dialogues: Sequence[Transcript], measure: Measure, bounds: tuple[float, float]) -> Outcomes:
+    found = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
+    if not found:
         return Outcomes(n=0)
-    summary = summarise(finals, **bounds)
-    interval = bootstrap_interval(finals, clusters=[d.scenario for d in dialogues])
-    alone = interval.low != interval.low  # nan: one scenario gives no spread to resample
+    sums = measure.sums(found, *bounds)
+    low, high = _ends([points for _, points in found], dialogues)
     return Outcomes(
-        n=summary.n,
-        mean=interval.mean,
-        low=None if alone else interval.low,
-        high=None if alone else interval.high,
-        success=summary.success,
-        failure=summary.failure,
-        success_percent=100.0 * summary.success / summary.n,
-        failure_percent=100.0 * summary.failure / summary.n,
+        n=len(found),
+        mean=sums.mean,
+        low=low,
+        high=high,
+        success=sums.success,
+        failure=sums.failure,
+        success_percent=100.0 * sums.success / len(found),
+        failure_percent=100.0 * sums.failure / len(found),
     )
+
+
+def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[float | None, float | None]:
+    """The 95 % interval over people; none where one scenario gives no spread to resample."""
+    interval = bootstrap_interval(points, clusters=[d.scenario for d in dialogues])
+    return (None, None) if interval.low != interval.low else (interval.low, interval.high)
+
+
+def _groups(dialogues: Sequence[Transcript], measure: Measure) -> tuple[GroupMean, ...]:
+    means = group_means(dialogues)
+    found = []
+    for key in in_group_order(measure, filter(None, means)):
+        mine = [d for d in dialogues if group_of(d) == key]
+        points = [points for d in mine if (points := points_of(d)) is not None]
+        low, high = _ends(points, mine) if measure.group_intervals else (None, None)
+        found.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
+    return tuple(found)
+
+
+def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
+    longest = max((len(d.turns) for d in dialogues), default=0)
+    by_turn = [[len(d.turns[turn].reply) for d in dialogues if turn < len(d.turns)] for turn in range(longest)]
+    return tuple(TurnLength(n=len(lengths), characters=statistics.fmean(lengths)) for lengths in by_turn)
 
 
 def _repaired(dialogue: Transcript) -> int:
@@ -368,23 +277,21 @@ def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
     )
 
 
-def _group_means(
-    dialogues: Sequence[Transcript],
-    key_of: Callable[[Transcript], str | None],
-    order: Callable[[Iterable[str]], list[str]],
-) -> tuple[GroupMean, ...]:
-    groups: dict[str, list[float]] = {}
+def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
+    themes: dict[str, list[float]] = {}
     for dialogue in dialogues:
-        key = key_of(dialogue)
-        if key and dialogue.score is not None:
-            groups.setdefault(key, []).append(dialogue.score)
-    return tuple(GroupMean(key=key, n=len(groups[key]), mean=statistics.fmean(groups[key])) for key in order(groups))
+        theme, points = dialogue.facts.get("theme"), points_of(dialogue)
+        if theme and points is not None:
+            themes.setdefault(theme, []).append(points)
+    return tuple(GroupMean(key=key, n=len(themes[key]), mean=statistics.fmean(themes[key])) for key in sorted(themes))
 
 
 def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
     """Ranked with their group by mean on the common set, then the unranked by their own mean, then the failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
-    rows = sorted(rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else -1.0)))
+    rows = sorted(
+        rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
+    )
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
     return [
         row.model_copy(update={"rank": means.index(row.headline.mean) + 1, "group": letters.get(row.model)})

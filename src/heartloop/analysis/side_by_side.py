@@ -7,17 +7,21 @@ the rank correlation itself (`scoring.statistics.spearman_matrix`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from heartloop.analysis.card import Outcomes
+from heartloop.analysis.measures import Measure
 from heartloop.analysis.page import Page
-from heartloop.analysis.scores import Outcomes
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import spearman_matrix
 
-__all__ = ["FEW_MODELS", "Agreement", "Column", "Place", "SideBySide", "side_by_side"]
+__all__ = ["FEW_MODELS", "Against", "Agreement", "Column", "Dot", "Place", "SideBySide", "side_by_side"]
 
+SQUARE = 280.0
+"""Pixels of a scatter's side."""
 FEW_MODELS = 6
 """A rank correlation over fewer is said to rest on few."""
 
@@ -47,6 +51,27 @@ class Agreement(NamedTuple):
     n: int
 
 
+class Dot(NamedTuple):
+    """A model that both columns score, in pixels; `number` is its line in the table."""
+
+    number: int
+    model: str
+    x: float
+    y: float
+    first: float
+    second: float
+    own: bool
+
+
+class Against(NamedTuple):
+    """The models under one instrument against another: how they are called, the dots, and the ticks as (pixel, points)."""
+
+    first: str
+    second: str
+    dots: list[Dot]
+    ticks: list[tuple[float, int]]
+
+
 class SideBySide(NamedTuple):
     """A table of models by simulators, and how well the simulators agree."""
 
@@ -55,6 +80,10 @@ class SideBySide(NamedTuple):
     rows: list[tuple[str, list[Place | None]]]
     agreement: list[list[Agreement]]
     notes: list[str]
+    scatters: list[Against]
+    measure: Measure
+    """What the points are."""
+    start: float
 
 
 def side_by_side(pages: Sequence[tuple[str, Page]]) -> list[SideBySide]:
@@ -94,7 +123,18 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
                 own = row.model in page.self_scored
                 places.setdefault(row.model, [None] * len(group))[at] = Place(row.rank, row.headline, own)
     rows = sorted(places.items(), key=lambda item: (_mean_rank(item[1]), item[0]))
-    return SideBySide(group[0][1].rules_words, columns, rows, _agreement(rows, len(group)), list(_notes(group, rows)))
+    first = group[0][1]
+    first = group[0][1]
+    return SideBySide(
+        first.rules_words,
+        columns,
+        rows,
+        _agreement(rows, len(group)),
+        list(_notes(group, rows)),
+        _scatters(labels, rows, first.measure),
+        first.measure,
+        first.start,
+    )
 
 
 def _mean_rank(places: Sequence[Place | None]) -> float:
@@ -118,6 +158,28 @@ def _agreement(rows: Sequence[tuple[str, Sequence[Place | None]]], size: int) ->
         else:
             table[i][j] = table[j][i] = Agreement(rho, shared)
     return table
+
+
+def _scatters(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[Place | None]]], measure: Measure) -> list[Against]:
+    """Every two columns as a square with the same scale on both sides, just wide enough for all means."""
+    means = [place.seen.mean for _, places in rows for place in places if place is not None and place.seen.mean is not None]
+    low = max(measure.low, 10.0 * math.floor(min(means, default=measure.low) / 10.0 - 0.5))
+    high = min(measure.high, 10.0 * math.ceil(max(means, default=measure.high) / 10.0 + 0.5))
+
+    def at(points: float) -> float:
+        return round(SQUARE * (points - low) / (high - low), 1)
+
+    ticks = [(at(low + (high - low) * n / 4), round(low + (high - low) * n / 4)) for n in range(5)]
+    found = []
+    for i, j in combinations(range(len(labels)), 2):
+        dots = []
+        for number, (model, places) in enumerate(rows, start=1):
+            a, b = places[i], places[j]
+            if a is not None and b is not None and a.seen.mean is not None and b.seen.mean is not None:
+                own = a.own or b.own
+                dots.append(Dot(number, model, at(a.seen.mean), SQUARE - at(b.seen.mean), a.seen.mean, b.seen.mean, own))
+        found.append(Against(labels[i], labels[j], dots, ticks))
+    return found
 
 
 def _notes(group: Sequence[tuple[str, Page]], rows: Sequence[tuple[str, Sequence[Place | None]]]) -> list[str]:

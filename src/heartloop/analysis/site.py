@@ -23,7 +23,7 @@ from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
 from heartloop.analysis.published import published
-from heartloop.analysis.runs import Run, comparable, read_run
+from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
 from heartloop.analysis.trajectories import MOST_LINES
@@ -75,12 +75,22 @@ def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], N
     tables = side_by_side(named)
     written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
     if tables:
-        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables, "start": pages[0].start}))
+        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
     read = [run for measurement in measurements for run in measurement.runs]
     written += [
         ("published.html", "published.html", _published(named, read)),
         ("settings.html", "settings.html", {"runs": [provenance_of(run) for run in read], "process": PROCESS}),
-        ("numbers.html", "numbers.html", {"page": pages[0], "pages": pages, "intentions": INTENTIONS, "method": _method()}),
+        (
+            "numbers.html",
+            "numbers.html",
+            {
+                "page": _told(pages, "sage"),
+                "bench": _told(pages, "eibench"),
+                "pages": pages,
+                "intentions": INTENTIONS,
+                "method": _method(),
+            },
+        ),
     ]
     nav = [{"name": "index.html", "label": "Report"}, *([{"name": _SIDE_BY_SIDE, "label": "Side by side"}] if tables else [])]
     nav += [
@@ -119,11 +129,19 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "sage": published("sage_table02_leaderboard"),
         "agreement": agreement,
         "simulators": list(dict.fromkeys(first for first, _ in agreement)),
+        "eibench": published("eibench_table04_leaderboard"),
         "rlver": published("rlver_table01_sentient_and_chitchat"),
         "embedded": any(page.embedded for _, page in named),
         "all_embedded": all(page.embedded for _, page in named),
         "imported": any("imported" in entry for run in runs for entry in run.log),
     }
+
+
+def _told(pages: Sequence[Page], environment: str) -> Page:
+    """The page whose numbers the explanations of an environment name; an empty one where the report has none."""
+    empty = Measurement((), {"environment": environment}, ())
+    found = next((page for page in pages if page.card.environment == environment), None)
+    return found or Page(empty, score_card((), empty.settings), 0)
 
 
 def _method() -> dict[str, float]:
@@ -175,6 +193,7 @@ def _write_data(folder: Path, page: Page) -> None:
     for stale in folder.glob("dialogues-*.js"):
         stale.unlink()
     listing = dialogue_list(page.dialogues, page.ids, [row.model for row in page.card.models], page.frame.turns)
+    listing["scale"] = page.scale
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):

@@ -64,13 +64,20 @@ class Scatter(NamedTuple):
 
 
 def scatter(
-    points: Sequence[Point], *, start: float, width: float = 1060.0, height: float = 380.0, names: bool = True
+    points: Sequence[Point],
+    *,
+    start: float,
+    lowest: float = 0.0,
+    highest: float = 100.0,
+    width: float = 1060.0,
+    height: float = 380.0,
+    names: bool = True,
 ) -> Scatter:
     """The picture of some models.
 
     Args:
-        points: scores in [0, 100], tokens from 0; on a logarithmic axis fewer than 1 token counts as 1.
-        start: emotion before the first reply, drawn as a line.
+        points: scores in [lowest, highest], tokens from 0; on a logarithmic axis fewer than 1 token counts as 1.
+        start: points before the first reply, drawn as a line.
         names: whether to write names beside points; without, the table tells which number is whose.
     """
     left, top, right, bottom = 40.0, 14.0, width - 26.0, height - 42.0
@@ -85,7 +92,7 @@ def scatter(
         return round(left + (right - left) * (at - first) / ((last - first) or 1.0), 1)
 
     def y(value: float) -> float:
-        return round(top + (bottom - top) * (1.0 - value / 100.0), 1)
+        return round(top + (bottom - top) * (highest - value) / (highest - lowest), 1)
 
     at = {point: (x(point.tokens), y(point.mean)) for point in points}
     taken = [(px - _RADIUS, py - _RADIUS, px + _RADIUS, py + _RADIUS) for px, py in at.values()]
@@ -101,7 +108,7 @@ def scatter(
     return Scatter(
         width, height, left, top, right, bottom, logarithmic, marks,
         ticks_x=[(x(tick), _thousands(tick)) for tick in ticks],
-        ticks_y=[(y(value), value) for value in (0, 20, 40, 60, 80, 100)],
+        ticks_y=[(y(value), value) for value in (round(lowest + (highest - lowest) * n / 5) for n in range(6))],
         start=y(start),
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
-"""Emotion over the turns of a dialogue: the values, their mean over dialogues, and their lines as SVG paths.
+"""The score over the turns of a dialogue: its mean over dialogues, and the lines as SVG paths.
 
-Pure: numbers and transcripts in, numbers and path strings out. Does not cover colours or labels (`templates/`).
+Pure: numbers in, numbers and path strings out. Does not cover the values of one dialogue (`measures`), nor colours or
+labels (`templates/`).
 """
 
 from __future__ import annotations
@@ -11,31 +12,32 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from heartloop.dialogue import Transcript
 from heartloop.environments.sage import MAX_TURNS
 
-__all__ = ["MOST_LINES", "Frame", "Line", "emotions_of", "faint_lines", "mean_curve", "path_of"]
+__all__ = ["MOST_LINES", "Frame", "Line", "faint_lines", "mean_curve", "path_of"]
 
 MOST_LINES = 400
 """Lines drawn in one panel; above it every k-th dialogue is drawn, and the panel says so."""
 
 
 class Frame(NamedTuple):
-    """Where a plot lies in its SVG: the box in pixels, and how many turns its x axis has."""
+    """Where a plot lies in its SVG: the box in pixels, how many turns its x axis has, and the points at its floor and ceiling."""
 
     left: float = 26.0
     top: float = 10.0
     width: float = 270.0
     height: float = 150.0
     turns: int = MAX_TURNS
+    low: float = 0.0
+    high: float = 100.0
 
     def x(self, turn: float) -> float:
         """Pixel of a turn."""
         return round(self.left + self.width * turn / max(1, self.turns), 1)
 
-    def y(self, emotion: float) -> float:
-        """Pixel of an emotion in [0, 100]; SVG counts downwards."""
-        return round(self.top + self.height * (1.0 - emotion / 100.0), 1)
+    def y(self, points: float) -> float:
+        """Pixel of some points; SVG counts downwards."""
+        return round(self.top + self.height * (self.high - points) / (self.high - self.low), 1)
 
 
 class Line(NamedTuple):
@@ -43,15 +45,6 @@ class Line(NamedTuple):
 
     path: str
     opacity: float
-
-
-def emotions_of(transcript: Transcript) -> list[float]:
-    """Emotion at the start and after every judged reply; an unjudged reply adds no value.
-
-    Empty where the environment keeps no emotion.
-    """
-    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return [state["emotion"] for state in states if "emotion" in state]
 
 
 def mean_curve(curves: Sequence[Sequence[float]], turns: int) -> list[float]:

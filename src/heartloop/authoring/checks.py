@@ -1,6 +1,6 @@
 """What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes.
 
-Covers SAGE sets. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a reader.
+Covers sets of SAGE and of EIBench. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a reader.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.environments.sage.scenario import Scenario, problems_of
+from heartloop.environments import eibench, sage
+from heartloop.environments.eibench.scenario import problems_of as problems_in_eibench
+from heartloop.environments.sage.scenario import problems_of as problems_in_sage
 
 __all__ = ["NEAR_DUPLICATE", "problems_of_set", "similarity"]
 
 NEAR_DUPLICATE = 0.5
 """Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
 
+Scenario = sage.Scenario | eibench.Scenario
+
 
 def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
     """Every problem found, one sentence each; empty when the set is fit to ship."""
-    found = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of(s)]
-    people = Counter((s.persona.name.casefold(), s.persona.occupation.casefold()) for s in scenarios)
+    found = [f"{s.id}: {problem}" for s in scenarios for problem in _problems_of(s)]
+    people = Counter(map(_name_and_trade, scenarios))
     found += [f"{name}, {trade}: {n} people of the same name and trade" for (name, trade), n in people.items() if n > 1]
     likeness = similarity([_story(s) for s in scenarios])
     for i, j in zip(*np.nonzero(np.triu(likeness > NEAR_DUPLICATE, k=1)), strict=True):
@@ -46,5 +50,16 @@ def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     return likeness
 
 
+def _problems_of(s: Scenario) -> list[str]:
+    return problems_in_sage(s) if isinstance(s, sage.Scenario) else problems_in_eibench(s)
+
+
+def _name_and_trade(s: Scenario) -> tuple[str, str]:
+    name, trade = (s.persona.name, s.persona.occupation) if isinstance(s, sage.Scenario) else (s.user.name, s.user.role)
+    return name.casefold(), trade.casefold()
+
+
 def _story(s: Scenario) -> str:
+    if isinstance(s, eibench.Scenario):
+        return " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)])
     return " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)])

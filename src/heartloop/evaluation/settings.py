@@ -15,14 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import heartloop
 from heartloop.dialogue import Sampling
+from heartloop.environments.catalogue import Person as AnyPerson
 from heartloop.environments.episode import Environment
-from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import UseError
 
 __all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "stratified"]
 
 
-Person = TypeVar("Person", bound=AnyScenario)
+Person = TypeVar("Person", bound=AnyPerson)
 
 
 class Shard(BaseModel):
@@ -90,6 +90,8 @@ class EvaluationSettings(BaseModel):
     sampling: Mapping[str, Sampling] = Field(default_factory=dict)
     """By role: policy, simulator."""
     max_turns: int = Field(ge=1)
+    relation_weight: float | None = None
+    """The outcome's lambda, in [0, 1]; `None` where the score has none."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     """The user's prices per million tokens, for the report's cost; no part of the hash."""
@@ -97,8 +99,9 @@ class EvaluationSettings(BaseModel):
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except version and prices."""
-        body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
+        """First 10 hex digits of the SHA-256 of everything above except version, prices and a weight that the score lacks."""
+        absent = {"relation_weight"} if self.relation_weight is None else set()
+        body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -127,14 +130,14 @@ def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
 
 
 def stratified(scenarios: Sequence[Person], limit: int | None) -> list[Person]:
-    """The first `limit` scenarios, taken in turn from each intention, in their order; all when `limit` is `None`."""
+    """The first `limit` scenarios, taken in turn from each intention or scene, in order; all when `limit` is `None`."""
     if limit is None or limit >= len(scenarios):
         return list(scenarios)
     if limit < 1:
         raise UseError(f"--limit is {limit}; expected at least 1")
     groups: dict[str, list[Person]] = {}
     for scenario in scenarios:
-        groups.setdefault(scenario.intention, []).append(scenario)
+        groups.setdefault(scenario.stratum, []).append(scenario)
     deep = max(len(group) for group in groups.values())
     taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
     chosen = {scenario.id for scenario in taken}

@@ -17,13 +17,19 @@ from heartloop.supporters.general import GENERAL
 from heartloop.supporters.hearing import Heard, Pick, listen, second_person
 from heartloop.supporters.managing import MANAGING
 
-__all__ = ["GENERAL", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
+__all__ = ["GENERAL", "IN_SCENES", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
 
 SUPPORTERS: Mapping[str, Callable[[Heard, Pick], str]] = {**GENERAL, **MANAGING}
 """The scripted supporters by name."""
 
 RANKED: tuple[str, ...] = tuple(name for name in GENERAL if name != "garbage")
 """Those that belong to a ranking in SAGE; `garbage` is a failure case."""
+
+IN_SCENES: tuple[str, ...] = (
+    "listener", "coach", "template", "lecturer", "flatterer", "silent",
+    "diplomat", "pushover", "rigid", "owner", "excuser", "light", "interviewer",
+)  # fmt: skip
+"""Those of which an order is claimed in a scene of EIBench (docs/decisions/0005)."""
 
 
 class Supporter:

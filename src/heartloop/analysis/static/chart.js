@@ -16,8 +16,8 @@
 
   function zones() {
     const tint = (name, alpha) => "rgba(" + colour(name).split(" ").join(",") + "," + alpha + ")";
-    const bands = [[70, 100, "--zone", 0.13], [40, 70, "--zone", 0.065], [10, 40, "--zone-low", 0.05], [0, 10, "--zone-low", 0.15]];
-    return bands.map(([y0, y1, name, alpha]) => ({
+    const tints = { a: ["--zone", 0.13], b: ["--zone", 0.065], c: ["--zone-low", 0.05], f: ["--zone-low", 0.15] };
+    return heartloop.listing.scale.zones.map((zone) => [zone.low, zone.high, ...tints[zone.tint]]).map(([y0, y1, name, alpha]) => ({
       type: "rect", layer: "below", xref: "paper", x0: 0, x1: 1, y0, y1, line: { width: 0 }, fillcolor: tint(name, alpha),
     }));
   }
@@ -53,7 +53,7 @@
   /** Names at the ends of the mean lines, moved apart where they would overlap. */
   function labels(all) {
     const placed = all.map((curve) => ({ curve, y: curve.values[curve.values.length - 1] })).sort((a, b) => a.y - b.y);
-    for (let i = 1; i < placed.length; i++) placed[i].y = Math.max(placed[i].y, placed[i - 1].y + 4.4);
+    for (let i = 1; i < placed.length; i++) placed[i].y = Math.max(placed[i].y, placed[i - 1].y + 0.044 * (heartloop.listing.scale.high - heartloop.listing.scale.low));
     return placed.map(({ curve, y }) => ({
       text: plain(short(heartloop.listing.models[curve.model])),
       x: 1, xref: "paper", xanchor: "left", y, yanchor: "middle", showarrow: false,
@@ -65,7 +65,7 @@
     const trace = { x: [], y: [], text: [], customdata: [], mode: "lines+markers", hovertemplate: "%{text}<br>after reply %{x}: %{y}<extra></extra>" };
     for (const row of heartloop.rows) {
       if (row.model !== model || row.score === null) continue;
-      row.emotions.forEach((value, turn) => {
+      row.course.forEach((value, turn) => {
         trace.x.push(turn);
         trace.y.push(value);
         trace.text.push(plain(row.person.title + " · " + row.person.person));
@@ -89,6 +89,7 @@
     const wide = chart.clientWidth > 600;
     const data = model === null ? all.map(meanTrace) : [dialogueTrace(model), ...all.filter((c) => c.model === model).map(meanTrace)];
     hint.textContent = model === null ? "Touch or point at a line for its values." : "Point at a dot to see whose talk it is; click it to read that talk. Where several talks run together, one of them answers.";
+    const { low, high, ticks } = heartloop.listing.scale;
     const axis = { gridcolor: colour("--hair"), zeroline: false, fixedrange: true, color: colour("--soft") };
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest", dragmode: false,
@@ -96,7 +97,7 @@
       margin: { l: 40, r: model === null && wide ? 110 : 16, t: 10, b: 44 },
       showlegend: model === null && !wide, legend: { orientation: "h", y: -0.3, yanchor: "top" },
       xaxis: { ...axis, title: { text: "replies of the model", standoff: 8 }, dtick: 1, range: [-0.15, heartloop.listing.turns + 0.15] },
-      yaxis: { ...axis, range: [-2, 102], tickvals: [0, 10, 40, 70, 100] },
+      yaxis: { ...axis, range: [low - 0.02 * (high - low), high + 0.02 * (high - low)], tickvals: ticks },
       hoverlabel: { align: "left" }, shapes: zones(), annotations: model === null && wide ? labels(all) : [],
     };
     window.Plotly.react(chart, data, layout, { displayModeBar: false, responsive: true, showTips: false });

@@ -7,6 +7,11 @@ window.heartloop = window.heartloop || {};
   const SVG = "http://www.w3.org/2000/svg";
   const THOUGHTS = {
     content: "What they took it to say",
+    need: "What they need",
+    quality: "How the reply serves it",
+    inertia: "What lingers",
+    changes: "What changes",
+    tone: "In which tone",
     fit: "Whether it serves what they want",
     activity: "What goes through them",
     feeling: "How that feels",
@@ -42,8 +47,17 @@ window.heartloop = window.heartloop || {};
     return emotion >= 100 ? "S" : emotion >= 70 ? "A" : emotion >= 40 ? "B" : emotion >= 10 ? "C" : "F";
   }
 
-  function points(emotions, turns, left, top, width, height) {
-    return emotions.map((value, turn) => [left + (width * turn) / Math.max(1, turns), top + height * (1 - value / 100)]);
+  /** How points are told here: their range, ticks and zones, as `list.js` gives them. */
+  function scale() {
+    return heartloop.listing.scale;
+  }
+
+  function share(value) {
+    return (scale().high - value) / (scale().high - scale().low);
+  }
+
+  function points(course, turns, left, top, width, height) {
+    return course.map((value, turn) => [left + (width * turn) / Math.max(1, turns), top + height * share(value)]);
   }
 
   function line(at) {
@@ -51,10 +65,10 @@ window.heartloop = window.heartloop || {};
   }
 
   /** The small curve of a list row. */
-  function spark(emotions, turns) {
+  function spark(course, turns) {
     const svg = draw("svg", { class: "spark", viewBox: "0 0 96 40", "aria-hidden": "true" });
-    if (!emotions.length) return svg;
-    const at = points(emotions, turns, 2, 3, 92, 34);
+    if (!course.length) return svg;
+    const at = points(course, turns, 2, 3, 92, 34);
     svg.append(draw("path", { class: "spark-start", d: "M2 " + at[0][1].toFixed(1) + "h92" }), draw("path", { class: "spark-line", d: line(at) }));
     const [x, y] = at[at.length - 1];
     svg.append(draw("circle", { class: "spark-end", cx: x, cy: y, r: 2.4 }));
@@ -62,20 +76,63 @@ window.heartloop = window.heartloop || {};
   }
 
   /** The larger curve at the head of a dialogue, with the bands behind it. */
-  function course(emotions, turns) {
+  function courseOf(course, turns) {
     const svg = draw("svg", { class: "course", viewBox: "0 0 300 74", role: "img" });
-    svg.setAttribute("aria-label", "Emotion turn by turn: " + emotions.map(number).join(", "));
+    svg.setAttribute("aria-label", scale().title + " turn by turn: " + course.map(number).join(", "));
     const [left, top, width, height] = [20, 5, 262, 62];
-    const y = (value) => top + height * (1 - value / 100);
-    for (const [name, high, low] of [["a", 100, 70], ["b", 70, 40], ["c", 40, 10], ["f", 10, 0]]) {
-      svg.append(draw("rect", { class: "zone " + name, x: left, y: y(high), width: width, height: y(low) - y(high) }));
-      svg.append(draw("text", { x: left + width + 5, y: y((high + low) / 2) + 3 }, name.toUpperCase()));
+    const y = (value) => top + height * share(value);
+    for (const { name, tint, low, high } of scale().zones) {
+      svg.append(draw("rect", { class: "zone " + tint, x: left, y: y(high), width: width, height: y(low) - y(high) }));
+      if (name) svg.append(draw("text", { x: left + width + 5, y: y((high + low) / 2) + 3 }, name));
     }
-    for (const value of [0, 40, 100]) svg.append(draw("text", { x: left - 4, y: y(value) + 3, "text-anchor": "end" }, value));
-    const at = points(emotions, turns, left, top, width, height);
+    for (const value of [scale().low, scale().start, scale().high]) svg.append(draw("text", { x: left - 4, y: y(value) + 3, "text-anchor": "end" }, value));
+    const at = points(course, turns, left, top, width, height);
     svg.append(draw("path", { class: "spark-line", d: line(at) }));
     for (const [x, py] of at) svg.append(draw("circle", { class: "point", cx: x, cy: py, r: 3 }));
     return svg;
+  }
+
+  /** Both axes of one dialogue in their own units: from the start, turn by turn, with the anchors of success and failure. */
+  function plane(said) {
+    const svg = draw("svg", { class: "course plane", viewBox: "0 0 250 236", role: "img" });
+    const ends = [said.path[0], said.path[said.path.length - 1]];
+    const words = ends.map(([a, t]) => "negative emotion " + number(a) + ", relation " + number(t));
+    svg.setAttribute("aria-label", "Both axes: from " + words[0] + " to " + words[1]);
+    const [left, top, side] = [34, 8, 190];
+    const x = (t) => left + (side * t) / 100;
+    const y = (a) => top + side * (1 - a / 100);
+    const { a, t } = said.anchors; // start, success, failure
+    svg.append(draw("rect", { class: "zone a", x: x(t[1]), y: y(a[1]), width: x(100) - x(t[1]), height: y(0) - y(a[1]) }));
+    svg.append(draw("rect", { class: "zone f", x: x(0), y: y(100), width: x(t[2]) - x(0), height: y(a[2]) - y(100) }));
+    svg.append(draw("path", { class: "spark-start", d: "M" + left + " " + top + "h" + side + "v" + side + "h-" + side + "z" }));
+    for (const value of [0, 50, 100]) {
+      svg.append(draw("text", { x: left - 5, y: y(value) + 3, "text-anchor": "end" }, value));
+      svg.append(draw("text", { x: x(value), y: top + side + 12, "text-anchor": "middle" }, value));
+    }
+    svg.append(draw("text", { x: left + side / 2, y: top + side + 26, "text-anchor": "middle" }, "relation t →"));
+    svg.append(draw("text", { transform: "translate(9 " + (top + side / 2) + ") rotate(-90)", "text-anchor": "middle" }, "negative emotion a →"));
+    for (const [i, name] of [[1, "success"], [2, "failure"]]) {
+      const [px, py] = [x(t[i]), y(a[i])];
+      svg.append(draw("path", { class: "anchor", d: "M" + (px - 4) + " " + (py - 4) + "l8 8m0 -8l-8 8" }));
+      svg.append(draw("text", { x: px + 9, y: py + 3, "text-anchor": px > left + side * 0.7 ? "end" : "start", dx: px > left + side * 0.7 ? -18 : 0 }, name));
+    }
+    const at = said.path.map(([da, dt]) => [x(dt), y(da)]);
+    svg.append(draw("path", { class: "spark-line", d: line(at) }));
+    at.forEach(([px, py], i) => svg.append(draw("circle", { class: "point", cx: px, cy: py, r: i === at.length - 1 ? 4.5 : 2.4 })));
+    svg.append(draw("circle", { class: "ring", cx: at[0][0], cy: at[0][1], r: 6 }));
+    return svg;
+  }
+
+  /** The plane, and anchors and end of both axes for a reader without the picture. */
+  function axes(said) {
+    const table = make("table", "plain");
+    const row = (cells, cell) => table.append(make("tr", "", null, ...cells.map((text, i) => make(i ? cell : "th", i ? "num" : "", text))));
+    const last = said.path[said.path.length - 1];
+    row(["", "start", "success", "failure", "end"], "th");
+    row(["negative emotion a", ...said.anchors.a.map(number), number(last[0])], "td");
+    row(["relation t", ...said.anchors.t.map(number), number(last[1])], "td");
+    const told = make("div", "", null, table, make("p", "small muted", "The ring is the start, the large dot the end, the crosses are the anchors."));
+    return make("div", "axes", null, plane(said), told);
   }
 
   function modelName(name) {
@@ -125,13 +182,21 @@ window.heartloop = window.heartloop || {};
   function felt(turn) {
     const box = make("div", "felt");
     const words = make("div", "felt-line");
-    if (turn.emotion === null) {
+    if ("a" in turn.state) {
+      for (const [axis, name, good] of [["a", "negative emotion", -1], ["t", "relation", 1]]) {
+        const change = turn.change[axis] || 0;
+        const [sign, word] = change > 0 ? ["▲ +", " up"] : change < 0 ? ["▼ −", " down"] : ["= ", " unmoved"];
+        const kind = change * good > 0 ? "up" : change * good < 0 ? "down" : "";
+        const moved = make("span", "change " + kind, name + " " + sign + number(Math.abs(change)) + word);
+        words.append(moved, make("span", "muted", "to " + number(turn.state[axis])));
+      }
+    } else if (turn.state.emotion === undefined) {
       words.append(make("span", "change", "not judged"), make("span", "muted", "this preset leaves the last reply unjudged"));
     } else {
-      const change = turn.change || 0;
+      const change = turn.change.emotion || 0;
       const [kind, sign, word] = change > 0 ? ["up", "▲ +", " lifted"] : change < 0 ? ["down", "▼ −", " sank"] : ["", "= ", " unmoved"];
       words.append(make("span", "change " + kind, sign + number(Math.abs(change)) + word));
-      words.append(make("span", "muted", "feels " + number(turn.emotion) + " of 100, band " + band(turn.emotion)));
+      words.append(make("span", "muted", "feels " + number(turn.state.emotion) + " of 100, band " + band(turn.state.emotion)));
     }
     box.append(words);
     if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
@@ -179,7 +244,8 @@ window.heartloop = window.heartloop || {};
     const body = make("div", "sheet-body m" + (row.model % 8));
     const title = make("h2", "", row.person.title || row.person.id);
     title.id = "sheet-title";
-    const who = [row.person.person, row.person.place, row.person.theme].filter(Boolean).join(" · ");
+    const scene = scale().group === "scene" ? row.person.group : "";
+    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword].filter(Boolean).join(" · ");
     body.append(title, make("p", "who", who));
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
@@ -188,7 +254,8 @@ window.heartloop = window.heartloop || {};
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
     words.append(row.score === null ? "unscored" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
-    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, course(row.emotions, turns)));
+    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, courseOf(row.course, turns)));
+    if (said.path && said.path.length) body.append(axes(said));
     if (others.length > 1) {
       const list = make("div", "others", "Same person with: ");
       for (const other of others) {

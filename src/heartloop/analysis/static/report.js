@@ -51,13 +51,13 @@
   function begin(value) {
     listing = value;
     const inChunk = new Map();
-    rows = value.rows.map(([address, model, person, repeat, stop, score, emotions, n]) => {
+    rows = value.rows.map(([address, model, person, repeat, stop, score, course, n]) => {
       const place = inChunk.get(n) || 0;
       inChunk.set(n, place + 1);
       const who = value.people[person];
-      const words = [who.title, who.person, who.place, who.theme, who.intention, who.id, who.tags.join(" "), who.opening, value.models[model]];
+      const words = [who.title, who.person, who.place, who.theme, who.keyword, who.group, who.id, who.tags.join(" "), who.opening, value.models[model]];
       return {
-        address, model, repeat, stop, score, emotions, place,
+        address, model, repeat, stop, score, course, place,
         chunk: n, modelName: value.models[model], person: who, personNumber: person, stopWords: stopWords(stop),
         words: words.join(" ").toLowerCase(),
       };
@@ -67,8 +67,8 @@
     const form = document.getElementById("filters");
     if (!form) return;
     value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
-    const intentions = new Set(value.people.map((who) => who.intention).filter(Boolean));
-    for (const option of heartloopOrder(intentions)) form.elements.intention.append(new Option(option, option));
+    const groups = new Set(value.people.map((who) => who.group).filter(Boolean));
+    for (const option of heartloopOrder(groups)) form.elements.group.append(new Option(option, option));
     form.hidden = false;
     form.addEventListener("input", () => refresh(true));
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -81,9 +81,9 @@
     document.dispatchEvent(new Event("heartloop-list"));
   }
 
-  /** Intentions in the order of the table above the list, others after them. */
+  /** Groups in the order of the table above the list, others after them. */
   function heartloopOrder(found) {
-    const known = [...document.querySelectorAll("#intentions .heat .key")].map((node) => node.textContent);
+    const known = [...document.querySelectorAll("#intentions .heat .key, #scenes thead .def")].map((node) => node.textContent);
     return [...known.filter((key) => found.has(key)), ...[...found].filter((key) => !known.includes(key)).sort()];
   }
 
@@ -94,7 +94,7 @@
     const way = sort === "worst" ? 1 : -1;
     return (a, b) => {
       if ((a.score === null) !== (b.score === null)) return a.score === null ? 1 : -1;
-      return way * (a.score - b.score) || a.emotions.length - b.emotions.length || byPerson(a, b);
+      return way * (a.score - b.score) || a.course.length - b.course.length || byPerson(a, b);
     };
   }
 
@@ -107,7 +107,7 @@
     let kept = rows.filter(
       (row) =>
         (form.model.value === "" || row.model === Number(form.model.value)) &&
-        (form.intention.value === "" || row.person.intention === form.intention.value) &&
+        (form.group.value === "" || row.person.group === form.group.value) &&
         (form.stop.value === "" || row.stop === form.stop.value),
     );
     if (text && form.said.checked) {
@@ -187,9 +187,9 @@
     what.append(make("span", "row-person", row.person.person));
     if (row.person.tags.length) what.append(" ", make("span", "note", "Content note: " + row.person.tags.join(", ")));
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
-    const wish = [row.person.intention && "wants: " + row.person.intention, row.repeat && "repeat " + (row.repeat + 1)];
+    const wish = [row.person.group && (listing.scale.group === "intention" ? "wants: " : "") + row.person.group, row.repeat && "repeat " + (row.repeat + 1)];
     who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
-    link.append(score, spark(row.emotions, listing.turns), what, who, make("span", "row-stop", row.stopWords));
+    link.append(score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords));
     return make("li", "", null, link);
   }
 

@@ -4,7 +4,7 @@ Does not cover turn credit for training (`scoring.credit`, with training).
 """
 
 from heartloop.environments.eibench.embedded_user import EmbeddedUser
-from heartloop.environments.eibench.environment import FORMS, MAX_TURNS, PRESETS, EIBench
+from heartloop.environments.eibench.environment import FORMS, MAX_TURNS, PRESETS, RELATION_WEIGHT, EIBench
 from heartloop.environments.eibench.llm_user import LLMUser
 from heartloop.environments.eibench.scenario import SCENES, SETS, Scenario, load_scenarios, pools, read_scenarios
 
@@ -12,6 +12,7 @@ __all__ = [
     "FORMS",
     "MAX_TURNS",
     "PRESETS",
+    "RELATION_WEIGHT",
     "SCENES",
     "SETS",
     "EIBench",

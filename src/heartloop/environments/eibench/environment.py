@@ -21,7 +21,7 @@ from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
 from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, move, outcome, process_rewards
 
-__all__ = ["FORMS", "MAX_TURNS", "PRESETS", "EIBench", "EIBenchEpisode", "EIBenchUser", "Reaction", "View"]
+__all__ = ["FORMS", "MAX_TURNS", "PRESETS", "RELATION_WEIGHT", "EIBench", "EIBenchEpisode", "EIBenchUser", "Reaction", "View"]
 
 Preset = Literal["paper", "released"]
 Form = Literal["think", "direct"]
@@ -31,6 +31,9 @@ FORMS: tuple[Form, ...] = ("think", "direct")
 
 MAX_TURNS = 8
 """Policy replies in a dialogue (EIBench Table 10)."""
+
+RELATION_WEIGHT = 0.5
+"""Lambda of the outcome, the weight of the relation axis (EIBench Eq. 2)."""
 
 
 class View(NamedTuple):
@@ -85,6 +88,14 @@ class EIBenchUser(Protocol):
         """`models`, `sampling` and `prompts` of the roles it plays."""
         ...
 
+    def admit(self, scenario: Scenario) -> None:
+        """Refuses a scenario this user cannot play.
+
+        Raises:
+            InputError: says what the scenario lacks.
+        """
+        ...
+
     async def react(self, view: View, log: CallLog) -> Reaction:
         """How the latest reply lands, and the answer to it."""
         ...
@@ -99,7 +110,7 @@ class EIBench:
 
     Raises:
         UseError: unknown preset or form, or a turn limit below 1.
-        InputError: two scenarios of one id, or a weight outside [0, 1].
+        InputError: two scenarios of one id, one that the user cannot play, or a weight outside [0, 1].
     """
 
     name = "eibench"
@@ -112,7 +123,7 @@ class EIBench:
         preset: str = "paper",
         variant: str = "think",
         max_turns: int = MAX_TURNS,
-        relation_weight: float = 0.5,
+        relation_weight: float = RELATION_WEIGHT,
     ) -> None:
         if preset not in PRESETS:
             raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
@@ -126,12 +137,15 @@ class EIBench:
         if len(self.scenarios) < len(scenarios):
             twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
             raise InputError(f"scenario {twice!r} was given twice; ids must differ")
+        for scenario in scenarios:
+            user.admit(scenario)
         self.user = user
         self.preset = preset
         self.variant = variant
         self.max_turns = max_turns
         self.relation_weight = relation_weight
         self.policy = load_prompt(__package__, f"policy_{variant}")
+        self._fingerprints: dict[str, str] = {}
 
     @property
     def scenario_ids(self) -> Sequence[str]:
@@ -150,9 +164,11 @@ class EIBench:
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         user = self.user.describe()
+        if scenario_id not in self._fingerprints:
+            self._fingerprints[scenario_id] = scenario.fingerprint
         anchors = {axis: list(getattr(scenario.anchors, axis).values) for axis in ("a", "t")}
         return {
-            "fingerprint": scenario.fingerprint,
+            "fingerprint": self._fingerprints[scenario_id],
             "preset": self.preset,
             "variant": self.variant,
             "simulator": self.user.name,

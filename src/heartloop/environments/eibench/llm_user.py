@@ -95,6 +95,9 @@ class LLMUser:
             "prompts": {prompt.name: prompt.hash for prompt in (self._system, self._turn)},
         }
 
+    def admit(self, scenario: Scenario) -> None:
+        """A simulator model plays every scenario, in any language."""
+
     async def react(self, view: View, log: CallLog) -> Reaction:
         other = view.scenario.model.name
 

@@ -236,6 +236,11 @@ class Scenario(_Frozen):
         return self
 
     @property
+    def stratum(self) -> str:
+        """What `--limit` spreads evenly over: the scene."""
+        return self.scene
+
+    @property
     def person(self) -> str:
         """Name, age and role, for lists and reports."""
         return f"{self.user.name}, {self.user.age}, {self.user.role}"

@@ -137,6 +137,11 @@ class ReleasedScenario(BaseModel):
         return intention_of(self.record.task) or self.record.task
 
     @property
+    def stratum(self) -> str:
+        """What `--limit` spreads evenly over: the hidden intention."""
+        return self.intention
+
+    @property
     def intention_text(self) -> str:
         """What the person secretly wants, as a half sentence."""
         return intention_text_of(self.record.task)

@@ -192,6 +192,11 @@ class Scenario(_Frozen):
         return self
 
     @property
+    def stratum(self) -> str:
+        """What `--limit` spreads evenly over: the hidden intention."""
+        return self.intention
+
+    @property
     def intention_text(self) -> str:
         """What the person secretly wants, as a half sentence."""
         return INTENTIONS[self.intention].text

@@ -1,0 +1,224 @@
+"""What a score is in each environment: its scale, what groups it, what counts as success and failure, its course in a dialogue.
+
+Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, and the
+outcome times 100, -100 to 100, in EIBench. Does not cover sums over dialogues (`scores`) or how they look (`templates/`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from heartloop.dialogue import Transcript
+from heartloop.environments import eibench
+from heartloop.environments.eibench.environment import RELATION_WEIGHT
+from heartloop.environments.sage import MAX_TURNS
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.errors import UseError
+from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, scene_means, weighted_mean
+from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
+
+__all__ = [
+    "MEASURES", "Grouped", "Measure", "Sums", "Zone", "anchors_of", "course_of", "group_means", "group_of", "in_group_order",
+    "measure_of", "points_of",
+]  # fmt: skip
+
+
+Grouped = Sequence[tuple[str, float]]
+"""Group and points of each scored dialogue."""
+
+
+class Sums(NamedTuple):
+    """Points in sum: the mean (nan without any), the dialogues that succeeded, and those that failed."""
+
+    mean: float
+    success: int
+    failure: int
+
+
+class Zone(NamedTuple):
+    """A stretch of the scale: its name in a picture, its tint, from `low` to `high` points."""
+
+    name: str
+    tint: str
+    low: float
+    high: float
+
+
+class Measure(NamedTuple):
+    """How one environment's score is read and told."""
+
+    environment: str
+    points: float
+    """Points a unit of `Transcript.score`."""
+    low: float
+    high: float
+    """Lowest and highest points."""
+    start: float
+    """Points before the first reply, where a dialogue does not say."""
+    success_at: float
+    failure_below: float
+    sums: Callable[[Grouped, float, float], Sums]
+    """From the dialogues and the bounds of success and failure."""
+    group: str
+    """The fact that groups people."""
+    group_title: str
+    group_order: tuple[str, ...]
+    group_intervals: bool
+    """Whether each group is a result of its own, with an interval; else it is a hint on few dialogues."""
+    course: Callable[[Transcript], list[float]]
+    """Points at the start and after every judged reply."""
+    rules: Callable[[Transcript], object]
+    """What decides a score beyond what every environment says of a dialogue."""
+    max_turns: int
+    title: str
+    """The score in words."""
+    of: str
+    """The score in words, at the head of a table in the terminal."""
+    reached: str
+    """A success in words; {0} is its bound."""
+    fell: str
+    """A failure in words; {0} is its bound."""
+    zones: tuple[Zone, ...]
+    ticks: tuple[int, ...]
+    change_limit: float
+    """Largest change of one turn, in units of the state."""
+
+
+def _emotions(transcript: Transcript) -> list[float]:
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return [state["emotion"] for state in states if "emotion" in state]
+
+
+def _sage_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    found = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
+    return Sums(found.mean, found.success, found.failure)
+
+
+@lru_cache(maxsize=4096)
+def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
+    found = json.loads(text)
+    return Anchors(*found["a"]), Anchors(*found["t"])
+
+
+def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
+    """Anchors of a and of t; `None` where the environment has none, or the transcript does not tell them."""
+    try:
+        return _read_anchors(transcript.facts.get("anchors", ""))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _outcomes(transcript: Transcript) -> list[float]:
+    anchors = anchors_of(transcript)
+    if anchors is None:
+        return []
+    weight = float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
+
+
+def _by_scene(dialogues: Grouped) -> dict[str, list[float]]:
+    scenes: dict[str, list[float]] = {}
+    for scene, points in dialogues:
+        scenes.setdefault(scene, []).append(points)
+    return scenes
+
+
+def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    """The scenario-weighted mean over the scenes."""
+    mean = weighted_mean(_by_scene(dialogues))
+    success, failure = sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues)
+    return Sums(float("nan") if mean is None else mean, success, failure)
+
+
+MEASURES: Mapping[str, Measure] = {
+    "sage": Measure(
+        environment="sage",
+        points=1.0,
+        low=0.0,
+        high=100.0,
+        start=START,
+        success_at=SUCCESS_AT,
+        failure_below=FAILURE_BELOW,
+        sums=_sage_sums,
+        group="intention",
+        group_title="hidden intention",
+        group_order=tuple(INTENTIONS),
+        group_intervals=False,
+        course=_emotions,
+        rules=lambda transcript: tuple(sorted(transcript.start.items())),
+        max_turns=MAX_TURNS,
+        title="final emotion",
+        of="Final emotion, 0 to 100, of the person each model talked with",
+        reached="reached {0:g}",
+        fell="fell below {0:g}",
+        zones=(Zone("A", "a", 70, 100), Zone("B", "b", 40, 70), Zone("C", "c", 10, 40), Zone("F", "f", 0, 10)),
+        ticks=(0, 40, 70, 100),
+        change_limit=CHANGE_LIMIT,
+    ),
+    "eibench": Measure(
+        environment="eibench",
+        points=100.0,
+        low=-100.0,
+        high=100.0,
+        start=0.0,
+        success_at=100.0,
+        failure_below=0.0,
+        sums=_eibench_sums,
+        group="scene",
+        group_title="scene",
+        group_order=tuple(eibench.SCENES),
+        group_intervals=True,
+        course=_outcomes,
+        rules=lambda transcript: transcript.facts.get("relation_weight"),
+        max_turns=eibench.MAX_TURNS,
+        title="outcome",
+        of="Outcome, -100 to 100, mean over all scenarios; 0 is where people began",
+        reached="reached {0:g}",
+        fell="ended below {0:g}",
+        zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),
+        ticks=(-100, -50, 0, 50, 100),
+        change_limit=CHANGE_LIMIT,
+    ),
+}
+"""By the name of the environment."""
+
+
+def measure_of(environment: str) -> Measure:
+    """How an environment's score is read.
+
+    Raises:
+        UseError: no such environment is known here.
+    """
+    if environment not in MEASURES:
+        raise UseError(f"no score card for environment {environment!r}; expected {' or '.join(map(repr, MEASURES))}")
+    return MEASURES[environment]
+
+
+def points_of(transcript: Transcript) -> float | None:
+    """The score in points; `None` where it is unscored."""
+    return None if transcript.score is None else measure_of(transcript.environment).points * transcript.score
+
+
+def course_of(transcript: Transcript) -> list[float]:
+    """Points at the start and after every judged reply; an unjudged reply adds no value."""
+    return measure_of(transcript.environment).course(transcript)
+
+
+def group_of(transcript: Transcript) -> str:
+    """The group its person belongs to, by the fact that groups people; empty where it has none."""
+    return transcript.facts.get(measure_of(transcript.environment).group, "")
+
+
+def group_means(dialogues: Iterable[Transcript]) -> dict[str, float]:
+    """Mean points of each group that has a scored dialogue."""
+    return scene_means(_by_scene([(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]))
+
+
+def in_group_order(measure: Measure, keys: Iterable[str]) -> list[str]:
+    """Groups in the published order, unknown ones after them by name."""
+    known = {key: place for place, key in enumerate(measure.group_order)}
+    return sorted(set(keys), key=lambda key: (known.get(key, len(known)), key))
