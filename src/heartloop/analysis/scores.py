@@ -147,7 +147,7 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
 def _bounds(settings: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
     """The bounds of success and failure: the measure's own, or those that a run was rescored with."""
     success_at, failure_below = (
-        float(value) if isinstance(value := settings.get(name), (int, float)) and abs(value) < 1e6 else getattr(measure, name)
+        float(given) if isinstance(given := settings.get(name), (int, float)) and abs(given) < 1e6 else getattr(measure, name)
         for name in ("success_at", "failure_below")
     )
     return success_at, failure_below
