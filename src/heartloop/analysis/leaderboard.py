@@ -32,14 +32,15 @@ def leaderboard(card: ScoreCard) -> Table:
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
     bounds = (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if measure.group_intervals else []
-    heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
+    heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
     for head in ("mean", "95 %\ninterval", *heads):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
     for row in card.models:
         if row.standing == "failure case" and previous != "failure case":
             table.add_section()
-        table.add_row(*(Text(cell) for cell in _cells(row, groups)), style="dim" if row.standing == "failure case" else None)
+        cells = _cells(row, groups)[: len(table.columns)]  # where all is scored, groups need the room of the last one
+        table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     table.caption = Text("\n".join(_caption(card)))
     return table
@@ -49,7 +50,7 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
     seen = row.headline
 
     def number(value: float | None, digits: int = 1) -> str:
-        return "–" if value is None else f"{value:.{digits}f}"
+        return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0
 
     def outcomes(seen: Outcomes) -> tuple[str, ...]:
         return tuple("–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent))

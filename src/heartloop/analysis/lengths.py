@@ -76,7 +76,7 @@ def _step(most: float) -> int:
     >>> _step(260), _step(3)
     (60, 1)
     """
-    size = 10 ** max(0, math.floor(math.log10(max(1.0, most / 5))))
+    size = int(10 ** math.floor(math.log10(max(1.0, most / 5))))
     return next(n * size for n in (1, 2, 3, 4, 5, 6, 8, 10, 20) if n * size * 5 >= most)
 
 

@@ -67,12 +67,15 @@ def rescore_run(
     """Writes `run` as another preset or other bounds compute it into `out`, by default a directory beside it.
 
     Raises:
-        UseError: nothing to change was asked for, an unknown preset, bounds that do not fit, a run that was rescored
-            itself, or an `out` that is not empty.
+        UseError: nothing to change was asked for, a run of another environment than SAGE, an unknown preset,
+            bounds that do not fit, a run that was rescored itself, or an `out` that is not empty.
         InputError: a directory that is no run, or a file of it that does not fit.
     """
     if preset is None and success_at is None and failure_below is None:
         raise UseError("nothing to compute anew; give --preset, --success-at or --failure-below")
+    settings = saved_settings(run)
+    if settings.get("environment", "sage") != "sage":
+        raise UseError(f"rescore knows SAGE; {run} is of environment {settings['environment']!r}")
     if preset is not None and preset not in PRESETS:
         raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
     bounds = {"success_at": success_at, "failure_below": failure_below}
@@ -81,7 +84,6 @@ def rescore_run(
         success_at=SUCCESS_AT if success_at is None else success_at,
         failure_below=FAILURE_BELOW if failure_below is None else failure_below,
     )
-    settings = saved_settings(run)
     if "rescored" in settings:
         raise UseError(f"{run} was itself rescored; rescore the run that it names in its settings.json")
     if "rejudged" in settings and preset is not None:

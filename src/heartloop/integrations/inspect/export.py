@@ -68,9 +68,11 @@ def export_run(run: Path, out: Path | None = None) -> list[Path]:
 
     Raises:
         InputError: no run directory, no finished dialogue, or a record that does not fit.
-        UseError: a file named for several models, or a place that cannot be written.
+        UseError: a run of another environment than SAGE, a file named for several models, or a place that cannot be written.
     """
     settings = saved_settings(run)
+    if settings.get("environment", "sage") != "sage":
+        raise UseError(f"export inspect knows SAGE; {run} is of environment {settings['environment']!r}")
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
     models = list(dict.fromkeys([*map(str, settings.get("models", [])), *(model for model, _, _ in latest)]))
     models = [model for model in models if any(key[0] == model for key in latest)]
