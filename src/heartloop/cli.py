@@ -299,5 +299,27 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
     typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
 
 
+@scenarios_app.command("compose")
+def scenarios_compose(
+    out: Annotated[Path, typer.Option(help="The JSON-lines file to write; it must not be there yet.")],
+    environment: Annotated[str, typer.Argument(help="Which training set: eibench.")] = "eibench",
+) -> None:
+    """Write EIBench's training set: 2,009 scenarios from hand-written cores, no combination of the test set. No model call."""
+    from heartloop.environments.eibench import load_scenarios
+    from heartloop.environments.eibench.composer import train_set
+    from heartloop.errors import UseError
+
+    if environment != "eibench":
+        raise UseError(f"no training set for {environment!r}; expected eibench")
+    if out.exists():
+        raise UseError(f"{out} is there already; choose another --out, or remove it first")
+    scenarios = train_set([scenario.seed for scenario in load_scenarios("test")])
+    try:
+        out.write_text("".join(scenario.model_dump_json() + "\n" for scenario in scenarios), encoding="utf-8")
+    except OSError as error:
+        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+    typer.echo(f"{len(scenarios)} scenarios: {out}")
+
+
 if __name__ == "__main__":
     main()

@@ -18,6 +18,7 @@ import pytest
 from aiohttp import web
 
 from heartloop.dialogue import read_transcripts
+from heartloop.environments.eibench import read_scenarios
 from tests.test_cli import environment, heartloop
 
 EVAL = ("eval", "eibench", "--user", "embedded", "--limit", "3", "--max-turns", "3")
@@ -197,3 +198,12 @@ async def test_an_answer_without_a_field_is_asked_again_once_then_unscored(
     assert (talk.failure.role, talk.failure.kind) == ("simulator", "AnswerError")
     assert talk.turns == ()
     assert talk.counts["re-asks"] == 1
+
+
+def test_the_training_set_is_written_once_and_never_over_another_file(tmp_path: Path) -> None:
+    done = heartloop("scenarios", "compose", "--out", "train.jsonl", cwd=tmp_path)
+    assert (done.code, done.out.strip()) == (0, "2009 scenarios: train.jsonl")
+    assert len(read_scenarios(tmp_path / "train.jsonl")) == 2009
+    again = heartloop("scenarios", "compose", "--out", "train.jsonl", cwd=tmp_path)
+    assert again.code == 2
+    assert "is there already" in again.err
