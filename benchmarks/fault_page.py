@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "results" / "faults.md"
 _FATES = ("retried", "re-asked", "used", "unscored", "farewell")
 _HEAD = """# What happens when everything fails
 
-Four programmes, each repeatable with one command and no network. Numbers are those of the JSON files in `benchmarks/results/`,
-and `python benchmarks/fault_page.py` writes this page from them.
+Four programmes, each repeatable with one command and no network (extra `dev`: `pip install -e ".[dev]"`). Numbers are those of
+the JSON files in `benchmarks/results/`, and `python benchmarks/fault_page.py` writes this page from them.
 """
 _CALLS = """## Ten thousand calls, three in ten faulty
 

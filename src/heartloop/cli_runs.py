@@ -37,6 +37,8 @@ def compare(
     if failed:
         typer.echo(f"B is worse than A by more than {worse_than:g}.", err=True)
         raise typer.Exit(1)
+    if worse_than is not None:
+        typer.echo(f"Gate: B is not worse than A by more than {worse_than:g}.")
 
 
 @runs_app.command()
@@ -64,13 +66,17 @@ def rescore(
 
     done = rescore_run(run, out, preset=preset, success_at=success_at, failure_below=failure_below)
     typer.echo(done.summary)
-    _leaderboard(done.path)
+    if _leaderboard(done.path):
+        raise typer.Exit(1)
 
 
-def _leaderboard(run: Path) -> None:
+def _leaderboard(run: Path) -> bool:
+    """Prints it; whether more dialogues are unscored than is allowed."""
     from rich.console import Console
 
     from heartloop.analysis import leaderboard, write_scores
 
-    Console().print(leaderboard(write_scores(run)))
+    card = write_scores(run)
+    Console().print(leaderboard(card))
     typer.echo(f"Run: {run}")
+    return card.flagged

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
@@ -38,7 +39,7 @@ from tenacity import RetryError
 from heartloop.chat import ChatModel, Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.endpoint import scrub
-from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
 from heartloop.models import resolve
 
 __all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
@@ -191,7 +192,10 @@ class _ScriptedAPI(ModelAPI):
         **model_args: Any,
     ) -> None:
         super().__init__(model_name=model_name, base_url=base_url, api_key=api_key, api_key_vars=[], config=config)
-        self._chat: ChatModel = resolve(f"heartloop/{model_name}")
+        try:
+            self._chat: ChatModel = resolve(f"heartloop/{model_name}")
+        except UseError as error:  # Inspect shows this one as a sentence
+            raise PrerequisiteError(str(error)) from error
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
