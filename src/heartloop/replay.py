@@ -132,6 +132,20 @@ def attempts(failures: Sequence[str]) -> int:
     return attempt
 
 
+def _write_ahead(file: sqlite3.Connection) -> None:
+    """Turns the log on. Two processes that do so at once find the file locked, and SQLite does not wait for this one."""
+    until = time.monotonic() + _LAST_BUSY
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
 class AnswerStore:
     """The file of answers, open while it is entered as a context manager; for one thread.
 
@@ -163,7 +177,7 @@ class AnswerStore:
             tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if (found or tables) and (found != _APPLICATION or form != _FORM):
                 raise InputError(f"{self.path} is a database of something else; choose another --store")
-            file.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(file)
             file.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last answers, never the file
             file.execute("BEGIN IMMEDIATE")  # two processes may be making it at once
             if not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

@@ -53,7 +53,7 @@ def final(scenarios: Sequence[Scenario], policy: Callable[[Sequence[Message]], s
 # --- 1. order -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0])  # benchmarks/embedded_order.py plays three
 def test_the_written_order_holds_on_the_held_out_half(seed: int) -> None:
     broken = [claim.text for claim in claims(transcripts(["support", "chat"], "held-out", seed)) if not claim.holds]
     assert not broken
