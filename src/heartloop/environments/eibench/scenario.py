@@ -246,6 +246,11 @@ class Scenario(_Frozen):
         return f"{self.user.name}, {self.user.age}, {self.user.role}"
 
     @property
+    def played(self) -> str:
+        """Whom the model under test plays: name and role, for reports."""
+        return f"{self.model.name}, {self.model.role}"
+
+    @property
     def temperament(self) -> str:
         """The embedded user's temperament, from the personality."""
         return pools().personalities[self.seed.personality][1]
