@@ -284,6 +284,8 @@ def scenarios_show(
 @scenarios_app.command("check")
 def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, or a file.")]) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
+    from collections import Counter
+
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.sage import ReleasedScenario
@@ -294,9 +296,12 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
     for problem in problems:
         typer.echo(problem)
     if problems:
-        typer.echo(f"{len(problems)} problems", err=True)
+        typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {len(people)} scenarios", err=True)
         raise typer.Exit(1)
-    typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
+    counted = f"{len(people)} {'scenario' if len(people) == 1 else 'scenarios'}"
+    groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
+    only = "" if own else "; of released people only the form is checked"
+    typer.echo(f"{counted} ({groups}): no problem found{only}")
 
 
 @scenarios_app.command("compose")
