@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 PAGES = ("index.html", "measurement-2.html")
-WIDTH, HEIGHT, SCALE = 1010, 860, 0.7
+WIDTH, HEIGHT, SCALE = 1180, 1080, 0.6
 """Of one page in CSS pixels, and by how much the picture is made smaller."""
 MOST_BYTES = 200_000
 

@@ -227,8 +227,7 @@ def _eibench_sheet(s: Any) -> str:
     user, model, seed = s.user, s.model, s.seed
     parts = [
         f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
-        f"{s.person}; {s.place}.\n"
-        f"Manner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
+        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
         user.background,
         f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n" + "\n".join(f"- {rule}" for rule in user.rules),
         f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
