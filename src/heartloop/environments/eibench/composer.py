@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -43,7 +43,20 @@ from heartloop.environments.records import Tag, read_records
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import GAP, STEP
 
-__all__ = ["SIZES", "Core", "Openings", "Role", "compose", "fill_slots", "load_cores", "train_set"]
+__all__ = [
+    "SIZES",
+    "Core",
+    "Openings",
+    "Place",
+    "Role",
+    "combination",
+    "combinations",
+    "compose",
+    "fill_slots",
+    "load_cores",
+    "places",
+    "train_set",
+]
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Scenarios a scene in the training set (EIBench Table 3)."""
@@ -126,6 +139,38 @@ class Core(_Frozen):
         return self
 
 
+class Place(NamedTuple):
+    """Where a person lives, with given names that are common there."""
+
+    name: str
+    women: tuple[str, ...]
+    men: tuple[str, ...]
+
+
+@functools.cache
+def places() -> tuple[Place, ...]:
+    """The places of `people.toml`."""
+    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in _table("people.toml")["place"])
+
+
+def combination(seed: Seed) -> tuple[str, str, str, str]:
+    """What a scenario was made from: keyword, relationship, intensity, personality."""
+    return (seed.keyword, seed.relationship, seed.intensity, seed.personality)
+
+
+def combinations(theme: str, keyword: str, relationships: Sequence[str], taken: set[tuple[str, str, str, str]]) -> list[Seed]:
+    """Every combination of a keyword with these relationships that is not `taken`, in a fixed order."""
+    known = pools()
+    return [
+        seed
+        for relationship, intensity, personality in product(sorted(relationships), known.intensities, known.personalities)
+        if combination(
+            seed := Seed(theme=theme, keyword=keyword, relationship=relationship, intensity=intensity, personality=personality)
+        )
+        not in taken
+    ]
+
+
 @functools.cache
 def _table(name: str) -> Mapping[str, Any]:
     return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
@@ -168,8 +213,8 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
 def compose(core: Core, seed: Seed, number: int) -> Scenario:
     """One scenario of a core: person, details, manner and anchors follow from the seed combination and the number."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
-    place = rng.choice(_table("people.toml")["place"])
-    names = {"woman": place["women"], "man": place["men"]}
+    place = rng.choice(places())
+    names = {"woman": place.women, "man": place.men}
     gender = rng.choice(("woman", "man"))
     name = rng.choice(names[gender])
     other = rng.choice([n for n in (*names["woman"], *names["man"]) if n != name])
@@ -178,7 +223,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         **_PRONOUNS[gender],
         "name": name,
         "other": other,
-        "place": place["name"].split(",")[0],
+        "place": place.name.split(",")[0],
     }
 
     def told(text: str) -> str:
@@ -206,7 +251,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         title=told(core.title),
         tags=core.tags,
         seed=seed,
-        place=place["name"],
+        place=place.name,
         user=UserProfile(
             name=name,
             age=rng.randint(*core.ages),
@@ -246,7 +291,7 @@ def train_set(
         InputError: a scene's cores have too few free combinations for its size.
     """
     cores = load_cores() if cores is None else cores
-    used = {(seed.keyword, seed.relationship, seed.intensity, seed.personality) for seed in taken}
+    used = set(map(combination, taken))
     found: list[Scenario] = []
     for scene in SCENES:
         own = [core for core in cores if core.scene == scene]
@@ -267,12 +312,7 @@ def train_set(
 
 def _combinations(core: Core, used: set[tuple[str, str, str, str]]) -> list[Seed]:
     """Every free combination of a core, in an order that depends on its id alone."""
-    known = pools()
-    seeds = [
-        Seed(theme=core.theme, keyword=core.keyword, relationship=relationship, intensity=intensity, personality=personality)
-        for relationship, intensity, personality in product(sorted(core.roles), known.intensities, known.personalities)
-        if (core.keyword, relationship, intensity, personality) not in used
-    ]
+    seeds = combinations(core.theme, core.keyword, tuple(core.roles), used)
     random.Random(core.id).shuffle(seeds)
     return seeds
 
