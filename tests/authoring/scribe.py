@@ -119,7 +119,8 @@ def _marked(lines: dict[str, list[str]], text: str) -> dict[str, list[str]]:
 
 def _profile(text: str) -> dict[str, Any]:
     def given(pattern: str) -> str:
-        return re.findall(pattern, text, re.M)[0]
+        found: str = re.findall(pattern, text, re.M)[0]
+        return found
 
     scenario = compose(_core(given(r"^Keyword: (.+)$")), _seed(text), 1).model_dump(mode="json")
     scenario["user"]["name"], scenario["user"]["gender"] = re.findall(r"^The person: (.+), (\w+)$", text, re.M)[0]

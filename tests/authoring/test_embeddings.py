@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import Likeness
-from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbours
+from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbour, Neighbours
 from heartloop.authoring.written import WrittenFiles
 from heartloop.completions import Embedded, Trouble, read_embeddings
 from heartloop.dialogue import Usage
@@ -134,11 +134,11 @@ def near(embedder: Any) -> Neighbours:
     return Neighbours(SHIPPED, Likeness(list(SHIPPED.values())), embedder)
 
 
-async def found_by(embedder: Any, out: Path, text: str) -> list[tuple[str, float]]:
+async def found_by(embedder: Any, out: Path, text: str) -> list[Neighbour]:
     with WrittenFiles(out, {}) as files:
         neighbours = near(embedder)
         await neighbours.prepare(files.steps())
-        return [tuple(one) for one in await neighbours.nearest(text, files.steps(1))]
+        return await neighbours.nearest(text, files.steps(1))
 
 
 async def test_nearest_first_by_cosine_and_never_more_than_three(tmp_path: Path) -> None:

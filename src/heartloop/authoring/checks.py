@@ -31,6 +31,9 @@ __all__ = [
 NEAR_DUPLICATE = 0.5
 """Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
 
+_TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
+_WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
+
 Scenario = sage.Scenario | eibench.Scenario
 
 
@@ -52,7 +55,9 @@ def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
 
 def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Cosine similarity, shape (n, n), of character 3- to 5-gram TF-IDF vectors (sublinear term frequency)."""
-    vectors = _vectorizer().fit_transform(texts)
+    from sklearn.feature_extraction.text import TfidfVectorizer  # half a second to import
+
+    vectors = TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
     likeness: npt.NDArray[np.float64] = (vectors @ vectors.T).toarray()
     return likeness
 
@@ -60,29 +65,32 @@ def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 class Likeness:
     """How near a new text is to those of a set that may grow; term weights are fixed by the texts it begins with.
 
-    The same measure as `similarity`, whose weights come from exactly the texts compared.
+    The measure of `similarity`, whose weights come from exactly the texts compared. A sequence of characters that none of the
+    first texts holds weighs most.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._vectorizer = _vectorizer()
-        self._known = self._vectorizer.fit_transform(texts)
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+
+        # hashed, because a vocabulary would leave out whatever new texts alone have in common
+        self._counts = HashingVectorizer(**_TERMS, n_features=2**20, alternate_sign=False, norm=None)
+        counted = self._counts.transform(texts)
+        self._weights = TfidfTransformer(**_WEIGHTS).fit(counted)
+        self._known = self._weights.transform(counted)
 
     def to_known(self, text: str) -> npt.NDArray[np.float64]:
         """Cosine similarity to every text so far, shape (n,), in the order in which they came."""
-        found: npt.NDArray[np.float64] = (self._vectorizer.transform([text]) @ self._known.T).toarray()[0]
+        found: npt.NDArray[np.float64] = self._known @ self._vector(text).toarray()[0]
         return found
 
     def add(self, text: str) -> None:
         """One more text to compare with."""
         from scipy.sparse import vstack
 
-        self._known = vstack([self._known, self._vectorizer.transform([text])], format="csr")
+        self._known = vstack([self._known, self._vector(text)], format="csr")
 
-
-def _vectorizer() -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer  # half a second to import
-
-    return TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)
+    def _vector(self, text: str) -> Any:
+        return self._weights.transform(self._counts.transform([text]))
 
 
 def problems_of_one(s: Scenario) -> list[str]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools, read_scenarios
-from heartloop.environments.eibench.composer import combination, combinations, places
+from heartloop.environments.eibench.composer import Combination, combinations, places
 from heartloop.environments.eibench.scenario import (
     LINES,
     Beat,
@@ -143,6 +143,7 @@ class EIBenchWriting:
 
     def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
         self._given = shipped
+        self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
 
     @cached_property
     def shipped(self) -> Sequence[Scenario]:
@@ -158,13 +159,19 @@ class EIBenchWriting:
         if unknown := [name for name in only if name not in SCENES]:
             raise UseError(f"--only is {unknown[0]!r}; expected a scene: {', '.join(SCENES)}")
         check_size(n, seed)
-        taken = {combination(one.seed) for one in self.shipped}
-        rng = random.Random(f"eibench|{seed}")
-        by_scene = [_in_turn(scene, taken, rng) for scene in SCENES if not only or scene in only]
-        mixed = [one for row in zip_longest(*by_scene) for one in row if one is not None]
+        mixed = self._mixed(seed, tuple(scene for scene in SCENES if not only or scene in only))
         if n > len(mixed):
             raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
-        return [_seeded(scene, one, number, seed) for number, (scene, one) in enumerate(mixed[:n], start=1)]
+        return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
+
+    def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
+        """Everything that scenes can be made from, in the order of a run."""
+        if (seed, scenes) not in self._orders:
+            taken = {Combination.of(one.seed) for one in self.shipped}
+            rng = random.Random(f"eibench|{seed}")
+            by_scene = [_in_turn(scene, taken, rng) for scene in scenes]
+            self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
+        return self._orders[seed, scenes]
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         """What fills the blanks of a stage's prompt."""
@@ -251,25 +258,28 @@ class EIBenchWriting:
         return [*(stage.prompt for stage in self.stages), "audit_eibench"]
 
 
-def _in_turn(scene: Scene, taken: set[tuple[str, str, str, str]], rng: random.Random) -> list[tuple[Scene, Seed]]:
-    """Every free combination of a scene, so that each keyword comes once before any comes twice."""
+def _in_turn(scene: Scene, taken: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
+    """Every free combination of a scene with its theme, so that each keyword comes once before any comes twice."""
     words = [(theme, word, fit) for theme, keywords in pools().scenes[scene].items() for word, fit in keywords.items()]
     rng.shuffle(words)
-    free = [combinations(theme, word, fit, taken) for theme, word, fit in words]
-    for seeds in free:
-        rng.shuffle(seeds)
-    return [(scene, one) for row in zip_longest(*free) for one in row if one is not None]
+    free: list[list[tuple[Scene, str, Combination]]] = []
+    for theme, word, fit in words:
+        found = combinations(word, fit, taken)
+        rng.shuffle(found)
+        free.append([(scene, theme, one) for one in found])
+    return [one for row in zip_longest(*free) for one in row if one is not None]
 
 
-def _seeded(scene: Scene, one: Seed, number: int, seed: int) -> Seeded:
-    rng = random.Random(f"eibench|{seed}|{number}")
+def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
+    """A seed with a person: place, gender and given names, by the run's seed and the number alone."""
+    rng = random.Random(f"eibench|{run}|{number}")
     place = rng.choice(places())
     gender = rng.choice(("woman", "man"))
     name = rng.choice(place.women if gender == "woman" else place.men)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
-    slug = re.sub(r"[^a-z0-9]+", "-", one.keyword.lower()).strip("-")
-    facts = {"scene": scene, **one.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
-    return Seeded(number, f"{scene}-{slug}-{run_number(seed, number)}", facts)
+    slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
+    facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
+    return Seeded(number, f"{scene}-{slug}-{run_number(run, number)}", facts)
 
 
 def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str]:

@@ -119,7 +119,7 @@ class SageWriting:
     @cached_property
     def shipped(self) -> Sequence[Scenario]:
         """Scenarios that no new one may tell again."""
-        return self._given if self._given is not None else [scenario for name in SETS for scenario in load_scenarios(name)]
+        return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         """Intention by intention in turn; never a theme with the intention that a shipped scenario joins it with.
@@ -131,16 +131,15 @@ class SageWriting:
             raise UseError(f"--only is {unknown[0]!r}; expected a hidden intention: {', '.join(INTENTIONS)}")
         check_size(n, seed)
         chosen = [key for key, row in INTENTIONS.items() if (key in only if only else row.family == "support")]
-        taken = {(one.theme, one.intention) for one in self.shipped}
+        taken = {(one.theme, one.intention) for name in SETS for one in _shipped(name)}
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
+        pools = persona_pools()
         used: set[tuple[Any, ...]] = set()
         found: list[Seeded] = []
         while len(found) < n:
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
-            themes = {one.theme: None for one in self.shipped if one.family == intention.family}
-            theme = rng.choice([theme for theme in themes if (theme, intention.key) not in taken])
-            pools = persona_pools()
+            theme = rng.choice([theme for theme in _themes(intention.family) if (theme, intention.key) not in taken])
             traits, sentences = rng.sample(pools.traits, 3), rng.sample(pools.sentences, 3)
             age, place, gender = rng.choice(pools.ages), rng.choice(places()), rng.choice(("woman", "man"))
             name = rng.choice(place.women if gender == "woman" else place.men)
@@ -230,6 +229,16 @@ class SageWriting:
     def prompts(self) -> Sequence[str]:
         """Names of this environment's prompts."""
         return [*(stage.prompt for stage in self.stages), "audit_sage"]
+
+
+@cache
+def _shipped(name: str) -> tuple[Scenario, ...]:
+    return tuple(load_scenarios(name))
+
+
+@cache
+def _themes(family: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.theme for one in _shipped(family)))
 
 
 def _problems_of_persona(answer: Persona, facts: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -45,11 +45,11 @@ from heartloop.scoring.anchors import GAP, STEP
 
 __all__ = [
     "SIZES",
+    "Combination",
     "Core",
     "Openings",
     "Place",
     "Role",
-    "combination",
     "combinations",
     "compose",
     "fill_slots",
@@ -153,22 +153,29 @@ def places() -> tuple[Place, ...]:
     return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in _table("people.toml")["place"])
 
 
-def combination(seed: Seed) -> tuple[str, str, str, str]:
-    """What a scenario was made from: keyword, relationship, intensity, personality."""
-    return (seed.keyword, seed.relationship, seed.intensity, seed.personality)
+class Combination(NamedTuple):
+    """What a scenario was made from; the keyword stands for its theme, too."""
+
+    keyword: str
+    relationship: str
+    intensity: str
+    personality: str
+
+    @classmethod
+    def of(cls, seed: Seed) -> Self:
+        """That of a seed."""
+        return cls(seed.keyword, seed.relationship, seed.intensity, seed.personality)
+
+    def seed(self, theme: str) -> Seed:
+        """The seed with this combination."""
+        return Seed(theme=theme, **self._asdict())
 
 
-def combinations(theme: str, keyword: str, relationships: Sequence[str], taken: set[tuple[str, str, str, str]]) -> list[Seed]:
+def combinations(keyword: str, relationships: Sequence[str], taken: set[Combination]) -> list[Combination]:
     """Every combination of a keyword with these relationships that is not `taken`, in a fixed order."""
     known = pools()
-    return [
-        seed
-        for relationship, intensity, personality in product(sorted(relationships), known.intensities, known.personalities)
-        if combination(
-            seed := Seed(theme=theme, keyword=keyword, relationship=relationship, intensity=intensity, personality=personality)
-        )
-        not in taken
-    ]
+    choices = product(sorted(relationships), known.intensities, known.personalities)
+    return [found for choice in choices if (found := Combination(keyword, *choice)) not in taken]
 
 
 @functools.cache
@@ -291,7 +298,7 @@ def train_set(
         InputError: a scene's cores have too few free combinations for its size.
     """
     cores = load_cores() if cores is None else cores
-    used = set(map(combination, taken))
+    used = set(map(Combination.of, taken))
     found: list[Scenario] = []
     for scene in SCENES:
         own = [core for core in cores if core.scene == scene]
@@ -304,17 +311,17 @@ def train_set(
         while count < sizes[scene]:
             for core in own:
                 if count < sizes[scene] and round_ < len(free[core.id]):
-                    found.append(compose(core, free[core.id][round_], round_ + 1))
+                    found.append(compose(core, free[core.id][round_].seed(core.theme), round_ + 1))
                     count += 1
             round_ += 1
     return found
 
 
-def _combinations(core: Core, used: set[tuple[str, str, str, str]]) -> list[Seed]:
+def _combinations(core: Core, used: set[Combination]) -> list[Combination]:
     """Every free combination of a core, in an order that depends on its id alone."""
-    seeds = combinations(core.theme, core.keyword, tuple(core.roles), used)
-    random.Random(core.id).shuffle(seeds)
-    return seeds
+    found = combinations(core.keyword, tuple(core.roles), used)
+    random.Random(core.id).shuffle(found)
+    return found
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> ScenarioAnchors:
