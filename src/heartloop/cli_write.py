@@ -64,6 +64,7 @@ def write(
     from heartloop.models import Meter, close, counted, is_scripted, load_env, load_prices, resolve
 
     writing = _writing_of(environment)
+    writing.seeds(n, seed, only or ())  # wrong use is said before a file is made
     load_env()
     for flag, name in (("--writer", writer), ("--auditor", auditor)):
         if is_scripted(name):
