@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +26,30 @@ from heartloop.cli import main
 from heartloop.environments.eibench import read_scenarios
 from tests.authoring.scribe import Scribe
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, Done, environment, files_with, heartloop, over_http
+from tests.test_cli import KEY, Done, environment, files_with
 from tests.write_docs import ROOT
 
 PLAYED = "python:tests.authoring.scribe:answer"
 EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLAYED)
 
 
-def here(*words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Done:
-    """The command in this process."""
-    monkeypatch.setattr(sys, "argv", ["heartloop", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    said = capsys.readouterr()
-    return Done(int(left.value.code or 0), said.out, said.err)
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process and an empty directory; in another thread while a server of this one answers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["heartloop", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return Done(int(left.value.code or 0), said.out, said.err)
+
+    return run
 
 
 # 1. wrong use
@@ -61,11 +73,8 @@ def here(*words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     ],
     ids=["environment", "supporter", "name", "service", "embedder", "only", "sampling", "n", "limit"],
 )
-def test_wrong_use_gets_one_sentence_and_writes_nothing(
-    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = here(*words, "--out", "new.jsonl", monkeypatch=monkeypatch, capsys=capsys)
+def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path, here: Command) -> None:
+    done = here(*words, "--out", "new.jsonl")
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert not [path for path in tmp_path.iterdir() if path.name.endswith("jsonl") and path.stat().st_size]
@@ -74,11 +83,19 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(
 # 2. over HTTP
 
 
-async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
+def served(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_BASE_URL", server.base_url)
+    monkeypatch.setenv("LAB_API_KEY", KEY)
+
+
+async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
+    tmp_path: Path, here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
-        done = await over_http(
-            server, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
-            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9", cwd=tmp_path,
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(
+            here, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
+            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9",
         )  # fmt: skip
     assert done.code == 0, done
     assert "2 of 2 scenarios in new.jsonl; " in done.out
@@ -95,11 +112,11 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert {line["by"] for line in near} == {"lab/e"}
     assert not files_with(KEY, tmp_path)
     assert KEY not in done.out + done.err
-    checked = heartloop("scenarios", "check", "new.jsonl", cwd=tmp_path)
+    checked = here("scenarios", "check", "new.jsonl")
     assert (checked.code, checked.out.strip()) == (0, "no problem found")
-    played = heartloop(
-        "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "--max-turns", "2",
-        "--out", "run", cwd=tmp_path,
+    played = await asyncio.to_thread(
+        here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "--max-turns", "2",
+        "--out", "run",
     )  # fmt: skip
     assert played.code == 0, played
 
@@ -107,7 +124,9 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
 # 3. exit code 1
 
 
-async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(tmp_path: Path) -> None:
+async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(
+    here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def instead(stage: str, text: str, nth: int) -> str | None:
         return "no" if stage == "profile" and "## The scene: defense" in text else None
 
@@ -115,31 +134,29 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
         "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl",
     )  # fmt: skip
     async with FaultyServer(answer=Scribe(instead).body) as server:
-        done = await over_http(server, *command, "--max-tokens", "5000", cwd=tmp_path)
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(here, *command, "--max-tokens", "5000")
         assert done.code == 1, done
         assert "Stopped early: --max-tokens 5000" in done.err
         assert "2 scenarios were not finished" in done.err
         before = len(server.requests)
-        done = await over_http(server, *command, cwd=tmp_path)
+        done = await asyncio.to_thread(here, *command)
         assert done.code == 1, done
         assert "1 of 2 scenarios in new.jsonl; 1 refused" in done.out
         assert "refused: defense-" in done.err
         assert "More than 5%" in done.err
         assert before > 0
         assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
-        done = await over_http(server, *command, cwd=tmp_path)
+        done = await asyncio.to_thread(here, *command)
         assert (done.code, "1 of them found there" in done.out) == (1, True)
 
 
 # 4. kill -9
 
 
-def test_killed_again_and_again_it_comes_to_the_same_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_killed_again_and_again_it_comes_to_the_same_file(tmp_path: Path, here: Command) -> None:
     words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
-    assert here(*words, "--out", "whole.jsonl", monkeypatch=monkeypatch, capsys=capsys).code == 0
+    assert here(*words, "--out", "whole.jsonl").code == 0
     command = [sys.executable, "-m", "heartloop.cli", *words]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -530,6 +531,34 @@ async def test_a_step_that_is_none_is_named_with_its_line(line: str, tmp_path: P
         file.write(line.encode("utf-8", "surrogatepass") + b"\n")
     with pytest.raises(InputError, match=r"new\.steps\.jsonl, line 12: .*remove that line"):
         await run(out, n=1)
+
+
+steps_of_any_kind = st.builds(
+    lambda step, facts: json.dumps({"scenario": 1, "step": step, **facts}).encode(),
+    st.sampled_from(["answer", "embedded", "verdict", "audited", "seed"]),
+    st.dictionaries(
+        st.sampled_from(["question", "model", "role", "text", "finish_reason", "usage", "digest", "vector", "verdict", "id"]),
+        st.none() | st.text(max_size=4) | st.integers() | st.just({}) | st.just("AACAPw=="),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(steps_of_any_kind | st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"")), max_size=4))
+def test_whatever_stands_in_a_steps_file_is_taken_up_or_named(lines: list[bytes]) -> None:
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "new.jsonl"
+        with WrittenFiles(out, {"seed": 1}):
+            pass
+        with steps_path(out).open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+        said = ""
+        try:
+            with WrittenFiles(out, {"seed": 1}) as files:
+                assert all(usage.total >= 0 for _, _, usage in files.spent)
+        except InputError as error:
+            said = str(error)
+        assert not said or "remove that line" in said
 
 
 async def test_two_processes_cannot_write_one_file(tmp_path: Path) -> None:

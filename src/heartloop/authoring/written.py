@@ -10,14 +10,16 @@ goes on without paying for it again.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Literal, Self
 
 from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
@@ -26,13 +28,47 @@ from heartloop.errors import InputError, SettingsMismatch, UseError
 __all__ = ["Kept", "Steps", "WrittenFiles", "steps_path"]
 
 
-_WHOLE = {
-    "answer": {"question", "model", "role", "text", "finish_reason", "usage"},
-    "embedded": {"digest", "model", "vector", "usage"},
-    "verdict": {"verdict", "id"},
-    "audited": {"changed"},
-}
-"""What a step must hold for a run to go on from it."""
+class _Form(BaseModel):
+    """What a step must hold for a run to go on from it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _Answer(_Form):
+    question: str
+    model: str
+    role: str
+    text: str
+    finish_reason: str | None
+    usage: Usage
+
+
+class _Embedded(_Form):
+    digest: str
+    model: str
+    vector: str
+    usage: Usage | None
+
+    @field_validator("vector")
+    @classmethod
+    def _holds_numbers(cls, vector: str) -> str:
+        data = base64.b64decode(vector, validate=True)
+        if not data or len(data) % 4:
+            raise ValueError("no vector of 32-bit numbers")
+        return vector
+
+
+class _Verdict(_Form):
+    verdict: Literal["kept", "refused"]
+    id: str
+    reason: str = ""
+
+
+class _Audited(_Form):
+    changed: list[dict[str, Any]]
+
+
+_FORMS: Mapping[str, type[_Form]] = {"answer": _Answer, "embedded": _Embedded, "verdict": _Verdict, "audited": _Audited}
 
 
 def steps_path(out: Path) -> Path:
@@ -55,7 +91,7 @@ class Steps:
 
     def note(self, step: str, **facts: Any) -> None:
         """Appends a step; one that a killed process noted already is not written again."""
-        line = json.dumps({"scenario": self.number, "step": step, **facts}, ensure_ascii=False)
+        line = writable(json.dumps({"scenario": self.number, "step": step, **facts}, ensure_ascii=False))
         if line not in self._lines:
             self._files.append_step(line)
             self.found(line, {"step": step, **facts})
@@ -167,14 +203,13 @@ class WrittenFiles:
         for number, raw in enumerate(lines[1:], start=2):
             facts = self._read(number, raw)
             scenario, step = facts.pop("scenario", None), facts.get("step")
-            whole = isinstance(step, str) and _WHOLE.get(step, set()) <= facts.keys()
-            if not whole or not isinstance(scenario, int | None):
+            if not (isinstance(step, str) and isinstance(scenario, int | None) and _fits(step, facts)):
                 raise InputError(f"{self.path}, line {number}: no whole step; remove that line, then run the same command again")
             self.steps(scenario).found(raw.decode(), facts)
 
     def _read(self, number: int, raw: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(raw)
+            found = json.loads(raw.decode())
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path}, line {number}: {error}; remove that line, then run the same command again") from error
         if not isinstance(found, dict):
@@ -222,6 +257,14 @@ class Kept:
             finish_reason=reply.finish_reason, usage=reply.usage.model_dump(),
         )  # fmt: skip
         return reply
+
+
+def _fits(step: str, facts: Mapping[str, Any]) -> bool:
+    try:
+        _FORMS.get(step, _Form).model_validate(facts)
+    except ValidationError:
+        return False
+    return True
 
 
 def _reply(facts: Mapping[str, Any]) -> Reply:
