@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-__all__ = ["FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
+__all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 
 FAULTS = {
     # the transport
@@ -85,14 +85,16 @@ FAULTS = {
     "out_of_range": "simulator: a change of 25",
     "speaks_for_npc": "simulator: an answer that goes on as the NPC",
     "silence": "policy: an empty reply",
-    # embeddings
-    "short_vector": "embed: the last vector is one number shorter",
-    "nan_vector": "embed: a number that is none",
-    "zero_vector": "embed: nothing but zeros",
-    "few_vectors": "embed: the last text has no vector",
-    "mixed_vectors": "embed: the vectors in reverse order, with their index",
 }
 """What can be switched on."""
+VECTOR_FAULTS = {
+    "short_vector": "the last vector is one number shorter",
+    "nan_vector": "a number that is none",
+    "zero_vector": "nothing but zeros",
+    "few_vectors": "the last text has no vector",
+    "mixed_vectors": "the vectors in reverse order, with their index",
+}
+"""What can be switched on for `/embeddings` alone."""
 
 _HUGE = 10 * 2**20  # bytes
 _SIMULATOR_ONLY = {
@@ -102,7 +104,7 @@ _SIMULATOR_ONLY = {
     "out_of_range": {"feel"},
     "speaks_for_npc": {"speak"},
     "silence": {"policy"},
-    **{name: {"embed"} for name in ("short_vector", "nan_vector", "zero_vector", "few_vectors", "mixed_vectors")},
+    **{name: {"embed"} for name in VECTOR_FAULTS},
 }
 _PARTS = {"embed": {"embed"}, "policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
 
@@ -119,7 +121,7 @@ class Fault(NamedTuple):
     def parse(cls, text: str) -> Fault:
         """`name[@part][:amount]`. Raises ValueError for anything else."""
         found = re.fullmatch(r"(\w+)(?:@(\w+))?(?::(\d*\.?\d+))?", text)
-        if found is None or found[1] not in FAULTS or (found[2] or "policy") not in _PARTS:
+        if found is None or found[1] not in FAULTS | VECTOR_FAULTS or (found[2] or "policy") not in _PARTS:
             raise ValueError(f"fault {text!r}; expected name[@part][:amount] with a name out of {', '.join(FAULTS)}")
         parts = frozenset(_PARTS[found[2]] if found[2] else _SIMULATOR_ONLY.get(found[1], {"policy", "feel", "speak"}))
         amount = found[3]

@@ -146,7 +146,7 @@ def _told(ended: Written, out: Path, spent: str) -> int:
         + (f"; {spent}" if spent else "")
     )
     typer.echo(
-        f"{ended.rewritten} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "
+        f"{ended.repeated} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "
         f"Every step: {steps_path(out)}"
     )
     for what, why in (("refused", ended.refused), ("failed", ended.failed)):

@@ -263,7 +263,8 @@ class EndpointChat:
             found = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
             if isinstance(found, Embedded):
                 return found
-            tries = await self._wait(self._clean(found), tries, "embedding")
+            found = self._clean(found)  # before anything is raised: a traceback may show what it held
+            tries = await self._wait(found, tries, "embedding")
 
     async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
         """Waits before the next attempt and counts it, or raises what no further attempt may mend."""

@@ -159,7 +159,7 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
     people = writing.read_file(out)
     assert [person.id for person in people] == [one.id for one in writing.seeds(6, 0, only)]
     assert problems_of_set(people) == []
-    assert len(scribe.asked) == (6 + ended.rewritten) * 5
+    assert len(scribe.asked) == (6 + ended.repeated) * 5
     assert (told[0].done, told[-1].done) == (0, 6)
     verdicts = steps(out, "verdict")
     assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
@@ -306,7 +306,7 @@ def verdicts(*repeats: bool) -> Scribe:
 async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_what_was_shared(tmp_path: Path) -> None:
     chat = ScriptedChat(verdicts(True, False), name="lab/scribe")
     ended = await run(tmp_path / "new.jsonl", chat, n=1)
-    assert (ended.kept, ended.rewritten) == (1, 1)
+    assert (ended.kept, ended.repeated) == (1, 1)
     asked = [stage_of(messages[1].content) for messages in chat.asked]
     assert asked == ["profile", "anchors", "voice", "audit", "duplicate"] * 2
     anew = chat.asked[5][1].content
@@ -319,7 +319,7 @@ async def test_what_is_told_again_every_time_is_refused(tmp_path: Path) -> None:
     ended = await run(tmp_path / "new.jsonl", verdicts(*[True] * 9), n=1)
     (reason,) = ended.refused.values()
     assert reason.startswith(f"{REWRITES + 1} drafts repeat another scenario")
-    assert (ended.kept, ended.rewritten) == (0, REWRITES + 1)
+    assert (ended.kept, ended.repeated) == (0, REWRITES + 1)
     assert (tmp_path / "new.jsonl").read_text() == ""
 
 
@@ -346,7 +346,7 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
 
     chat = ScriptedChat(changed("voice", same, times=2), name="lab/scribe")
     ended = await run(tmp_path / "new.jsonl", chat, n=2, in_flight=1)
-    assert (ended.kept, ended.rewritten) == (2, 1)
+    assert (ended.kept, ended.repeated) == (2, 1)
     asked = [stage_of(messages[1].content) for messages in chat.asked]
     assert asked[5:] == ["profile", "anchors", "voice", "audit", "duplicate", "voice", "audit", "duplicate"]
     assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content

@@ -79,8 +79,8 @@ class Written(NamedTuple):
     """Why, by id: seeds of which no fit scenario came."""
     failed: Mapping[str, str]
     """Why, by id: calls that failed; the same command tries again."""
-    rewritten: int
-    """Drafts that repeated another scenario and were written anew, of all scenarios."""
+    repeated: int
+    """Drafts that were not taken because they repeated another scenario, over all seeds."""
     corrections: int
     """Values that the auditor changed in kept scenarios."""
     stopped: str | None
@@ -133,7 +133,7 @@ async def write_all(
 
     Args:
         only: scenes or intentions; by default all that the environment writes.
-        sampling: by role, `writer` and `auditor`; a seed of its own for each question where none is given.
+        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
         in_flight: scenarios at once; each has one call in flight at a time.
 
     Raises:
@@ -194,7 +194,7 @@ class _Run:
         self._likeness = Likeness(list(stories.values()))
         self._neighbours = Neighbours(stories, self._likeness, embedder)
         self._people = set(map(name_and_trade, self._shipped.values()))
-        self._spoken = {plain: one.id for one in self._shipped.values() for plain in plain_lines(one)}
+        self._spoken = {plain for one in self._shipped.values() for plain in plain_lines(one)}
         self._compared = list(self._shipped)
         self._stopped: str | None = None
         self._in_a_row = 0
@@ -232,8 +232,8 @@ class _Run:
             except BaseExceptionGroup as errors:  # a full disk, a bug: the first is the cause, the others followed
                 raise errors.exceptions[0] from errors
         corrections = sum(self.kept.values())
-        rewritten = sum(len(list(self._files.steps(one.number).of("again"))) for one in seeds)
-        return Written(len(seeds), len(self.kept), found, self.refused, self.failed, rewritten, corrections, self._stopped)
+        again = sum(len(list(self._files.steps(one.number).of("again"))) for one in seeds)
+        return Written(len(seeds), len(self.kept), found, self.refused, self.failed, again, corrections, self._stopped)
 
     def _take_up(self, seeds: Sequence[Seeded]) -> int:
         """Takes up what is finished: scenarios of the file, refused seeds of the steps. Returns how many were found."""
@@ -255,8 +255,7 @@ class _Run:
         self._likeness.add(story_of(scenario))
         self._compared.append(scenario.id)
         self._people.add(name_and_trade(scenario))
-        for plain in plain_lines(scenario):
-            self._spoken.setdefault(plain, scenario.id)
+        self._spoken.update(plain_lines(scenario))
 
     async def _one(self, seeded: Seeded, before: asyncio.Event | None) -> None:
         steps = self._files.steps(seeded.number)
