@@ -143,7 +143,7 @@ def _told(ended: Written, out: Path, spent: str) -> int:
         + (f", {ended.found} of them found there" if ended.found else "")
         + (f"; {len(ended.refused)} refused" if ended.refused else "")
         + (f"; {len(ended.failed)} failed" if ended.failed else "")
-        + (f"; {spent}" if spent else "")
+        + (f"; {spent} in all" if spent else "")
     )
     typer.echo(
         f"{ended.repeated} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "

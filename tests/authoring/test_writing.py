@@ -501,7 +501,7 @@ async def test_a_spent_budget_ends_the_run_and_it_goes_on_later(tmp_path: Path) 
 async def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     out = tmp_path / "new.jsonl"
     await run(out, n=1)
-    with pytest.raises(SettingsMismatch, match=r"made with other settings: pools, seed differ"):
+    with pytest.raises(SettingsMismatch, match=r"made with other settings: seed differ"):
         await run(out, n=1, seed=1)
     with pytest.raises(SettingsMismatch, match="environment"):
         await run(out, n=1, writing=SAGE)
