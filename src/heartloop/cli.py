@@ -16,6 +16,7 @@ from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
+from heartloop.cli_write import write_app
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
@@ -35,9 +36,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 scenarios_app = typer.Typer(
-    help="Look at the shipped scenarios, or check a file of your own.", no_args_is_help=True, rich_markup_mode=None
+    help="Look at the shipped scenarios, check a file of your own, or have new ones written.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(scenarios_app, name="scenarios")
+scenarios_app.add_typer(write_app)
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
 app.add_typer(import_app, name="import")

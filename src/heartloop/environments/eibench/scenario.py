@@ -25,6 +25,7 @@ from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import Anchors, check_anchors
 
 __all__ = [
+    "LINES",
     "SCENES",
     "SETS",
     "AxisAnchors",
