@@ -70,7 +70,7 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
         (47.0, "goodbye", "released"),
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
-    assert done.summary == "3 dialogues computed anew, 1 scores changed. 1 became unscored: not played on."
+    assert done.summary == "3 dialogues computed anew, 1 score changed. 1 became unscored: not played on."
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
 
 

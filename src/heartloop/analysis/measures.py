@@ -6,18 +6,16 @@ outcome times 100, -100 to 100, in EIBench. Does not cover sums over dialogues (
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
 from heartloop.environments import eibench
-from heartloop.environments.eibench.environment import RELATION_WEIGHT
+from heartloop.environments.eibench.environment import anchors_of, weight_of
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, scene_means, weighted_mean
+from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
 
 __all__ = [
@@ -97,27 +95,14 @@ def _sage_sums(dialogues: Grouped, success_at: float, failure_below: float) -> S
     return Sums(found.mean, found.success, found.failure)
 
 
-@lru_cache(maxsize=4096)
-def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
-    found = json.loads(text)
-    return Anchors(*found["a"]), Anchors(*found["t"])
-
-
-def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
-    """Anchors of a and of t; `None` where the environment has none, or the transcript does not tell them."""
-    try:
-        return _read_anchors(transcript.facts.get("anchors", ""))
-    except (ValueError, LookupError, TypeError):
-        return None
-
-
 def _outcomes(transcript: Transcript) -> list[float]:
     anchors = anchors_of(transcript)
     if anchors is None:
         return []
-    weight = float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
+    return [
+        100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight_of(transcript)) for s in states if {"a", "t"} <= s.keys()
+    ]
 
 
 def _by_scene(dialogues: Grouped) -> dict[str, list[float]]:
