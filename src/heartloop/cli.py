@@ -287,15 +287,17 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
+    from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
     from heartloop.environments.sage import ReleasedScenario
+    from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, ReleasedScenario)]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
     if problems:
-        typer.echo(f"{len(problems)} problems", err=True)
+        typer.echo(amount(len(problems), "problem"), err=True)
         raise typer.Exit(1)
     typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
 

@@ -75,7 +75,7 @@ def import_eibench_scenarios(
     source: Annotated[Path, typer.Argument(help="A released EIBench file (JSON list or lines), or a folder of them.")],
     out: Annotated[Path, typer.Option(help="Scenario file to write; it must not be there yet.")],
 ) -> None:
-    """Released EIBench records as scenarios, for `eval eibench --scenarios ... --simulator MODEL`. Whole, or refused with the reason."""
+    """Released EIBench records as scenarios, for `eval eibench --scenarios ... --simulator MODEL`: whole, or refused with why."""
     from collections import Counter
 
     from heartloop.analysis.scores import ALLOWED_UNSCORED

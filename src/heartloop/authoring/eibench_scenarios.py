@@ -24,7 +24,7 @@ from heartloop.errors import InputError
 __all__ = ["COUNTED", "ImportedScenarios", "Refused", "read_released"]
 
 COUNTED = {
-    "odd anchors": "have anchors that our own rules would not allow (multiples of 5, gaps of 10, a down and t up); kept as they are",
+    "odd anchors": "have anchors that our own rules do not allow (multiples of 5, gaps of 10, a down, t up); kept as they are",
     "charm openings": "are of scene charm and have an opening line; there the person begins, as the record says",
 }
 """What an import counts of the records it takes, and how it is said after the number."""
@@ -156,10 +156,10 @@ def _reason(error: ValidationError) -> str:
     """The first thing that does not fit: field, value, and what was expected."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the record"
-    said = first["msg"].removeprefix("Value error, ")
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if first["type"] == "missing":
         return f"{where} is missing; expected it in every record"
-    return said if not first["loc"] else f"{where}: {_shown(first['input'])}; {said[:1].lower()}{said[1:]}"
+    return said if not first["loc"] else f"{where}: {_shown(first['input'])}; {said}"
 
 
 def _shown(value: Any) -> str:

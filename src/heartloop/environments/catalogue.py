@@ -302,7 +302,7 @@ def _eibench_sheet(s: Any) -> str:
             f"{s.title} ({s.id}; {s.scene}; {s.source})",
             f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
             f"The model:\n{record.defender_profile.system_prompt.strip()}",
-            "\n".join(f"{name}: {value}" for name, value in aims.items() if value),
+            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
             anchors,
             begins,
         ]
@@ -321,6 +321,11 @@ def _eibench_sheet(s: Any) -> str:
         _beats(s.beats),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _said(value: Any) -> str:
+    """What a slot of a record holds, whose type nobody promised."""
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _beats(beats: Sequence[Any]) -> str:
