@@ -107,7 +107,7 @@ class Entry(NamedTuple):
     sheet: Callable[[Any], str]
     """A scenario as a simulator reads it, with its written lines."""
     briefing: Callable[[Any, str], str]
-    """The system prompt of the model under test with a person, by variant."""
+    """The system prompt of the model under test with a person, by variant; empty without the person where it tells of them."""
     bounds: bool
     """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
     rescored: Callable[..., Transcript]
@@ -211,7 +211,7 @@ def environments() -> Mapping[str, Entry]:
             simulator=eibench.LLMUser,
             line=_eibench_line,
             sheet=_eibench_sheet,
-            briefing=policy_prompt,
+            briefing=lambda person, variant: "" if person is None else policy_prompt(person, variant),
             bounds=False,
             rescored=eibench_rescore.rescored,
             asked_again=eibench_rescore.out_of_range,
