@@ -66,7 +66,7 @@ def import_sage_logs(
     typer.echo(f"{amount(len(found.transcripts), 'dialogue')} imported")
     for name, meaning in COUNTED.items():
         if found.counts[name]:
-            typer.echo(f"  {found.counts[name]:5} {meaning}")
+            typer.echo(f"  {found.counts[name]} x {meaning}")
     typer.echo(f"Run: {run}\nReport: heartloop report {run}")
 
 
@@ -96,7 +96,7 @@ def import_eibench_scenarios(
     typer.echo("\n".join(f"{scene:12} {n}" for scene, n in sorted(scenes.items())))
     for name, meaning in COUNTED.items():
         if found.counts[name]:
-            typer.echo(f"  {found.counts[name]:5} {meaning}")
+            typer.echo(f"  {found.counts[name]} x {meaning}")
     typer.echo(f"{amount(len(found.scenarios), 'scenario')} written to {out}" + (f"; {refused}" if found.refused else ""))
     if len(found.refused) > ALLOWED_UNSCORED * total:
         raise typer.Exit(1)

@@ -119,6 +119,8 @@ def play_run(
         done: what became of a dialogue, in a word.
         how: what `work_through` takes beyond.
     """
+    if store is not None and store.new_folder:
+        typer.echo(f"The store {store.path} is new, and so is its folder; nothing is stored yet.", err=True)
     failures: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}

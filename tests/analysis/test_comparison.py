@@ -136,7 +136,7 @@ class TestWarnings:
 
     def test_of_texts_and_losses(self, found: Comparison) -> None:
         warnings = " ".join(found.warnings)
-        assert "1 dialogues are with people whose text was changed" in warnings
+        assert "1 dialogue with people whose text was changed" in warnings
         assert "1 of 4 dialogues played in both are unscored" in warnings
         assert "Only 3 people" in warnings
 

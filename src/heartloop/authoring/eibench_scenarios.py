@@ -24,10 +24,10 @@ from heartloop.errors import InputError
 __all__ = ["COUNTED", "ImportedScenarios", "Refused", "read_released"]
 
 COUNTED = {
-    "odd anchors": "have anchors that our own rules do not allow (multiples of 5, gaps of 10, a down, t up); kept as they are",
-    "charm openings": "are of scene charm and have an opening line; there the person begins, as the record says",
+    "odd anchors": "a record has anchors that our own rules do not allow (multiples of 5, gaps of 10, a down, t up); kept as they are",
+    "charm openings": "a record of scene charm has an opening line; there the person begins, as the record says",
 }
-"""What an import counts of the records it takes, and how it is said after the number."""
+"""What an import counts of the records it takes, and how one of them is said."""
 
 _SHOWN = 80
 
