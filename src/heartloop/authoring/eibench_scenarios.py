@@ -24,7 +24,7 @@ from heartloop.errors import InputError
 __all__ = ["COUNTED", "ImportedScenarios", "Refused", "read_released"]
 
 COUNTED = {
-    "odd anchors": "a record has anchors that our own rules do not allow (multiples of 5, gaps of 10, a down, t up); kept as they are",
+    "odd anchors": "a record has anchors that our own rules forbid (multiples of 5, gaps of 10, a down, t up); they are kept",
     "charm openings": "a record of scene charm has an opening line; there the person begins, as the record says",
 }
 """What an import counts of the records it takes, and how one of them is said."""
@@ -111,7 +111,7 @@ def _values(path: Path) -> Iterator[_Found]:
         )
         return
     found = [_value(f"{path.name}, line {number}", line) for number, line in lines]
-    if all(one.problem for one in found):  # one value over several lines, broken somewhere
+    if not any(isinstance(one.value, dict) for one in found):  # one value over several lines, broken somewhere
         yield whole
         return
     yield from found
