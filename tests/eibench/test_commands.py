@@ -149,12 +149,6 @@ def test_rejudge_finds_the_same_with_the_same_judge(place: Path) -> None:
                      cwd=place).code == 0  # fmt: skip
 
 
-def test_pilots_of_a_rejudging_say_judged(place: Path) -> None:
-    done = heartloop("rejudge", "whole", "--judge", "embedded", "--pilot", "--out", "piloted", cwd=place)
-    assert "Pilot: 4 more dialogues will take about" in done.err
-    assert "4 of 6 dialogues were not judged." in done.err
-
-
 def test_the_training_set_is_played_by_name(tmp_path: Path) -> None:
     words = (*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "train", "--limit", "4", "--max-turns", "1")
     assert heartloop(*words, "--shard", "1/2", "--out", "one", cwd=tmp_path).code == 0
