@@ -89,6 +89,11 @@ class TestPresets:
         assert again(played, "released").score == played.score
         assert out_of_range(played)
 
+    async def test_what_was_clamped_was_not_asked_again(self) -> None:
+        played = await talk(answer(-14, 4), answer(0, 0), answer(0, 0), preset="released")
+        assert played.counts["clamped changes"] == 1
+        assert not out_of_range(played)
+
     async def test_what_was_refused_in_the_last_turn_is_scored_by_its_first_answer(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."), answer(-15, 0))
         assert played.failure is not None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
 from heartloop.environments import eibench
-from heartloop.environments.eibench.environment import anchors_of, weight_of
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
@@ -101,7 +101,9 @@ def _outcomes(transcript: Transcript) -> list[float]:
         return []
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     return [
-        100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight_of(transcript)) for s in states if {"a", "t"} <= s.keys()
+        100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=relation_weight_of(transcript))
+        for s in states
+        if {"a", "t"} <= s.keys()
     ]
 
 

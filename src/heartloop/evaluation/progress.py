@@ -15,7 +15,6 @@ from rich.live import Live
 from rich.text import Text
 
 from heartloop.evaluation.runner import Progress
-from heartloop.wording import amount
 
 __all__ = ["ProgressLine", "Spending"]
 
@@ -78,7 +77,7 @@ class ProgressLine:
 
     def text(self, progress: Progress) -> str:
         """One line for a state of the run."""
-        parts = [f"{progress.done}/{amount(progress.planned, 'dialogue')}", f"{_clock(progress.elapsed)} elapsed"]
+        parts = [f"{progress.done}/{progress.planned} dialogues", f"{_clock(progress.elapsed)} elapsed"]
         if progress.remaining is not None and progress.done < progress.planned:
             parts.append(f"{_clock(progress.remaining)} left")
         if progress.failed:

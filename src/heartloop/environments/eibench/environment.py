@@ -24,8 +24,19 @@ from heartloop.prompts import Prompt, load_prompt
 from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 
 __all__ = [
-    "FORMS", "MAX_TURNS", "PRESETS", "RELATION_WEIGHT", "EIBench", "EIBenchEpisode", "EIBenchUser", "Reaction", "View",
-    "anchors_of", "policy_prompt", "taken", "weight_of",
+    "FORMS",
+    "MAX_TURNS",
+    "PRESETS",
+    "RELATION_WEIGHT",
+    "EIBench",
+    "EIBenchEpisode",
+    "EIBenchUser",
+    "Reaction",
+    "View",
+    "anchors_of",
+    "policy_prompt",
+    "relation_weight_of",
+    "taken",
 ]  # fmt: skip
 
 Preset = Literal["paper", "released"]
@@ -324,7 +335,7 @@ def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
         return None
 
 
-def weight_of(transcript: Transcript) -> float:
+def relation_weight_of(transcript: Transcript) -> float:
     """Lambda of the outcome that a dialogue was scored with."""
     return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 

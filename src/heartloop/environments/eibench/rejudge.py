@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.dialogue import Transcript
-from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Reaction, View, weight_of
+from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Reaction, View, relation_weight_of
 from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
@@ -66,6 +66,6 @@ async def rejudged(played: Transcript, scenario: AnyScenario, judge: EIBenchUser
     if left is not None:
         return left
     bench = EIBench(
-        [scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, relation_weight=weight_of(played)
+        [scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, relation_weight=relation_weight_of(played)
     )
     return await read_again(played, bench)

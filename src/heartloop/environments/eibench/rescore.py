@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from heartloop.dialogue import Call, StopReason, Transcript, Turn, total_usage, visible, writable
-from heartloop.environments.eibench.environment import PRESETS, Reaction, anchors_of, taken, weight_of
+from heartloop.environments.eibench.environment import PRESETS, Reaction, anchors_of, relation_weight_of, taken
 from heartloop.environments.eibench.llm_user import reaction_of
 from heartloop.environments.stored import unscored
 from heartloop.errors import InputError, UseError
@@ -117,7 +117,7 @@ def _ended(played: Transcript, last: Turn, answer: Call, cut: list[str], stop: S
             "turns": turns,
             "stop": stop,
             "failure": None,
-            "score": outcome(states[-1]["a"], states[-1]["t"], *anchors, weight_of(played)),
+            "score": outcome(states[-1]["a"], states[-1]["t"], *anchors, relation_weight_of(played)),
             "rewards": tuple(float(reward) for reward in rewards),
             "calls": calls,
             "usage": {r: total_usage(c.usage for c in calls if c.role == r) for r in dict.fromkeys(c.role for c in calls)},

@@ -243,6 +243,17 @@ class Scenario(_Frozen):
         return f"{self.user.name}, {self.user.age}, {self.user.role}"
 
     @property
+    def temperament(self) -> str:
+        """The embedded user's temperament, from the personality."""
+        return pools().personalities[self.seed.personality][1]
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
     def axes(self) -> tuple[Anchors, Anchors]:
         """Anchors of a and of t, as `scoring` takes them."""
         return self.anchors.a.values, self.anchors.t.values
@@ -256,17 +267,6 @@ class Scenario(_Frozen):
     def facts(self) -> dict[str, str]:
         """What reports group by, beyond what every scenario has: the combination it was made from."""
         return self.seed.model_dump()
-
-    @property
-    def temperament(self) -> str:
-        """The embedded user's temperament, from the personality."""
-        return pools().personalities[self.seed.personality][1]
-
-    @property
-    def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 class Pools(NamedTuple):
