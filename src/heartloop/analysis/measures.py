@@ -99,12 +99,9 @@ def _outcomes(transcript: Transcript) -> list[float]:
     anchors = anchors_of(transcript)
     if anchors is None:
         return []
+    weight = relation_weight_of(transcript)
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return [
-        100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=relation_weight_of(transcript))
-        for s in states
-        if {"a", "t"} <= s.keys()
-    ]
+    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
 
 
 def _by_scene(dialogues: Grouped) -> dict[str, list[float]]:
