@@ -26,7 +26,6 @@ from heartloop.environments.sage import rescore as sage_rescore
 from heartloop.environments.sage.llm_user import render_background, render_persona
 from heartloop.environments.stored import Judge
 from heartloop.errors import UseError
-from heartloop.prompts import load_prompt
 
 __all__ = ["Entry", "Person", "Player", "Ready", "entry_of", "environments", "find_person", "home_of"]
 
@@ -106,8 +105,8 @@ class Entry(NamedTuple):
     """A scenario in a list."""
     sheet: Callable[[Any], str]
     """A scenario as a simulator reads it, with its written lines."""
-    briefing: Callable[[Any, str], str]
-    """The system prompt of the model under test with a person, by variant; empty without the person where it tells of them."""
+    briefing: Callable[[Any, str], str] | None
+    """The system prompt of the model under test with a person, by variant; `None` where its prompt tells of no person."""
     bounds: bool
     """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
     rescored: Callable[..., Transcript]
@@ -191,7 +190,7 @@ def environments() -> Mapping[str, Entry]:
             simulator=sage.LLMUser,
             line=_sage_line,
             sheet=_sage_sheet,
-            briefing=lambda person, variant: load_prompt(sage.__name__, "policy").text,
+            briefing=None,
             bounds=True,
             rescored=sage_rescore.rescored,
             asked_again=sage_rescore.out_of_range,
@@ -211,7 +210,7 @@ def environments() -> Mapping[str, Entry]:
             simulator=eibench.LLMUser,
             line=_eibench_line,
             sheet=_eibench_sheet,
-            briefing=lambda person, variant: "" if person is None else policy_prompt(person, variant),
+            briefing=policy_prompt,
             bounds=False,
             rescored=eibench_rescore.rescored,
             asked_again=eibench_rescore.out_of_range,

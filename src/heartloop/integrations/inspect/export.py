@@ -264,8 +264,11 @@ def _policy_prompt(dialogue: Transcript, person: Person | None) -> str:
         return ""
     if not asked or any(prompt.hash != asked[prompt.name] for prompt in prompts):
         return ""
-    same = person if person is not None and person.fingerprint == dialogue.fingerprint else None
-    return entry_of(dialogue.environment).briefing(same, dialogue.variant)
+    briefing = entry_of(dialogue.environment).briefing
+    if briefing is None:
+        return prompts[0].text
+    same = person is not None and person.fingerprint == dialogue.fingerprint
+    return briefing(person, dialogue.variant) if same else ""
 
 
 def _started(run: Path) -> datetime:
