@@ -21,7 +21,7 @@ from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, visible
 from heartloop.errors import AnswerError
 
-__all__ = ["REASKS", "ask"]
+__all__ = ["REASKS", "ask", "parse"]
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
@@ -65,7 +65,7 @@ async def ask(
         if heard is not None:
             heard(reply, attempt)
         last = reply.text
-        parsed, problem = _parse(reply, answer)
+        parsed, problem = parse(reply, answer)
         if parsed is not None:
             problem = (check(parsed) if check is not None else None) or ""
             if not problem:
@@ -91,7 +91,8 @@ def _schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
     return MappingProxyType(answer.model_json_schema())
 
 
-def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
+def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
+    """One raw reply as an instance of `answer`, or `None` and what is wrong with it; also for replies of stored dialogues."""
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
     text = visible(reply.text).text

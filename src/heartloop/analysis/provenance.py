@@ -92,6 +92,8 @@ def command_of(run: Run) -> tuple[str | None, str]:
         words = ["heartloop", "rescore", str(rescored.get("from"))]
         if rescored.get("preset") != settings.get("preset"):
             words += ["--preset", str(settings.get("preset"))]
+        if "relation_weight" in rescored:
+            words += ["--relation-weight", f"{settings.get('relation_weight'):g}"]
         for name in ("success_at", "failure_below"):
             if name in settings:
                 words += [
