@@ -24,7 +24,7 @@ def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path)
     assert done.code == 0, done
     assert "3 dialogues imported" in done.out
-    assert "11 thoughts began with a leaked label" in done.out  # 6 + 4 + 1 judged turns
+    assert "11 x a thought began with a leaked label" in done.out  # 6 + 4 + 1 judged turns
     assert "1 x a dialogue ends on a reply that was never judged" in done.out
     run = tmp_path / "runs" / "imported-gpt-x"
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["models"][0]
