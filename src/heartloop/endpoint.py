@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
@@ -126,10 +127,10 @@ class Connections:
 
     def session(self) -> aiohttp.ClientSession:
         """The session of the running loop."""
-        import aiohttp
-
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
+            import aiohttp
+
             self._loop, self._gates = loop, {}
             # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
@@ -139,7 +140,9 @@ class Connections:
 
     def gate(self, address: str) -> asyncio.Semaphore:
         """The places at one address, `limit` of them; ask for the session first."""
-        return self._gates.setdefault(address, asyncio.Semaphore(self.limit))
+        if address not in self._gates:
+            self._gates[address] = asyncio.Semaphore(self.limit)
+        return self._gates[address]
 
     def habits(self, address: str, model: str) -> Habits:
         """What a model at an address is known to understand."""
@@ -169,7 +172,7 @@ class _Key:
     """An API key that shows itself to the server only; `others` are secrets of the address, to be kept as quiet."""
 
     def __init__(self, value: str, *others: str) -> None:
-        self._value = value
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
         # a placeholder such as `EMPTY` may stand in a model's words by right
         long = [secret for secret in self._secrets if len(secret) >= 12]
@@ -178,10 +181,9 @@ class _Key:
     def __repr__(self) -> str:
         return "***"
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> Mapping[str, str]:
         """What the server wants to see."""
-        held = {"Content-Type": "application/json"}
-        return {**held, "Authorization": f"Bearer {self._value}"} if self._value else held
+        return self._headers
 
     def scrub(self, text: str) -> str:
         """The text without the key."""
@@ -189,9 +191,9 @@ class _Key:
             text = scrub(text, secret)
         return text
 
-    def in_words(self, text: str) -> bool:
+    def in_words(self, *texts: str | None) -> bool:
         """Whether a model's words may hold the key."""
-        return any(start in text for start in self._starts)
+        return any(start in text for start in self._starts for text in texts if text)
 
 
 class EndpointChat:
@@ -299,7 +301,8 @@ class EndpointChat:
             await self._sleep(_pause(tries, outcome.wait))
         if habits is not known:
             self._connections.remember(self._address, self._model, habits)
-        self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        if habits.refused:
+            self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format:
             self.dropped["response_format"] += 1
         return outcome
@@ -314,7 +317,7 @@ class EndpointChat:
                     self._url,
                     data=to_json(body),
                     headers=self._key.headers(),
-                    timeout=aiohttp.ClientTimeout(total=self._timeout),
+                    timeout=_within(self._timeout),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would go on with a GET
                 ) as response:
@@ -335,7 +338,7 @@ class EndpointChat:
             text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not any(map(self._key.in_words, (outcome.text, outcome.reasoning or "", outcome.finish_reason or ""))):
+        if not self._key.in_words(outcome.text, outcome.reasoning, outcome.finish_reason):
             return outcome
         return outcome._replace(
             text=self._key.scrub(outcome.text),
@@ -367,6 +370,13 @@ class EndpointChat:
             f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
             "check that it is up, or use fewer connections, then retry"
         )
+
+
+@cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:

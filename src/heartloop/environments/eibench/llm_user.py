@@ -10,7 +10,6 @@ then the dialogue is unscored. Nothing is read into an answer that is not there.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -30,6 +29,8 @@ __all__ = ["REASKS", "LLMUser"]
 
 REASKS = 1
 """Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
+
+_MOST_KEPT = 4096  # system prompts, of some 6 KB each
 
 _MEANS: Mapping[Scene, tuple[str, str]] = {
     "charm": (
@@ -82,7 +83,7 @@ class LLMUser:
         self._sampling = sampling or Sampling()
         self._system = load_prompt(__package__, "react")
         self._turn = load_prompt(__package__, "react_turn")
-        self._of = functools.lru_cache(maxsize=4096)(self._system_of)  # once a scenario, not once a turn
+        self._made: dict[str, tuple[Scenario, Message]] = {}
 
     @property
     def name(self) -> str:
@@ -111,13 +112,12 @@ class LLMUser:
                 return f"a change is {far}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
             return None
 
-        base = view.seed if self._sampling.seed is None else self._sampling.seed
         answer = await ask(
             self._model,
-            [Message(role="system", content=self._of(view.scenario)), Message(role="user", content=self._asked(view))],
+            [self._introduction(view.scenario), Message(role="user", content=self._asked(view))],
             _Answer,
             reasks=REASKS,
-            sampling=self._sampling.model_copy(update={"seed": base + view.turn}),
+            sampling=self._sampling.seeded(view.seed, view.turn),
             check=fits,
             heard=log.listener("react", view.turn),
         )
@@ -133,6 +133,15 @@ class LLMUser:
         return self._turn.fill(
             dialogue=told(_turns(view)), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
         )
+
+    def _introduction(self, scenario: Scenario) -> Message:
+        """The system prompt, made once for each person; found by id, as to hash a whole scenario every turn is slow."""
+        made = self._made.get(scenario.id)
+        if made is None or made[0] is not scenario:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            made = self._made[scenario.id] = (scenario, Message(role="system", content=self._system_of(scenario)))
+        return made[1]
 
     def _system_of(self, scenario: Scenario) -> str:
         user, anchors = scenario.user, scenario.anchors
