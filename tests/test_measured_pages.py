@@ -70,5 +70,5 @@ def test_only_the_part_of_the_benchmark_is_rewritten(tmp_path: Path) -> None:
     rewrite(page, "speed", "new\n")
     assert part(page, "speed") == "new"
     assert page.read_text() == "before\n<!-- written by benchmarks/speed.py -->\n\nnew\n\n<!-- end -->\nafter\n"
-    with pytest.raises(SystemExit, match="no line '<!-- written by benchmarks/other.py -->'"):
+    with pytest.raises(SystemExit, match=r"no line '<!-- written by benchmarks/other\.py -->'"):
         rewrite(page, "other", "new")
