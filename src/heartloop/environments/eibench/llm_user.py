@@ -31,7 +31,7 @@ __all__ = ["REASKS", "LLMUser", "reaction_of"]
 REASKS = 1
 """Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
 
-_MOST_KEPT = 4096  # system prompts, of some 5 KB each
+_MOST_KEPT = 4096  # system prompts, of some 6 KB each
 
 _MEANS: Mapping[Scene, tuple[str, str]] = {
     "charm": (
@@ -89,7 +89,7 @@ class LLMUser:
         self._profile = load_prompt(__package__, "react_profile")
         self._released = load_prompt(__package__, "react_profile_released")
         self._prompts = (self._system, self._turn, self._profile, self._released)
-        self._made: dict[str, tuple[AnyScenario, str]] = {}
+        self._made: dict[str, tuple[AnyScenario, Message]] = {}
 
     @property
     def name(self) -> str:
@@ -113,13 +113,12 @@ class LLMUser:
                 return f"a change is {far}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
             return wrong
 
-        base = view.seed if self._sampling.seed is None else self._sampling.seed
         answer = await ask(
             self._model,
-            [Message(role="system", content=self._system_of(view.scenario)), Message(role="user", content=self._asked(view))],
+            [self._introduction(view.scenario), Message(role="user", content=self._asked(view))],
             _Answer,
             reasks=REASKS,
-            sampling=self._sampling.model_copy(update={"seed": base + view.turn}),
+            sampling=self._sampling.seeded(view.seed, view.turn),
             check=fits,
             heard=log.listener("react", view.turn, self._role),
         )
@@ -130,16 +129,14 @@ class LLMUser:
             dialogue=told(_turns(view)), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
         )
 
-    def _system_of(self, scenario: AnyScenario) -> str:
-        """The system prompt, which is made once a scenario, not once a turn."""
-        known = self._made.get(scenario.id)
-        if known is not None and known[0] is scenario:
-            return known[1]
-        if len(self._made) >= _MOST_KEPT:
-            self._made.clear()
-        text = self._told(scenario)
-        self._made[scenario.id] = scenario, text
-        return text
+    def _introduction(self, scenario: AnyScenario) -> Message:
+        """The system prompt, made once for each person; found by id, as to hash a whole scenario every turn is slow."""
+        made = self._made.get(scenario.id)
+        if made is None or made[0] is not scenario:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            made = self._made[scenario.id] = (scenario, Message(role="system", content=self._told(scenario)))
+        return made[1]
 
     def _told(self, scenario: AnyScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]

@@ -271,8 +271,9 @@ class Scenario(_Frozen):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What reports group by, beyond what every scenario has: the combination it was made from."""
-        return self.seed.model_dump()
+        """What reports show, beyond what every scenario has: the combination it was made from, and both sides' aims."""
+        aims = {"played": self.played, "task": self.model.goal, "limits": " ".join(self.model.limits), "goal": self.user.goal}
+        return {**self.seed.model_dump(), **aims}
 
 
 class Pools(NamedTuple):
