@@ -113,7 +113,7 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
     assert not files_with(KEY, tmp_path)
     assert KEY not in done.out + done.err
     checked = here("scenarios", "check", "new.jsonl")
-    assert (checked.code, checked.out.strip()) == (0, "no problem found")
+    assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
     played = await asyncio.to_thread(
         here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "--max-turns", "2",
         "--out", "run",
