@@ -1,4 +1,4 @@
-"""Which modules of the package need an extra that may not be installed: what `conftest.py` leaves out, what the house cannot load.
+"""Which modules need an extra that may not be installed: what `conftest.py` leaves out, and the house cannot load.
 
 Covers what a module imports when it is loaded, through its siblings, too. Does not cover what its functions import when called.
 """
@@ -21,7 +21,8 @@ ROOMS = {
 
 def absent() -> list[Path]:
     """Modules that cannot be loaded here."""
-    return sorted(path for room, heavy in ROOMS.items() for path in _needing(room, {name for name in heavy if not find_spec(name)}))
+    lacking = {room: {name for name in heavy if not find_spec(name)} for room, heavy in ROOMS.items()}
+    return sorted(path for room, names in lacking.items() for path in _needing(room, names))
 
 
 def _needing(room: str, lacking: set[str]) -> set[Path]:
