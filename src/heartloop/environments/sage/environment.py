@@ -21,6 +21,7 @@ from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
+from heartloop.scoring.credit import turn_rewards
 from heartloop.scoring.emotion import CHANGE_LIMIT, START, band, step
 
 __all__ = [
@@ -283,7 +284,7 @@ class SageEpisode:
 
     def outcome(self) -> Outcome:
         """Final emotion in [0, 100]; a reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
-        rewards = tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(self._emotions))
+        rewards = tuple(map(float, turn_rewards(self._emotions)))
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 
     def _view(self) -> View:
