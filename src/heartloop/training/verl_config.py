@@ -157,6 +157,7 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
     actor = "actor_rollout_ref.actor"
     found: dict[str, Any] = {
         "algorithm.adv_estimator": _ESTIMATORS[algorithm.name],
+        "critic.enable": algorithm.name == "ppo",
         f"{actor}.strategy": "fsdp2",
         f"{actor}.ppo_mini_batch_size": batch.mini_batch,
         f"{actor}.ppo_epochs": batch.passes,
