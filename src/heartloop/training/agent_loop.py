@@ -27,7 +27,6 @@ from heartloop.dialogue import Sampling, Transcript, write_line
 from heartloop.environments.episode import play
 from heartloop.errors import TransportError
 from heartloop.models import close
-from heartloop.training.chat_format import ChatFormat
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.generation import Generated
 from heartloop.training.rollouts import PromptFormat, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
@@ -63,8 +62,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
     def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
         kwargs.pop("tools", None)
         super().__init__(*args, **kwargs)
-        plain = OmegaConf.to_container(settings, resolve=True) if OmegaConf.is_config(settings) else dict(settings)
-        self.stage = _stage(json.dumps(plain, sort_keys=True))
+        self.stage = _stage(json.dumps(_plain(settings), sort_keys=True))
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
         """The samples of one dialogue; none where an instrument failed."""
@@ -73,8 +71,14 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         scenario, split = str(info["scenario"]), str(info.get("split", "train"))
         step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
         row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
-        form = _form(settings.chat_format, self.tokenizer, json.dumps(OmegaConf.to_container(self.apply_chat_template_kwargs)) if OmegaConf.is_config(self.apply_chat_template_kwargs) else json.dumps(dict(self.apply_chat_template_kwargs)))
-        server = _VerlServer(self.server_manager, sampling_params, f"{kwargs.get('uid', scenario)}-{session}", _ends(self.config.actor_rollout_ref.model.path, self.tokenizer), seeded=rollout.name in SEEDED)
+        form = _form(settings.chat_format, self.tokenizer, json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True))
+        server = _VerlServer(
+            self.server_manager,
+            sampling_params,
+            f"{kwargs.get('uid', scenario)}-{session}",
+            _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer),
+            seeded=rollout.name in SEEDED,
+        )
         policy = TokenPolicy(
             server,
             form,
@@ -215,7 +219,12 @@ _FORMS: dict[tuple[str, int, str], PromptFormat] = {}
 def _form(kind: str, tokenizer: Any, options: str) -> PromptFormat:
     key = (kind, id(tokenizer), options)
     if key not in _FORMS:
-        _FORMS[key] = ChatFormat(tokenizer) if kind == "messages" else TemplateFormat(tokenizer, options=json.loads(options))
+        if kind == "messages":
+            from heartloop.training.chat_format import ChatFormat
+
+            _FORMS[key] = ChatFormat(tokenizer)
+        else:
+            _FORMS[key] = TemplateFormat(tokenizer, options=json.loads(options))
     return _FORMS[key]
 
 
@@ -232,6 +241,10 @@ def _generation_ends(path: str) -> tuple[int, ...]:
 
 def _ends(path: str, tokenizer: Any) -> frozenset[int]:
     return frozenset((*_generation_ends(path), tokenizer.eos_token_id))
+
+
+def _plain(settings: Any) -> Any:
+    return OmegaConf.to_container(settings, resolve=True) if OmegaConf.is_config(settings) else dict(settings)
 
 
 def _seed(*parts: Any) -> int:

@@ -164,6 +164,7 @@ class BatchedGenerator:
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None:
             batch, ended = self._gather(first)
+            self.batches += 1
             try:
                 with self._weights_lock, torch.inference_mode():
                     answers = self._answer(batch)
@@ -173,7 +174,6 @@ class BatchedGenerator:
             else:
                 for request, answer in zip(batch, answers, strict=True):
                     _tell(request, answer)
-            self.batches += 1
             if ended:
                 return
 
@@ -260,6 +260,10 @@ def _sample(logits: Tensor, settings: _Settings, draws: Sequence[float]) -> tupl
     logprobs = torch.log_softmax(logits.float() / torch.where(greedy, 1.0, settings.temperature), -1)
     if bool(greedy.all()):
         chosen = logprobs.argmax(-1, keepdim=True)
+    elif not bool((greedy | (settings.top_p < 1.0) | (settings.top_k > 0)).any()):  # nothing is cut: no need to sort
+        share = logprobs.exp().cumsum(-1)
+        aim = torch.tensor(draws, device=share.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        chosen = torch.searchsorted(share, aim, right=True).clamp(max=share.shape[-1] - 1)
     else:
         kept, order = logprobs.exp().sort(-1, descending=True)
         rank = torch.arange(kept.shape[-1], device=kept.device)

@@ -16,8 +16,6 @@ from typing import Any
 import psutil
 import torch
 import torch.distributed
-import verl.utils.model
-import verl.workers.engine.fsdp.transformer_impl as fsdp_engine
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
@@ -129,6 +127,9 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
 
 def _adapt() -> None:
     """The three assumptions, once a process: gloo named twice, a critic on flash attention, pinned memory for the reference."""
+    import verl.utils.model
+    import verl.workers.engine.fsdp.transformer_impl as fsdp_engine  # asks for the platform while it is imported
+
     begin = torch.distributed.init_process_group
 
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:

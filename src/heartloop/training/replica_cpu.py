@@ -33,13 +33,12 @@ class ServerCPU:
     """Answers token ids with token ids. Its calls are those that verl makes of a server."""
 
     def __init__(self, model_config: Any, rollout_config: Any) -> None:
-        from transformers import AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         model = AutoModelForCausalLM.from_pretrained(model_config.path, dtype=torch.float32)
-        ends = end_tokens(model, model_config.tokenizer)
-        self._batch = int(rollout_config.max_num_seqs)
-        self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=self._batch)
+        ends = end_tokens(model, AutoTokenizer.from_pretrained(model_config.path))
+        self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=int(rollout_config.max_num_seqs))
         self._response_length = int(rollout_config.response_length)
         self._steps: int | None = None
 

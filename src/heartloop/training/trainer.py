@@ -47,7 +47,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "extra_fields"])
-        groups, extras = data["uid"].tolist(), data["extra_fields"].tolist()
+        groups, extras = list(data["uid"]), list(data["extra_fields"])
         real = [not tag.get("is_padding", False) for tag in batch.tags]
         rows = [_row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)]
         told = [
