@@ -1,6 +1,9 @@
-"""Other people's warnings: verl and Ray are imported once, quietly; those of our own modules stay errors."""
+"""No model hub is asked. Other people's warnings: verl and Ray are imported once, quietly; those of our own modules stay errors."""
 
+import os
 import warnings
+
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

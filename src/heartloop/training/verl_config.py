@@ -50,9 +50,9 @@ class RunPaths(NamedTuple):
         return self.run / "agent_loops.yaml"
 
     @property
-    def policy(self) -> Path:
-        """The laptop policy."""
-        return self.run / "policy"
+    def policies(self) -> Path:
+        """Laptop policies by the hash of their settings, beside the run: other runs begin with the same."""
+        return self.run.parent / "policies"
 
     @property
     def checkpoints(self) -> Path:
