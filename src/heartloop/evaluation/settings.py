@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import heartloop
 from heartloop.dialogue import Sampling
 from heartloop.environments.catalogue import Person as AnyPerson
+from heartloop.environments.catalogue import stratified
 from heartloop.environments.episode import Environment
 from heartloop.errors import UseError
 
@@ -127,21 +128,6 @@ class EvaluationSettings(BaseModel):
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     """A seed in [0, 2^31) for one dialogue: the same for every model, so that all meet the same person."""
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
-
-
-def stratified(scenarios: Sequence[Person], limit: int | None) -> list[Person]:
-    """The first `limit` scenarios, taken in turn from each intention or scene, in order; all when `limit` is `None`."""
-    if limit is None or limit >= len(scenarios):
-        return list(scenarios)
-    if limit < 1:
-        raise UseError(f"--limit is {limit}; expected at least 1")
-    groups: dict[str, list[Person]] = {}
-    for scenario in scenarios:
-        groups.setdefault(scenario.stratum, []).append(scenario)
-    deep = max(len(group) for group in groups.values())
-    taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
-    chosen = {scenario.id for scenario in taken}
-    return [scenario for scenario in scenarios if scenario.id in chosen]
 
 
 def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, Sampling]:

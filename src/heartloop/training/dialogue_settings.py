@@ -47,6 +47,10 @@ class DialogueSettings(BaseModel):
     """Policy replies in a dialogue (EIBench Table 10; RLVER App. A.3)."""
     start: float | None = Field(default=None, ge=0.0, le=100.0)
     """SAGE only: the emotion before the first reply (30 in RLVER's released training code)."""
+    leaves_at: float | None = Field(default=None, ge=0.0, le=100.0)
+    """SAGE only: the emotion at or below which the person leaves (0 in RLVER's training); below 10 by default."""
+    form: Literal["plain", "think", "direct"] | None = None
+    """SAGE only: of the policy prompt. EIBench has it as its variant."""
     sample: Literal["turn", "dialogue"] = "turn"
     """`turn`: every policy turn is a sample, its context the dialogue so far without thinking. `dialogue`: turns that follow each
     other token for token are one sample; where they do not, for a think block was dropped or the length is used up, a new one
@@ -85,11 +89,9 @@ class DialogueSettings(BaseModel):
         entry = entry_of(self.environment)
         people = [person for name in dict.fromkeys(self.scenarios) for person in entry.load(name)]
         model = None if self.user == "embedded" else resolve(self.user, max_connections=self.max_connections)
-        more: dict[str, Any] = {}
-        if self.start is not None:
-            if self.environment != "sage":
-                raise UseError(f"start is {self.start:g}; {self.environment} begins where each scenario says, leave it out")
-            more["start"] = self.start
+        more = {name: value for name in ("start", "leaves_at", "form") if (value := getattr(self, name)) is not None}
+        if more and self.environment != "sage":
+            raise UseError(f"{' and '.join(more)} is for sage; {self.environment} has no such setting, leave it out")
         ready = entry.new(
             people,
             entry.person(model, self.user_sampling if model is not None else None),
