@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-from heartloop.dialogue import read_transcripts
+from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.environments.catalogue import entry_of
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
@@ -105,7 +106,7 @@ async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
     found = await roll(config, client, rollouts=1, people=PEOPLE[:1])
     rows = [output.as_dict() for output in found[0]]
     assert [row["prompts"].tolist() for row in rows] == [asked["prompt_ids"] for asked in client.asked]
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in itertools.pairwise(rows):
         sequence = before["prompts"].tolist() + before["responses"].tolist()
         assert after["prompts"].tolist()[: len(sequence)] == sequence
     for row in rows:
@@ -147,7 +148,7 @@ async def test_sampling_settings_and_seeds_reach_the_server(config: Any) -> None
 
 async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config: Any, tmp_path: Path) -> None:
     found = await roll(config, FakeClient(), transcripts=str(tmp_path))
-    transcripts = [t for path in sorted(tmp_path.glob("train-000003-*.jsonl")) for t in read_transcripts(path)]
+    transcripts = _transcripts(tmp_path)
     assert len(transcripts) == 8
     assert len({(t.scenario, t.seed) for t in transcripts}) == 2
     assert len({tuple(turn.reply for turn in t.turns) for t in transcripts}) == 8
@@ -163,6 +164,10 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     assert about["stratum"] in {"charm", "defense", "repair", "support"}
     assert about["reply_tokens"] == [len(output.response_ids) for output in found[0]]
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
+
+
+def _transcripts(folder: Path) -> list[Transcript]:
+    return [found for path in sorted(folder.glob("train-000003-*.jsonl")) for found in read_transcripts(path)]
 
 
 async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
@@ -198,7 +203,7 @@ async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
 
 def test_the_file_that_verl_reads_loads_the_loop(config: Any, tmp_path: Path) -> None:
     path = tmp_path / "loops.yaml"
-    write_agent_loops(DialogueSettings(environment="sage", scenarios="support", start=30), path)
+    write_agent_loops(DialogueSettings(environment="sage", scenarios=("support",), start=30), path)
     (entry,) = OmegaConf.load(path)
     assert entry.name == AGENT
     assert entry._target_ == f"{DialogueLoop.__module__}.{DialogueLoop.__qualname__}"

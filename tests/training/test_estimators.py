@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hydra import compose, initialize_config_module
 from hypothesis import given
 from hypothesis import strategies as st
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl import DataProto
@@ -51,10 +51,14 @@ GROUPS = [
 def estimated(rows: Sequence[Row | None], mask: torch.Tensor, *, shuffle: int = 0, **ctc: Any) -> torch.Tensor:
     """What verl's trainer would write, rows in any order."""
     order = np.random.default_rng(shuffle).permutation(len(rows))
-    texts = np.array([PADDING if rows[i] is None else rows[i].text() for i in order], dtype=object)  # type: ignore[union-attr]
+    texts = np.array([row.text() if (row := rows[i]) is not None else PADDING for i in order], dtype=object)
     data = DataProto(
         batch=TensorDict(
-            {"response_mask": mask[order], "token_level_rewards": torch.rand(mask.shape), "old_log_probs": torch.zeros(mask.shape)},
+            {
+                "response_mask": mask[order],
+                "token_level_rewards": torch.rand(mask.shape),
+                "old_log_probs": torch.zeros(mask.shape),
+            },
             batch_size=len(rows),
         ),
         non_tensor_batch={"uid": texts},
@@ -102,9 +106,7 @@ def test_tokens_of_others_and_padding_have_no_advantage() -> None:
 
 @given(
     st.lists(
-        st.lists(
-            st.tuples(st.floats(-1, 1), st.lists(st.floats(-0.1, 0.1), min_size=1, max_size=4)), min_size=1, max_size=4
-        ),
+        st.lists(st.tuples(st.floats(-1, 1), st.lists(st.floats(-0.1, 0.1), min_size=1, max_size=4)), min_size=1, max_size=4),
         min_size=1,
         max_size=3,
     ),
@@ -139,7 +141,10 @@ def test_rows_survive_the_way_through_verl() -> None:
 
 def test_the_loss_moves_each_token_by_its_advantage_and_no_other() -> None:
     with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer", overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1", "actor_rollout_ref.rollout.name=vllm"])
+        config = compose(
+            "ppo_trainer",
+            overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1", "actor_rollout_ref.rollout.name=vllm"],
+        )
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     row, other = Row("g", 0, 0.5, (0.05, 0.01), ((0, 0, 2), (1, 4, 6))), Row("g", 1, -0.5, (0.02,), ((0, 0, 1),))
     mask = torch.tensor([[1, 1, 0, 0, 1, 1], [1, 0, 0, 0, 0, 0]]).float()
@@ -163,13 +168,19 @@ def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:
         mask, scores = torch.zeros(len(rows), width), torch.zeros(len(rows), width)
         for place, row in enumerate(rows):
             mask[place, : len(row.mask)] = torch.tensor(row.mask).float()
-            scores[place, : len(row.mask)] = torch.tensor(token_rewards(row, Worth(-0.25, rewards, rewards, False), credit="to_go"))
+            scores[place, : len(row.mask)] = torch.tensor(
+                token_rewards(row, Worth(-0.25, rewards, rewards, False), credit="to_go")
+            )
         data = DataProto(
-            batch=TensorDict({"response_mask": mask, "token_level_rewards": scores, "values": torch.zeros_like(mask)}, batch_size=len(rows)),
+            batch=TensorDict(
+                {"response_mask": mask, "token_level_rewards": scores, "values": torch.zeros_like(mask)}, batch_size=len(rows)
+            ),
             non_tensor_batch={"uid": np.array(["g"] * len(rows), dtype=object)},
         )
         config = OmegaConf.create({"adv_estimator": "gae", "use_pf_ppo": False})
         found = compute_advantage_for_multi_trajectories(data, batch_keys=[f"k_0_{i}" for i in range(len(rows))],
                                                          adv_estimator="gae", gamma=1.0, lam=1.0, config=config)  # fmt: skip
-        returns = [found.batch["returns"][place, span.start : span.stop].tolist() for place, row in enumerate(rows) for span in row.spans]
+        returns = [
+            found.batch["returns"][place, span.start : span.stop].tolist() for place, row in enumerate(rows) for span in row.spans
+        ]
         assert returns == [[-0.25, -0.25], [-0.75, -0.75], [0.25, 0.25]]

@@ -112,7 +112,9 @@ class TestWhatArrives:
 class TestMiniBatch:
     """How the published batch and mini-batch map to verl."""
 
-    @pytest.mark.parametrize(("name", "samples"), [("ctc_grpo_qwen3_8b", 256), ("ctc_grpo_qwen3_32b", 256), ("rlver_ppo_tiny", 64)])
+    @pytest.mark.parametrize(
+        ("name", "samples"), [("ctc_grpo_qwen3_8b", 256), ("ctc_grpo_qwen3_32b", 256), ("rlver_ppo_tiny", 64)]
+    )
     def test_verl_takes_it_times_the_rollouts(self, name: str, samples: int) -> None:
         """Samples of one update, as verl's trainer works it out: a batch is padded up to a multiple of it."""
         trainer = SimpleNamespace(config=composed(name), use_critic=need_critic(composed(name)), global_steps=10)
