@@ -8,4 +8,5 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import verl.trainer.main_ppo
-    import verl.trainer.ppo.v1  # noqa: F401
+    import verl.trainer.ppo.v1
+    import verl.utils.dataset.rl_dataset  # noqa: F401

@@ -42,7 +42,8 @@ def generator(model: Any) -> Iterator[BatchedGenerator]:
 
 def logits_of(model: Any, ids: list[int]) -> torch.Tensor:
     with torch.no_grad():
-        return model(input_ids=torch.tensor([ids])).logits[0].float()  # type: ignore[no-any-return]
+        logits: torch.Tensor = model(input_ids=torch.tensor([ids])).logits[0].float()
+    return logits
 
 
 async def test_the_likeliest_reply_is_the_models_own_whatever_is_answered_beside_it(
@@ -134,7 +135,7 @@ async def test_new_weights_are_used_from_the_next_batch_on() -> None:
 async def test_a_request_that_cannot_be_answered_fails_and_the_next_is_answered(model: Any, generator: BatchedGenerator) -> None:
     with pytest.raises(UseError, match="prompt of 0 tokens"):
         await generator.generate([], max_tokens=3)
-    with pytest.raises(UseError, match="top_p 1.5"):
+    with pytest.raises(UseError, match=r"top_p 1\.5"):
         await generator.generate([5], max_tokens=3, top_p=1.5)
     with pytest.raises(IndexError):
         await generator.generate([5, 99_999], max_tokens=3)  # no such token

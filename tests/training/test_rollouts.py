@@ -49,9 +49,8 @@ class FakeServer:
         top_k: int = 0,
         seed: int | None = None,
     ) -> Generated:
-        self.asked.append(
-            {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
-        )  # fmt: skip
+        settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+        self.asked.append({"prompt": list(prompt), **settings})
         reply = next(self._replies)
         ids = tiny_policy.tokenizer().encode(reply) if isinstance(reply, str) else reply
         ids = [*ids, END] if self._ended else ids[:max_tokens]
@@ -114,7 +113,9 @@ async def test_think_blocks_leave_the_history_as_a_beginning_of_ids() -> None:
     assert "think" not in tiny_policy.tokenizer().decode(second)
 
 
-@pytest.mark.parametrize("text", ["I hear you. <think>and now", "<think>a</think>I hear you.<think>b</think>It was me.", "Hm </think>x"])
+@pytest.mark.parametrize(
+    "text", ["I hear you. <think>and now", "<think>a</think>I hear you.<think>b</think>It was me.", "Hm </think>x"]
+)
 async def test_the_history_says_what_was_heard_whatever_the_think_blocks(text: str) -> None:
     policy = policy_of(FakeServer(text))
     transcript = await dialogue(policy, turns=2)
@@ -144,7 +145,9 @@ async def test_a_prompt_that_does_not_fit_is_answered_with_silence() -> None:
     assert policy.overflows == len(transcript.turns) - 1
     assert len(server.asked) == 1
     assert transcript.score is not None  # the talk grew by the policy's own words: that is scored
-    assert [row.spans for row in samples(policy.spoken, per="turn", max_response=300)] == [(Span(0, 0, len(policy.spoken[0].tokens)),)]
+    assert [row.spans for row in samples(policy.spoken, per="turn", max_response=300)] == [
+        (Span(0, 0, len(policy.spoken[0].tokens)),)
+    ]
 
 
 async def _first_prompt() -> Spoken:
@@ -201,7 +204,11 @@ def _check(rows: Sequence[Sample], spoken: Sequence[Spoken]) -> None:
 
 async def test_somebody_elses_reply_in_the_history_is_refused() -> None:
     policy = policy_of(FakeServer("I hear you."))
-    messages = [Message(role="user", content="Hello."), Message(role="assistant", content="Not mine."), Message(role="user", content="?")]
+    messages = [
+        Message(role="user", content="Hello."),
+        Message(role="assistant", content="Not mine."),
+        Message(role="user", content="?"),
+    ]
     with pytest.raises(UseError, match="did not give"):
         await policy.complete(messages, sampling=Sampling())
 
@@ -229,7 +236,9 @@ async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     assert not good.broken
     for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):  # a mood of 40 can lose 4 turn rewards
         broken = worth_of(transcript, policy.spoken, kind=kind, think=True)  # type: ignore[arg-type]
-        assert (broken.broken, broken.outcome, broken.process.any()) == (True, lowest, False)
+        assert broken.broken
+        assert broken.outcome == lowest
+        assert not broken.process.any()
     failed = transcript.model_copy(update={"score": None})
     with pytest.raises(UseError, match="unscored"):
         worth_of(failed, policy.spoken, kind="outcome")
@@ -253,7 +262,8 @@ def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(turns: lis
         assert sum(found) == pytest.approx(rewards[row.spans[0].turn :].sum(), abs=1e-9)
         assert all(mask or not reward for mask, reward in zip(row.mask, found, strict=True))
         group = token_rewards(row, worth, credit="group")
-        assert (sum(group), group[row.spans[-1].stop - 1]) == (pytest.approx(worth.outcome), pytest.approx(worth.outcome))
+        assert group[row.spans[-1].stop - 1] == worth.outcome
+        assert sum(group) == worth.outcome
 
 
 class _Bare:

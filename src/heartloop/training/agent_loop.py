@@ -3,7 +3,7 @@
 Covers the adapter between verl (an `AgentLoopBase`, a token server, rows) and `rollouts`. Does not cover the dialogue itself
 (`environments.episode.play`) nor what the rows are worth to each other (`estimators`).
 
-A dialogue whose simulator failed gives no sample: verl's V1 trainer then has a rollout less in that group, and `trainer` counts it.
+A dialogue whose simulator failed gives no sample: verl's V1 trainer then has a rollout less in that group; `trainer` counts it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         scenario, split = str(info["scenario"]), str(info.get("split", "train"))
         step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
         row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
-        form = _form(settings.chat_format, self.tokenizer, json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True))
+        options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
+        form = _form(settings.chat_format, self.tokenizer, options, int(rollout.prompt_length))
         server = _VerlServer(
             self.server_manager,
             sampling_params,
@@ -108,7 +109,11 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             return []
         opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
         worth = worth_of(transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened)
-        metrics = {"generate_sequences": server.seconds, "tool_calls": max(0.0, timing["dialogue"] - server.seconds), "compute_score": 0.0}
+        metrics = {
+            "generate_sequences": server.seconds,
+            "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
+            "compute_score": 0.0,
+        }
         found = samples(policy.spoken, per=settings.sample, max_response=int(rollout.response_length))
         about = _about(transcript, policy, worth, stratum=str(stage.environment.scenarios[scenario].stratum), samples=len(found))
         return [
@@ -213,16 +218,16 @@ def _stage(settings: str) -> _Stage:
     return _Stage(DialogueSettings.model_validate_json(settings))
 
 
-_FORMS: dict[tuple[str, int, str], PromptFormat] = {}
+_FORMS: dict[tuple[str, int, str, int], PromptFormat] = {}
 
 
-def _form(kind: str, tokenizer: Any, options: str) -> PromptFormat:
-    key = (kind, id(tokenizer), options)
+def _form(kind: str, tokenizer: Any, options: str, longest: int) -> PromptFormat:
+    key = (kind, id(tokenizer), options, longest)
     if key not in _FORMS:
         if kind == "messages":
             from heartloop.training.chat_format import ChatFormat
 
-            _FORMS[key] = ChatFormat(tokenizer)
+            _FORMS[key] = ChatFormat(tokenizer, longest=longest)
         else:
             _FORMS[key] = TemplateFormat(tokenizer, options=json.loads(options))
     return _FORMS[key]

@@ -62,7 +62,7 @@ class DialogueSettings(BaseModel):
     rollouts of a scenario. `to_go`: turn by turn, what a sample leaves out added at its end, for estimators that go token by
     token (GAE with gamma = lambda = 1)."""
     think: bool = False
-    """Whether a reply must be `<think>...</think>` and then something said; a dialogue that breaks this counts the lowest there is."""
+    """Whether a reply must be `<think>...</think>` and then something said; a dialogue that breaks this counts the lowest."""
     reply_tokens: int = Field(default=512, ge=1)
     """At most so many tokens a reply."""
     chat_format: Literal["template", "messages"] = "template"

@@ -68,8 +68,9 @@ def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **se
         found = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
         turns.update({(name, rollout): values for rollout, values in zip(group, found, strict=True)})
     for place, row in enumerate(rows):
-        for turn, start, stop in row.spans if row is not None else ():
-            advantages[place, start:stop] = float(turns[row.group, row.rollout][turn])
+        if row is not None:
+            for turn, start, stop in row.spans:
+                advantages[place, start:stop] = float(turns[row.group, row.rollout][turn])
     return advantages
 
 

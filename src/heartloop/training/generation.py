@@ -147,7 +147,9 @@ class BatchedGenerator:
         with self._weights_lock:
             missing, unexpected = self.model.load_state_dict(state_dict, strict=False)
             self.model.tie_weights()
-            tied = set(getattr(self.model, "all_tied_weights_keys", None) or getattr(self.model, "_tied_weights_keys", None) or ())
+            tied = set(
+                getattr(self.model, "all_tied_weights_keys", None) or getattr(self.model, "_tied_weights_keys", None) or ()
+            )
             if lost := [name for name in missing if name not in tied]:
                 raise UseError(f"weights {', '.join(lost[:3])} are missing from what was loaded ({len(lost)} in all)")
             if unexpected:

@@ -8,12 +8,12 @@ Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is touched.
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
 import torch
 import torch.distributed
 from verl.plugin.platform.platform_base import PlatformBase
@@ -45,8 +45,8 @@ class _Device(types.ModuleType):
 
     @staticmethod
     def mem_get_info(*_: Any) -> tuple[int, int]:
-        memory = psutil.virtual_memory()
-        return memory.available, memory.total
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -55,7 +55,7 @@ class _Device(types.ModuleType):
 _DEVICE = _Device("heartloop.training.cpu_device")
 
 
-@PlatformRegistry.register(platform="cpu")  # type: ignore[untyped-decorator]
+@PlatformRegistry.register(platform="cpu")
 class PlatformCPU(PlatformBase):  # type: ignore[misc]
     """Processors as verl's device. Never chosen by itself, only by `VERL_PLATFORM=cpu`."""
 

@@ -182,7 +182,7 @@ def samples(spoken: Sequence[Spoken], *, per: Literal["turn", "dialogue"], max_r
     """The samples of a dialogue, in order; turns without tokens are in none.
 
     With `dialogue`, a turn joins the sample before it where its prompt begins with all of that sample, token for token, and the
-    whole fits into `max_response`; what lies between has mask 0. So no token was ever drawn after another context than it has here.
+    whole fits into `max_response`; what lies between has mask 0. So every token stands after the context that it was drawn in.
     """
     found: list[Sample] = []
     for turn, said in enumerate(spoken):
@@ -221,7 +221,9 @@ class Worth(NamedTuple):
     """Whether a reply broke the think format."""
 
 
-def worth_of(transcript: Transcript, spoken: Sequence[Spoken], *, kind: RewardKind, think: bool = False, opened: bool = False) -> Worth:
+def worth_of(
+    transcript: Transcript, spoken: Sequence[Spoken], *, kind: RewardKind, think: bool = False, opened: bool = False
+) -> Worth:
     """The rewards of a scored dialogue.
 
     Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100. Turns: EIBench Eq. 3; SAGE (e_t - e_{t-1})/10.

@@ -54,7 +54,9 @@ class TemplateFormat:
         text = self.tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True, **self._options)
         pieces = _MARK.split(text)
         if [int(place) for place in pieces[1::2]] != sorted(own):
-            raise UseError(f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies; expected each once, in order")
+            raise UseError(
+                f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies; expected each once, in order"
+            )
         found: list[int] = []
         for number, piece in enumerate(pieces):
             found += own[int(piece)] if number % 2 else self.tokenizer.encode(piece, add_special_tokens=False)

@@ -1,8 +1,8 @@
 """verl's synchronous V1 trainer, told who its rows are: `trainer.v1.trainer_mode=heartloop`.
 
-Covers three things that verl 0.9.1 leaves to its trainer: an estimator learns which rollout and turns a row is (`estimators.Row`),
-a rollout that has nothing to be compared with teaches nothing, and the numbers of the dialogues reach the log. Everything else is
-verl's. Does not cover how rows are made (`agent_loop`).
+Covers three things that in verl 0.9.1 only the trainer can do: an estimator learns which rollout and turns a row is
+(`estimators.Row`), a rollout that has nothing to be compared with teaches nothing, and the numbers of the dialogues reach the
+log. Everything else is verl's. Does not cover how rows are made (`agent_loop`).
 
 A dialogue whose simulator failed has no rows. A group of which one rollout is left gets mask 0: no gradient, no entropy, no KL
 from it. Where that holds of a whole step, the actor is not updated and the step is counted.
@@ -18,6 +18,7 @@ import transfer_queue as tq
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
+from heartloop.errors import ModelError
 from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics
 
@@ -34,7 +35,7 @@ COMPARING = (ESTIMATOR, "grpo")
 """Estimators that compare the rollouts of a group."""
 
 
-@register_trainer(TRAINER)  # type: ignore[untyped-decorator]
+@register_trainer(TRAINER)
 class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Trains on dialogues."""
 
@@ -45,11 +46,31 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         buffer.poll_interval = float(settings.get("poll_interval", POLL_INTERVAL))
         return buffer
 
+    def _step_once(self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int) -> Any:
+        try:
+            return super()._step_once(metrics, timing_raw, sample_batch_size)
+        except RuntimeError as error:
+            if "no materializable trajectories" not in str(error):
+                raise
+            raise ModelError(
+                f"all dialogues of step {self.global_steps} failed; the warnings above say of what. "
+                "Mend the simulator, then start the run again: it goes on from its last checkpoint"
+            ) from error
+
+    def _balance_batch(self, batch: Any, metrics: dict[str, Any], **how: Any) -> Any:
+        """Rows in one order, whichever dialogue was finished first: equal seeds make equal batches."""
+        where = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["index"])["index"]
+        places = [(int(index), *map(int, key.rsplit("_", 2)[1:])) for index, key in zip(where, batch.keys, strict=True)]
+        batch.reorder(sorted(range(len(places)), key=places.__getitem__))
+        return super()._balance_batch(batch, metrics, **how)
+
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "extra_fields"])
         groups, extras = list(data["uid"]), list(data["extra_fields"])
         real = [not tag.get("is_padding", False) for tag in batch.tags]
-        rows = [_row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)]
+        rows = [
+            _row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)
+        ]
         told = [
             (extra["dialogue"], group)
             for group, extra, is_real in zip(groups, extras, real, strict=True)

@@ -20,6 +20,7 @@ __all__ = ["PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 _TRAINER = "heartloop"
+_FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
 
@@ -103,6 +104,7 @@ def environment_of(recipe: Recipe) -> dict[str, str]:
     """Environment variables that a run needs beside those it finds."""
     found = {
         "HYDRA_FULL_ERROR": "1",
+        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, one that does not load ends the run with its error
         "RAY_DEDUP_LOGS": "0",
         "RAY_USAGE_STATS_ENABLED": "0",  # Ray would tell its makers of the run
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -279,6 +281,8 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
         **{f"{actor}.{name}": value for name, value in plain.items()},
         **{f"actor_rollout_ref.ref.fsdp_config.{name}": value for name, value in plain.items()},
         **{f"{critic}.{name}": value for name, value in plain.items()},
+        # else the losses are computed in bfloat16, slower on a CPU and off from what the replies were drawn with
+        **{f"+{where}.mixed_precision": _FLOAT32 for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
         "actor_rollout_ref.rollout.dtype": "float32",
         "actor_rollout_ref.rollout.free_cache_engine": False,
     }
