@@ -115,12 +115,14 @@ class CheckpointModel:
     def _read(self) -> _Loaded:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
 
         from heartloop.training.chat_format import ChatFormat
         from heartloop.training.generation import BatchedGenerator, end_tokens
         from heartloop.training.laptop.tokenizer import CHAT_TEMPLATE
         from heartloop.training.template_format import TemplateFormat
 
+        disable_progress_bar()
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
             model = AutoModelForCausalLM.from_pretrained(self.path, local_files_only=True, dtype="auto")

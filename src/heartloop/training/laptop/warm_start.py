@@ -41,6 +41,8 @@ class WarmStartSettings(BaseModel):
     corpus: CorpusSettings = CorpusSettings()
     seed: int = 0
     """Of the first weights, the order of rows and the exchanged words."""
+    least_count: int = Field(default=2, ge=1)
+    """How many of the corpus's texts, each counted once, must hold a word in all, so that it is known."""
     width: int = Field(default=128, ge=8)
     layers: int = Field(default=4, ge=1)
     heads: int = Field(default=4, ge=1)
@@ -72,7 +74,8 @@ class WarmStart(NamedTuple):
     """A Hugging Face checkpoint with its tokenizer."""
     curve: Path
     """JSON lines: `step`, `loss` in nats a token, `seconds`; the last line holds the held-out `perplexity`."""
-    perplexity: float
+    perplexity: float | None
+    """Of replies to people of the test set; `None` where none of them is of known words alone."""
 
 
 def rows_of(talks: Sequence[Talk], form: ChatFormat) -> list[Row]:
@@ -96,7 +99,9 @@ def rows_of(talks: Sequence[Talk], form: ChatFormat) -> list[Row]:
 def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -> Any:
     """A Qwen2 with random weights; its input and output embeddings are one."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     torch.manual_seed(settings.seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -143,7 +148,7 @@ class Exchange:
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, fixed: set[int]) -> None:
         kinds: dict[tuple[Any, ...], list[int]] = {}
-        for word, token in tokenizer.get_vocab().items():
+        for word, token in sorted(tokenizer.get_vocab().items()):  # in no order of its own
             plain = word.strip("▁")
             if token in fixed or not plain.isalpha():
                 continue
@@ -199,16 +204,17 @@ def train(model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange
     model.eval()
 
 
-def perplexity_of(model: Any, rows: Sequence[Row], *, size: int = 8) -> float:
-    """Of the replies' tokens."""
+def perplexity_of(model: Any, rows: Sequence[Row], *, size: int = 8) -> float | None:
+    """Of the replies' tokens; `None` where there are none."""
     model.eval()
     total = count = 0.0
     with torch.no_grad():
         for start in range(0, len(rows), size):
             loss, tokens = loss_of(model, rows[start : start + size])
-            total += loss.item() * tokens
-            count += tokens
-    return math.exp(total / count)
+            if tokens:
+                total += loss.item() * tokens
+                count += tokens
+    return math.exp(total / count) if count else None
 
 
 def prepare(
@@ -234,7 +240,8 @@ def prepare(
     corpus = hashlib.sha256(settings.corpus.model_dump_json().encode()).hexdigest()[:12]
     tell("Playing the talks to learn from.")
     learn, apart = kept_talks(folder / f"talks-{corpus}.jsonl", settings.corpus, processes=processes)
-    tokenizer = build_tokenizer(message.content for talk in learn for message in talk.messages)
+    texts = (message.content for talk in learn for message in talk.messages)
+    tokenizer = build_tokenizer(texts, least=settings.least_count)
     form = ChatFormat(tokenizer)
     rows, held_out = rows_of(learn, form), rows_of(apart, form)
     model = new_model(settings, tokenizer)
@@ -246,11 +253,12 @@ def prepare(
         if line["step"] % 50 == 0:
             tell(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
     perplexity = perplexity_of(model, held_out)
-    tell(f"Held-out perplexity {perplexity:.2f}.")
+    perplexity = None if perplexity is None else round(perplexity, 3)
+    tell(f"Held-out perplexity {perplexity}.")
     model.save_pretrained(home / "model")
     tokenizer.save_pretrained(home / "model")
     part = curve.with_suffix(".part")
-    part.write_text("\n".join([*lines, json.dumps({"perplexity": round(perplexity, 3)})]) + "\n", encoding="utf-8")
+    part.write_text("\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n", encoding="utf-8")
     part.replace(curve)
     return WarmStart(home / "model", curve, perplexity)
 
