@@ -37,17 +37,21 @@ from heartloop.training.laptop.corpus import (
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, prepare, rows_of
 
+Talks = tuple[list[Talk], list[Talk]]
+
 SMALL = CorpusSettings(eibench=6, sage=0, test=2)
-MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=16, layers=2, heads=2, steps=20, rows=2, learning_rate=0.02, threads=1)
+MICRO = WarmStartSettings(
+    corpus=SMALL, least_count=1, width=16, layers=2, heads=2, steps=20, rows=2, learning_rate=0.02, threads=1
+)
 
 
 @pytest.fixture(scope="module")
-def talks() -> tuple[list[Talk], list[Talk]]:
+def talks() -> Talks:
     return talks_of(SMALL)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(talks: tuple[list[Talk], list[Talk]]) -> Any:
+def tokenizer(talks: Talks) -> Any:
     return build_tokenizer((message.content for talk in talks[0] for message in talk.messages), least=1)
 
 
@@ -88,7 +92,7 @@ def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
     assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
 
 
-def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: tuple[list[Talk], list[Talk]], tokenizer: Any) -> None:
+def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: Talks, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
     messages = talks[0][0].messages[:-1]
     own = {
@@ -111,7 +115,7 @@ def test_recorded_ids_are_never_made_anew(tokenizer: Any) -> None:
     assert form.prompt_ids(messages, {1: odd})[-len(odd) - 2 : -2] == odd
 
 
-def test_the_next_prompt_begins_with_the_last_one_and_its_reply(talks: tuple[list[Talk], list[Talk]], tokenizer: Any) -> None:
+def test_the_next_prompt_begins_with_the_last_one_and_its_reply(talks: Talks, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
     messages = talks[0][0].messages
     first = form.prompt_ids(messages[:2])
@@ -152,14 +156,14 @@ def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
         ChatFormat(bare)
 
 
-def test_the_same_settings_give_the_same_talks(talks: tuple[list[Talk], list[Talk]]) -> None:
+def test_the_same_settings_give_the_same_talks(talks: Talks) -> None:
     assert talks_of(SMALL, processes=2) == talks
     other = talks_of(SMALL.model_copy(update={"seed": 1}))
     assert [talk.scenario for talk in other[0]] == [talk.scenario for talk in talks[0]]
     assert other != talks
 
 
-def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks: tuple[list[Talk], list[Talk]]) -> None:
+def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks: Talks) -> None:
     learn, apart = talks
     assert len(learn) == 6
     assert len(apart) == 2
@@ -167,7 +171,7 @@ def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks:
     assert {talk.scenario for talk in apart} <= set(people_of("eibench", "test").scenario_ids)
 
 
-def test_replies_are_short_whole_and_of_more_than_one_supporter(talks: tuple[list[Talk], list[Talk]]) -> None:
+def test_replies_are_short_whole_and_of_more_than_one_supporter(talks: Talks) -> None:
     replies = [m.content for talk in talks[0] for m in talk.messages if m.role == "assistant"]
     assert max(map(words_in, replies)) <= SMALL.longest_reply
     assert all(reply.rstrip('"')[-1] in ".!?…" for reply in replies)
@@ -191,7 +195,7 @@ async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
     assert len(set(replies)) > 6
 
 
-def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: tuple[list[Talk], list[Talk]], tmp_path: Path) -> None:
+def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: Talks, tmp_path: Path) -> None:
     file = tmp_path / "talks.jsonl"
     assert kept_talks(file, SMALL) == talks
     assert kept_talks(file, SMALL) == talks
@@ -200,7 +204,7 @@ def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: tuple[list[T
         kept_talks(file, SMALL)
 
 
-def test_only_replies_are_learned(talks: tuple[list[Talk], list[Talk]], tokenizer: Any) -> None:
+def test_only_replies_are_learned(talks: Talks, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
     (row,) = rows_of(talks[0][:1], form)
     learned = tokenizer.decode([token for token, said in zip(row.tokens, row.said, strict=True) if said])
@@ -264,6 +268,14 @@ async def test_what_a_checkpoint_sees_is_what_it_was_trained_on(made: tuple[Path
     form = model._load().form
     assert isinstance(form, ChatFormat)
     assert reply.usage.prompt_tokens == len(form.prompt_ids(messages))
+
+
+def test_whoever_loads_the_checkpoint_gets_its_own_tokenizer(made: tuple[Path, WarmStart], talks: Talks) -> None:
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(made[1].model)
+    replies = [m.content for m in talks[0][0].messages if m.role == "assistant"]
+    assert [loaded.decode(loaded.encode(reply, add_special_tokens=False)) for reply in replies] == replies
 
 
 async def test_a_prompt_without_room_for_a_reply_is_an_error(made: tuple[Path, WarmStart]) -> None:

@@ -1,4 +1,4 @@
-"""The laptop policy's warm start: a small Qwen2 that learns, in minutes on two cores, to speak as the scripted supporters do.
+"""The laptop policy's warm start: a small Llama that learns, in minutes on two cores, to speak as the scripted supporters do.
 
 Next-token loss on the replies alone, AdamW, cosine, whole talks as rows. A share of the rows has its matter words exchanged for
 others of their kind, everywhere in the row alike: to say back what a person said, the policy then has to look at it and cannot
@@ -97,13 +97,16 @@ def rows_of(talks: Sequence[Talk], form: ChatFormat) -> list[Row]:
 
 
 def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -> Any:
-    """A Qwen2 with random weights; its input and output embeddings are one."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    """A Llama with random weights; its input and output embeddings are one.
+
+    Not a Qwen2: transformers 5 reads its checkpoints with Qwen's own tokenizer, whatever lies beside the weights.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     torch.manual_seed(settings.seed)
-    config = Qwen2Config(
+    config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=settings.width,
         intermediate_size=round(settings.width * 8 / 3 / 16) * 16,
@@ -116,7 +119,7 @@ def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen2ForCausalLM(config)
+    return LlamaForCausalLM(config)
 
 
 def loss_of(
@@ -196,7 +199,7 @@ def train(model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange
             group["lr"] = settings.learning_rate * share
         tables = [exchange.draw(generator) if rng.random() < settings.exchanged else None for _ in batch]
         loss, _ = loss_of(model, batch, exchange=tables)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
