@@ -94,14 +94,16 @@ class EvaluationSettings(BaseModel):
     relation_weight: float | None = None
     """The outcome's lambda, in [0, 1]; `None` where the score has none."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
+    weights: Mapping[str, str] = Field(default_factory=dict)
+    """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     """The user's prices per million tokens, for the report's cost; no part of the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except version, prices and a weight that the score lacks."""
-        absent = {"relation_weight"} if self.relation_weight is None else set()
+        """First 10 hex digits of the SHA-256 of everything above except version, prices and what this run has none of."""
+        absent = {name for name in ("relation_weight", "weights") if getattr(self, name) in (None, {})}
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -122,6 +124,7 @@ class EvaluationSettings(BaseModel):
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        other = {"weights": {}, **other}  # runs from before there were checkpoints name none
         return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
 
 
