@@ -16,6 +16,7 @@ from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
+from heartloop.cli_train import train_app
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
@@ -40,6 +41,7 @@ scenarios_app = typer.Typer(
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
+app.add_typer(train_app)
 app.add_typer(import_app, name="import")
 app.add_typer(export_app, name="export")
 

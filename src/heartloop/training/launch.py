@@ -159,7 +159,7 @@ def _differences(mine: Any, theirs: Any, name: str = "") -> Iterator[str]:
 
 def _write_people(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
     for split, file in (("train", paths.train), ("held_out", paths.held_out)):
-        write_parquet(rows(getattr(cast, split), recipe, split="train" if split == "train" else "val"), file)
+        write_parquet(rows(getattr(cast, split), recipe, split=split), file)
     if recipe.people.train == COMPOSED and not paths.composed.exists():
         part = paths.composed.with_suffix(".part")
         part.write_text("".join(person.model_dump_json() + "\n" for person in cast.train), encoding="utf-8")

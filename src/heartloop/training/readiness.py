@@ -1,6 +1,6 @@
 """What a recipe needs that this machine lacks, each with what to do about it.
 
-Covers the extra, the plug-in, GPUs and memory, the policy's weights, the simulator's endpoint, Ray's cluster. Asks no network and
+Covers the extra, GPUs and memory, the policy's weights, the simulator's endpoint, Ray's cluster. Asks no network and
 loads no engine, so that it can be asked anywhere. Does not cover the people (`dataset`).
 """
 
@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -65,10 +64,6 @@ def _software(recipe: Recipe) -> Iterator[Missing]:
         python = "" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12"
         yield Missing(
             f"the extra train is not installed ({', '.join(lacking)} not found)", f"pip install 'heartloop[train]'{python}"
-        )
-    elif not any(point.value.startswith("heartloop.") for point in entry_points(group="verl.plugins")):
-        yield Missing(
-            "verl cannot see our plug-in: this copy of heartloop is not installed", "pip install it, or pip install -e ."
         )
     engine = {"vllm": "vllm", "sglang": "sglang"}.get(recipe.machine.engine)
     if engine and find_spec(engine) is None:

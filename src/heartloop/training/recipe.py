@@ -391,9 +391,8 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise InputError(
-                f"{name}: no setting {where!r}{_nearest(where, list(_names(Recipe)))}; remove or rename it"
-            ) from error
+            hint = _nearest(where, [*_names(Recipe), *Recipe.model_fields])
+            raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; every recipe says it") from error
         said = first["msg"].removeprefix("Value error, ")
