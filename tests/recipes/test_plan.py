@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -125,7 +126,7 @@ class TestMissing:
     def bare(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A machine with nothing on it."""
         monkeypatch.setattr(readiness, "find_spec", lambda name: None)
-        monkeypatch.setattr(readiness.shutil, "which", lambda name: None)
+        monkeypatch.setattr(shutil, "which", lambda name: None)
         monkeypatch.setattr(readiness, "_free_memory", lambda: 1.5)
         for name in ("OPENROUTER_API_KEY", "RAY_ADDRESS", "HF_HUB_OFFLINE", "HF_HUB_CACHE"):
             monkeypatch.delenv(name, raising=False)
