@@ -85,7 +85,7 @@ class Job:
         source = str(Path(heartloop.__file__).parents[1])
         self._environment = {
             **os.environ, **environment_of(recipe), **variables, "PYTHONPATH": source, "PYTHONWARNINGS": "ignore",
-            "VERL_FILE_LOGGER_PATH": str(self.paths.metrics), "HEARTLOOP_TEST_JOB": self._mark,
+            "VERL_FILE_LOGGER_PATH": str(self.paths.metrics), "HEARTLOOP_TEST_JOB": self._mark, "RAY_worker_niceness": "0",
         }  # fmt: skip
         self._command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments]
 
@@ -99,7 +99,7 @@ class Job:
             try:
                 while process.poll() is None and time.monotonic() - started < LIMIT:
                     listening |= {address for pid in self._alive() for address in _listening(pid)}
-                    time.sleep(0.5)
+                    time.sleep(3)
             finally:
                 for pid in self._alive():
                     if process.poll() is None or time.monotonic() - started > LIMIT:
