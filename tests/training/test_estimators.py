@@ -3,7 +3,7 @@
 1. Through verl's own call, CTC-GRPO gives the tensor that `scoring.credit` gives: one maths, two doors.
 2. Every token of a policy turn has that turn's advantage; what others said, and padding, has none.
 3. A rollout counts once in its group, however many rows it has; a group of one teaches nothing.
-4. verl's loss then moves the log-probability of a token by its advantage, and that of no other token.
+4. verl's losses then move the log-probability of a token by its advantage, and no token of others, in actor and critic.
 5. GAE over samples of a dialogue gives every turn the reward to go.
 """
 
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl import DataProto
-from verl.trainer.ppo.core_algos import compute_policy_loss_vanilla
+from verl.trainer.ppo.core_algos import compute_policy_loss_vanilla, compute_value_loss
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from verl.utils.config import omega_conf_to_dataclass
 
@@ -155,6 +155,16 @@ def test_the_loss_moves_each_token_by_its_advantage_and_no_other() -> None:
     loss.backward()  # at ratio 1 the gradient of the clipped objective is -A / tokens
     assert new.grad is not None
     assert torch.allclose(new.grad, -advantages * mask / mask.sum(), atol=1e-6)
+
+
+def test_the_critic_learns_no_token_of_others() -> None:
+    mask = torch.tensor([[1, 1, 0, 0, 1], [1, 0, 0, 0, 0]]).float()
+    values, returns = torch.zeros_like(mask), torch.rand(mask.shape) + 1.0
+    guesses = values.clone().requires_grad_()
+    loss, _ = compute_value_loss(guesses, returns, values, mask, cliprange_value=0.5, loss_agg_mode="token-mean")
+    loss.backward()
+    assert guesses.grad is not None
+    assert torch.equal(guesses.grad != 0, mask.bool())
 
 
 def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:

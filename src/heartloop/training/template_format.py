@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from heartloop.dialogue import Message
@@ -36,6 +37,7 @@ class TemplateFormat:
             raise UseError("the tokenizer has no chat template; expected one in its tokenizer_config.json or chat_template.jinja")
         if {"<think>", "</think>"} & set(tokenizer.all_special_tokens):
             raise UseError("the tokenizer hides think tags as special tokens, so that the person would hear the thinking")
+        self._encoded = lru_cache(maxsize=20_000)(self._encode)  # a piece comes again with every later turn
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
         """The dialogue so far and what opens a reply.
@@ -59,8 +61,11 @@ class TemplateFormat:
             )
         found: list[int] = []
         for number, piece in enumerate(pieces):
-            found += own[int(piece)] if number % 2 else self.tokenizer.encode(piece, add_special_tokens=False)
+            found += own[int(piece)] if number % 2 else self._encoded(piece)
         return found
+
+    def _encode(self, piece: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(piece, add_special_tokens=False))
 
     def text(self, ids: Sequence[int]) -> str:
         """What ids say, without special tokens."""
