@@ -89,6 +89,7 @@ def _train(recipe: Recipe, run: Path) -> int:
         return 1
     dialogue = recipe.dialogue
     who = "--user embedded" if dialogue.user == "embedded" else f"--simulator {dialogue.user}"
+    who += f" --variant {dialogue.variant}" if dialogue.variant else ""
     checkpoint = launch.policy_at(run, ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it: heartloop eval {dialogue.environment} --model checkpoint:{checkpoint} {who}")
