@@ -17,6 +17,7 @@ from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 from heartloop.cli_train import train_app
+from heartloop.cli_write import write_app
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
@@ -36,9 +37,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 scenarios_app = typer.Typer(
-    help="Look at the shipped scenarios, or check a file of your own.", no_args_is_help=True, rich_markup_mode=None
+    help="Look at the shipped scenarios, check a file of your own, or have new ones written.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(scenarios_app, name="scenarios")
+scenarios_app.add_typer(write_app)
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
 app.add_typer(train_app)
@@ -285,6 +289,8 @@ def scenarios_show(
 @scenarios_app.command("check")
 def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, or a file.")]) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
+    from collections import Counter
+
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.sage import ReleasedScenario
@@ -295,9 +301,12 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat
     for problem in problems:
         typer.echo(problem)
     if problems:
-        typer.echo(f"{len(problems)} problems", err=True)
+        typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {len(people)} scenarios", err=True)
         raise typer.Exit(1)
-    typer.echo("no problem found" + ("" if own else "; of released people only the form is checked"))
+    counted = f"{len(people)} {'scenario' if len(people) == 1 else 'scenarios'}"
+    groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
+    only = "" if own else "; of released people only the form is checked"
+    typer.echo(f"{counted} ({groups}): no problem found{only}")
 
 
 @scenarios_app.command("compose")

@@ -1,6 +1,6 @@
-"""The chat completions format: what is sent, what servers may not understand of it, and reading what they answer.
+"""The formats of chat completions and embeddings: what is sent, what servers may not understand, and reading what they answer.
 
-Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply` or as `Trouble`.
+Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply`, as `Embedded` or as `Trouble`.
 Does not cover sending and retrying (`endpoint`); there is no network here.
 
 A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` and are scored.
@@ -9,15 +9,16 @@ A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` an
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_usage
+from heartloop.chat import Reply, estimate_tokens, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
-__all__ = ["Habits", "Trouble", "read_refusal", "read_reply"]
+__all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_refusal", "read_reply"]
 
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -96,6 +97,13 @@ class Habits(NamedTuple):
         return None
 
 
+class Embedded(NamedTuple):
+    """What an embeddings endpoint made of some texts: one vector each, in their order."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage = Usage()
+
+
 def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     """The body of a 200 as a reply; tokens are estimated from it and `messages` where the server did not count."""
     try:
@@ -125,6 +133,25 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     text = writable(text)
     usage = _usage(found.get("usage")) or estimate_usage(messages, text, reasoning or "")
     return Reply(text, reasoning, finish, usage)
+
+
+def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
+    """The body of a 200 as one vector a text; what is missing, of another length, not finite or zero is no embedding."""
+    try:
+        found = json.loads(data)
+        rows = sorted(found["data"], key=lambda row: int(row["index"]))
+        places = [row["index"] for row in rows]
+        vectors = tuple(tuple(float(x) for x in row["embedding"]) for row in rows)
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return Trouble(MalformedReply, f"no list of embeddings: {_text(data)}")
+    if places != list(range(len(texts))):
+        return Trouble(MalformedReply, f"{len(rows)} embeddings of {len(texts)} texts")
+    if len({len(vector) for vector in vectors}) > 1:
+        return Trouble(MalformedReply, "embeddings of several lengths")
+    if not all(any(vector) and all(map(math.isfinite, vector)) for vector in vectors):
+        return Trouble(MalformedReply, "an embedding that is empty, zero or not finite")
+    usage = _usage({"completion_tokens": 0, **found["usage"]} if isinstance(found.get("usage"), dict) else None)
+    return Embedded(vectors, usage or Usage(prompt_tokens=sum(map(estimate_tokens, texts)), estimated=True))
 
 
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:

@@ -7,6 +7,7 @@ what they are worth (`scoring`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
     "Turn",
     "Usage",
     "Visible",
+    "cut_torn_tail",
     "read_transcripts",
     "stored_transcripts",
     "total_usage",
@@ -262,6 +264,22 @@ def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[
                     ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
+
+
+def cut_torn_tail(path: Path) -> None:
+    """Cuts off a last line that a killed process left half written."""
+    with path.open("rb+") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, visible
@@ -25,6 +26,7 @@ __all__ = ["REASKS", "ask"]
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
 
+_TOLD = 5  # errors of one answer that a re-ask names
 _STARTS = 32  # braces tried as the start of an object: a model caught in a loop can send a hundred thousand
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -39,6 +41,7 @@ async def ask(
     sampling: Sampling | None = None,
     check: Callable[[Answer], str | None] | None = None,
     heard: Callable[[Reply, int], None] | None = None,
+    refused: Callable[[str, int], None] | None = None,
 ) -> Answer:
     """The model's answer as an instance of `answer`.
 
@@ -48,6 +51,7 @@ async def ask(
     Args:
         check: a further test of a parsed answer; a sentence refuses it, `None` accepts it.
         heard: called with every raw reply and its re-ask number, for the transcript.
+        refused: called with what is wrong with a reply and its re-ask number.
 
     Raises:
         AnswerError: no acceptable answer after `reasks` re-asks; says what the last one was.
@@ -66,6 +70,8 @@ async def ask(
             problem = (check(parsed) if check is not None else None) or ""
             if not problem:
                 return parsed
+        if refused is not None:
+            refused(problem, attempt)
         asked = [
             *messages,
             Message(role="assistant", content=reply.text or "(empty)"),
@@ -100,14 +106,17 @@ def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
         try:
             fitting.append(answer.model_validate(candidate))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the object"
-            problem = problem or f"{where}: {first['msg']}"
+            problem = problem or "; ".join(_said(one) for one in error.errors()[:_TOLD])
     if not fitting:
         return None, problem
     if any(other != fitting[0] for other in fitting[1:]):
         return None, "it holds several answers that differ"
     return fitting[0], ""
+
+
+def _said(error: ErrorDetails) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "the object"
+    return f"{where}: {error['msg']}"
 
 
 def _objects(text: str) -> list[dict[str, Any]]:

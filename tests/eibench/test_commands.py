@@ -126,7 +126,7 @@ def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: P
     from heartloop.environments.eibench import load_scenarios
 
     (tmp_path / "mine.jsonl").write_text(load_scenarios("test")[0].model_dump_json() + "\n", encoding="utf-8")
-    assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out.strip() == "no problem found"
+    assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out.strip() == "1 scenario (charm 1): no problem found"
     played = heartloop(*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "mine.jsonl", "--max-turns", "2", cwd=tmp_path)
     assert played.code == 0, played
 

@@ -22,7 +22,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summaris
 
 __all__ = [
     "MEASURES", "Grouped", "Measure", "Sums", "Zone", "anchors_of", "course_of", "group_means", "group_of", "in_group_order",
-    "measure_of", "points_of",
+    "measure_of", "points_of", "relation_weight_of",
 ]  # fmt: skip
 
 
@@ -51,6 +51,8 @@ class Measure(NamedTuple):
     """How one environment's score is read and told."""
 
     environment: str
+    name: str
+    """The environment as its paper writes it."""
     points: float
     """Points a unit of `Transcript.score`."""
     low: float
@@ -111,11 +113,16 @@ def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
         return None
 
 
+def relation_weight_of(transcript: Transcript) -> float:
+    """Weight of the relation in the outcome."""
+    return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
+
+
 def _outcomes(transcript: Transcript) -> list[float]:
     anchors = anchors_of(transcript)
     if anchors is None:
         return []
-    weight = float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
+    weight = relation_weight_of(transcript)
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
 
@@ -137,6 +144,7 @@ def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -
 MEASURES: Mapping[str, Measure] = {
     "sage": Measure(
         environment="sage",
+        name="SAGE",
         points=1.0,
         low=0.0,
         high=100.0,
@@ -161,6 +169,7 @@ MEASURES: Mapping[str, Measure] = {
     ),
     "eibench": Measure(
         environment="eibench",
+        name="EIBench",
         points=100.0,
         low=-100.0,
         high=100.0,

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from heartloop.analysis.measures import MEASURES
 from heartloop.analysis.runs import Run, judge_of
 from heartloop.analysis.scores import model_names
 
@@ -33,6 +34,8 @@ class Provenance(NamedTuple):
     """One run as the settings page shows it."""
 
     name: str
+    environment: str
+    """As its paper writes it; empty where the settings do not say."""
     command: str | None
     caveat: str
     """What to know before repeating the command, or why there is none."""
@@ -67,6 +70,7 @@ def provenance_of(run: Run) -> Provenance:
         prompts |= {(str(name), str(value)) for name, value in given.items()}
     return Provenance(
         name=run.path.resolve().name,
+        environment=MEASURES[named].name if (named := str(settings.get("environment"))) in MEASURES else "",
         command=command,
         caveat=caveat,
         settings=[(name, _words(value)) for name, value in settings.items() if name not in _IN_TABLES_OF_THEIR_OWN],

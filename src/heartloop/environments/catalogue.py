@@ -245,12 +245,12 @@ def _eibench_sheet(s: Any) -> str:
     user, model, seed = s.user, s.model, s.seed
     parts = [
         f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
-        f"{s.person}; {s.place}. A {seed.personality} person; {seed.relationship}, {seed.intensity}.",
+        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
         user.background,
         f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n" + "\n".join(f"- {rule}" for rule in user.rules),
         f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
         "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
-        "It may not:\n" + "\n".join(f"- {item}" for item in model.limits),
+        "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
         f"Negative emotion a: {a.start}, success {a.success}, failure {a.fail}\n"
         f"Relation t: {t.start}, success {t.success}, failure {t.fail}",
         f"Opening line: {s.opening}" if s.opening else "The model speaks first.",

@@ -25,6 +25,7 @@ from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import Anchors, check_anchors
 
 __all__ = [
+    "LINES",
     "SCENES",
     "SETS",
     "AxisAnchors",
@@ -244,6 +245,11 @@ class Scenario(_Frozen):
     def person(self) -> str:
         """Name, age and role, for lists and reports."""
         return f"{self.user.name}, {self.user.age}, {self.user.role}"
+
+    @property
+    def played(self) -> str:
+        """Whom the model under test plays: name and role, for reports."""
+        return f"{self.model.name}, {self.model.role}"
 
     @property
     def temperament(self) -> str:
