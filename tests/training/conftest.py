@@ -1,4 +1,4 @@
-"""No model hub is asked. Other people's warnings: verl and Ray are imported once, quietly; those of our own modules stay errors."""
+"""No model hub is asked. verl and Ray are imported once and quietly: their warnings are theirs, ours stay errors."""
 
 import os
 import warnings
