@@ -106,7 +106,10 @@ def command_text(python: str, arguments: list[str]) -> str:
 def _of(recipe: Recipe) -> str:
     dialogue = recipe.dialogue
     said = [(name, getattr(dialogue, name)) for name in ("preset", "variant", "form", "start", "leaves_at")]
-    return "".join(f", {name.replace('_', ' ')} {value}" for name, value in said if value is not None)
+    shown = [
+        (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else value) for name, value in said if value is not None
+    ]
+    return "".join(f", {name} {value}" for name, value in shown)
 
 
 def _policy(recipe: Recipe) -> str:
