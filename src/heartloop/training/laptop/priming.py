@@ -6,7 +6,8 @@ the present ones, and hand on what came next. Found by training it takes longer 
 written into the first weights, looking three words back. All else begins without effect, and training does the rest: when to
 copy, what, and what to say instead. Departs from the usual random start in this alone. Does not cover training (`warm_start`).
 
-The residual stream is split into four parts: the present word, and one, two and three words back. Embeddings begin in the first.
+The residual stream is split into four parts: the present word, and one, two and three words back. Embeddings begin in the first,
+and large, so that what the other parts learn to write does not drown them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from heartloop.errors import UseError
 
-__all__ = ["PRIMED_CONFIG", "prime"]
+__all__ = ["PRIMED_CONFIG", "prime", "primed_parameters"]
 
 PRIMED_CONFIG: dict[str, Any] = {
     "attention_bias": True,
@@ -32,6 +33,9 @@ positions that turn some dimensions of a head fast and leave most of them still,
 
 _FAST, _STILL = 0.02, 1.0 / 400
 """Radians a token: dimensions that turn faster tell places apart, those that turn slower carry words."""
+
+_LARGE, _LAST_NORM = 8.0, 0.2
+"""Factor of the embeddings beside the other weights, and the last norm's weight, which keeps the scores moderate all the same."""
 
 _BACK = 3
 _WORD = 48 / 128
@@ -86,7 +90,8 @@ def prime(model: Any, *, seed: int = 0) -> None:
     sign = math.sqrt(words / back) * _orthonormal(words, generator)[:back] @ present  # a word in as many dimensions as fit
 
     embedding = model.model.embed_tokens.weight
-    embedding.copy_(embedding @ present.T @ present)
+    embedding.copy_(_LARGE * embedding @ present.T @ present)
+    model.model.norm.weight.fill_(_LAST_NORM)
     length = float(embedding.norm(dim=1).mean())
     stream = length * math.sqrt(1.0 + _BACK * _KEPT**2)  # of a token after the first layer
     for layer in model.model.layers:
@@ -123,6 +128,11 @@ def prime(model: Any, *, seed: int = 0) -> None:
         second.q_proj.weight[rows], second.k_proj.weight[rows] = query, key
         second.v_proj.weight[rows] = _padded(present, size)
         second.o_proj.weight[:, rows] = _padded(present * _HANDED_ON * stream / math.sqrt(width) / 2, size).T
+
+
+def primed_parameters(model: Any) -> list[Any]:
+    """The parameters that hold the circuit, embeddings aside: they are to move slowly, or it is lost before it is of use."""
+    return [parameter for layer in model.model.layers[:2] for parameter in layer.self_attn.parameters()]
 
 
 def _orthonormal(size: int, generator: torch.Generator) -> Tensor:

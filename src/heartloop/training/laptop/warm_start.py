@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from heartloop.supporters.hearing import phrases
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks
-from heartloop.training.laptop.priming import PRIMED_CONFIG, prime
+from heartloop.training.laptop.priming import PRIMED_CONFIG, prime, primed_parameters
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class WarmStartSettings(BaseModel):
     learning_rate: float = Field(default=3e-3, gt=0.0)
     exchanged: float = Field(default=0.5, ge=0.0, le=1.0)
     """Share of rows with exchanged words."""
-    matter_weight: float = Field(default=3.0, gt=0.0)
+    matter_weight: float = Field(default=2.0, gt=0.0)
     """What a matter word counts in the loss beside a frequent word or one of the supporters' own phrases."""
     threads: int = Field(default=1, ge=1)
     """Of torch; for matrices this small a second one gains nothing on a busy machine."""
@@ -195,21 +195,18 @@ def train(model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange
     weights = torch.where(exchange.matter, settings.matter_weight, 1.0)
     generator = torch.Generator().manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    rest = [p for p in model.parameters() if p.dim() < 2]
-    optimiser = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}],
-        lr=settings.learning_rate,
-        betas=(0.9, 0.98),
-        fused=True,
-    )
+    circuit, words = primed_parameters(model), [model.model.embed_tokens.weight]
+    slow = {id(parameter) for parameter in (*circuit, *words)}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in slow]
+    parts = [(circuit, 0.1), (words, 0.3), (rest, 1.0)]
+    optimiser = torch.optim.AdamW([{"params": part} for part, _ in parts], betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     warm = max(1, settings.steps // 20)
     started = time.monotonic()
     model.train()
     for step, batch in zip(range(settings.steps), _batches(rows, settings.rows, rng), strict=False):
         share = min(1.0, (step + 1) / warm) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / settings.steps)))
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * share
+        for group, (_, pace) in zip(optimiser.param_groups, parts, strict=True):
+            group["lr"] = settings.learning_rate * share * pace
         tables = [exchange.draw(generator) if rng.random() < settings.exchanged else None for _ in batch]
         losses, target = losses_of(model, batch, exchange=tables)
         share_of = weights[target]
