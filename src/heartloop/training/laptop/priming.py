@@ -34,7 +34,7 @@ positions that turn some dimensions of a head fast and leave most of them still,
 _FAST, _STILL = 0.02, 1.0 / 400
 """Radians a token: dimensions that turn faster tell places apart, those that turn slower carry words."""
 
-_LARGE, _LAST_NORM = 8.0, 0.2
+_LARGE, _LAST_NORM = 8.0, 0.35
 """Factor of the embeddings beside the other weights, and the last norm's weight, which keeps the scores moderate all the same."""
 
 _BACK = 3

@@ -49,10 +49,10 @@ class WarmStartSettings(BaseModel):
     layers: int = Field(default=3, ge=2)
     heads: int = Field(default=4, ge=3)
     """Each of half the width, for the first weights' sake."""
-    steps: int = Field(default=450, ge=1)
+    steps: int = Field(default=600, ge=1)
     rows: int = Field(default=4, ge=1)
     """Talks in a step."""
-    learning_rate: float = Field(default=3e-3, gt=0.0)
+    learning_rate: float = Field(default=4e-3, gt=0.0)
     exchanged: float = Field(default=0.5, ge=0.0, le=1.0)
     """Share of rows with exchanged words."""
     matter_weight: float = Field(default=2.0, gt=0.0)
@@ -198,7 +198,7 @@ def train(model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange
     circuit, words = primed_parameters(model), [model.model.embed_tokens.weight]
     slow = {id(parameter) for parameter in (*circuit, *words)}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in slow]
-    parts = [(circuit, 0.1), (words, 0.3), (rest, 1.0)]
+    parts = [(circuit, 0.1), (words, 0.6), (rest, 1.0)]
     optimiser = torch.optim.AdamW([{"params": part} for part, _ in parts], betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     warm = max(1, settings.steps // 20)
     started = time.monotonic()
