@@ -1,12 +1,12 @@
 """A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
 
 It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`), its
-answer (it asks for `"leaves"`), and else a supporter. By hand:
+answer (it asks for `"leaves"`), and else a supporter; `/embeddings` has vectors of letter counts. By hand:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4
 
-A fault is written `name[@part][:amount]`. The part is policy, simulator, feel or speak. The amount is how many
+A fault is written `name[@part][:amount]`. The part is policy, simulator, feel, speak or embed. The amount is how many
 requests have it, from the first on (`:2`), or its share of them (`:0.1`); without one, every request has it. A share is
 drawn from the seed and the request's own text, so it does not depend on the order in which requests arrive.
 """
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-__all__ = ["FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
+__all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 
 FAULTS = {
     # the transport
@@ -87,6 +87,14 @@ FAULTS = {
     "silence": "policy: an empty reply",
 }
 """What can be switched on."""
+VECTOR_FAULTS = {
+    "short_vector": "the last vector is one number shorter",
+    "nan_vector": "a number that is none",
+    "zero_vector": "nothing but zeros",
+    "few_vectors": "the last text has no vector",
+    "mixed_vectors": "the vectors in reverse order, with their index",
+}
+"""What can be switched on for `/embeddings` alone."""
 
 _HUGE = 10 * 2**20  # bytes
 _SIMULATOR_ONLY = {
@@ -96,8 +104,9 @@ _SIMULATOR_ONLY = {
     "out_of_range": {"feel"},
     "speaks_for_npc": {"speak"},
     "silence": {"policy"},
+    **{name: {"embed"} for name in VECTOR_FAULTS},
 }
-_PARTS = {"policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
+_PARTS = {"embed": {"embed"}, "policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
 
 
 class Fault(NamedTuple):
@@ -112,7 +121,7 @@ class Fault(NamedTuple):
     def parse(cls, text: str) -> Fault:
         """`name[@part][:amount]`. Raises ValueError for anything else."""
         found = re.fullmatch(r"(\w+)(?:@(\w+))?(?::(\d*\.?\d+))?", text)
-        if found is None or found[1] not in FAULTS or (found[2] or "policy") not in _PARTS:
+        if found is None or found[1] not in FAULTS | VECTOR_FAULTS or (found[2] or "policy") not in _PARTS:
             raise ValueError(f"fault {text!r}; expected name[@part][:amount] with a name out of {', '.join(FAULTS)}")
         parts = frozenset(_PARTS[found[2]] if found[2] else _SIMULATOR_ONLY.get(found[1], {"policy", "feel", "speak"}))
         amount = found[3]
@@ -176,6 +185,7 @@ class FaultyServer:
         self._stopping = asyncio.Event()
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._serve)
+        app.router.add_post("/v1/embeddings", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
     @property
@@ -243,6 +253,11 @@ class FaultyServer:
             if request.transport is not None:  # else the client has left already
                 request.transport.abort()
             return web.Response()
+        if asked.part == "embed":
+            data = json.dumps(_embedded(kind, asked.body["input"])).encode()
+            return web.Response(
+                body=data[: len(data) // 2] if kind == "truncated_json" else data, content_type="application/json"
+            )
         content = self._answer(asked.body) if self._answer is not None else self._play(asked, draw, kind)
         data = json.dumps(_completion(kind, content, asked)).encode()
         if kind in _BYTES:
@@ -293,7 +308,25 @@ async def _bytes(
     return response
 
 
+def _embedded(kind: str | None, texts: list[str]) -> dict[str, Any]:
+    """One vector a text: how often each letter occurs."""
+    vectors = [[float(text.lower().count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+    if kind == "short_vector":
+        vectors[-1].pop()
+    elif kind == "nan_vector":
+        vectors[-1][0] = float("nan")
+    elif kind == "zero_vector":
+        vectors[-1] = [0.0] * 26
+    elif kind == "few_vectors":
+        vectors.pop()
+    rows = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    used = sum(len(text.split()) for text in texts)
+    return {"data": rows[::-1] if kind == "mixed_vectors" else rows, "usage": {"prompt_tokens": used, "total_tokens": used}}
+
+
 def _part(body: dict[str, Any]) -> str:
+    if "input" in body:
+        return "embed"
     system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
     return "feel" if '"change"' in system else "speak" if '"leaves"' in system else "policy"
 

@@ -1,6 +1,6 @@
-"""The chat completions format: what is sent, what servers may not understand of it, and reading what they answer.
+"""The formats of chat completions and embeddings: what is sent, what servers may not understand, and reading what they answer.
 
-Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply` or as `Trouble`.
+Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply`, as `Embedded` or as `Trouble`.
 Does not cover sending and retrying (`endpoint`); there is no network here.
 
 A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` and are scored.
@@ -9,15 +9,19 @@ A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` an
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply, estimate_usage
+from pydantic_core import from_json
+
+from heartloop.chat import Reply, estimate_tokens, estimate_usage
 from heartloop.dialogue import Message, Sampling, Usage, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
-__all__ = ["Habits", "Trouble", "read_refusal", "read_reply"]
+__all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_refusal", "read_reply"]
 
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -72,11 +76,10 @@ class Habits(NamedTuple):
         if sampling.max_tokens is not None:
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
         if schema is not None and self.format == 0:
-            name = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
             # strict would refuse optional fields and number ranges at OpenAI; answers are validated here anyway
             body["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": name, "strict": False, "schema": dict(schema)},
+                "json_schema": {"name": _schema_name(str(schema.get("title", ""))), "strict": False, "schema": dict(schema)},
             }
         elif schema is not None and self.format == 1:
             body["response_format"] = {"type": "json_object"}
@@ -96,10 +99,23 @@ class Habits(NamedTuple):
         return None
 
 
+@lru_cache(maxsize=64)
+def _schema_name(title: str) -> str:
+    """A schema's title in the characters that servers allow for its name."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "", title)[:64].strip("_") or "answer"
+
+
+class Embedded(NamedTuple):
+    """What an embeddings endpoint made of some texts: one vector each, in their order."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage = Usage()
+
+
 def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     """The body of a 200 as a reply; tokens are estimated from it and `messages` where the server did not count."""
     try:
-        found = json.loads(data)
+        found = _json(data)
     except (ValueError, RecursionError):
         return Trouble(MalformedReply, f"a body that is not JSON: {_text(data) or '(empty)'}")
     if isinstance(found, dict) and found.get("error") and not found.get("choices"):
@@ -127,12 +143,39 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     return Reply(text, reasoning, finish, usage)
 
 
+def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
+    """The body of a 200 as one vector a text; what is missing, of another length, not finite or zero is no embedding."""
+    try:
+        found = json.loads(data)
+        rows = sorted(found["data"], key=lambda row: int(row["index"]))
+        places = [row["index"] for row in rows]
+        vectors = tuple(tuple(float(x) for x in row["embedding"]) for row in rows)
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return Trouble(MalformedReply, f"no list of embeddings: {_text(data)}")
+    if places != list(range(len(texts))):
+        return Trouble(MalformedReply, f"{len(rows)} embeddings of {len(texts)} texts")
+    if len({len(vector) for vector in vectors}) > 1:
+        return Trouble(MalformedReply, "embeddings of several lengths")
+    if not all(any(vector) and all(map(math.isfinite, vector)) for vector in vectors):
+        return Trouble(MalformedReply, "an embedding that is empty, zero or not finite")
+    usage = _usage({"completion_tokens": 0, **found["usage"]} if isinstance(found.get("usage"), dict) else None)
+    return Embedded(vectors, usage or Usage(prompt_tokens=sum(map(estimate_tokens, texts)), estimated=True))
+
+
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:
     """A status outside 200 to 299 and its body; `wait` is the Retry-After in seconds."""
     said, names, code = _complaint(data)
     passing = (status in _PASSING or status >= 500) and code != "insufficient_quota"
     kind = TransportError if passing else RefusedByServer
     return Trouble(kind, f"{status} {said or '(no message)'}", status, names, passing, wait)
+
+
+def _json(data: bytes) -> Any:
+    """What `json.loads` makes of a body, in half its time; half an emoji, encodings beside UTF-8, deep nests are left to it."""
+    try:
+        return from_json(data)
+    except ValueError:
+        return json.loads(data)
 
 
 def _text(data: bytes) -> str:
@@ -146,7 +189,7 @@ def _text(data: bytes) -> str:
 def _complaint(data: bytes) -> tuple[str, str, str]:
     """What a server says is wrong, where it may have named a parameter, and its code; cut short."""
     try:
-        said, named, code = _said(json.loads(data))
+        said, named, code = _said(_json(data))
     except (ValueError, RecursionError):
         said, named, code = "", "", ""
     said = said[:_READ] or _text(data)

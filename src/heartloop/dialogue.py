@@ -7,6 +7,7 @@ what they are worth (`scoring`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
     "Turn",
     "Usage",
     "Visible",
+    "cut_torn_tail",
     "read_transcripts",
     "stored_transcripts",
     "total_usage",
@@ -73,6 +75,15 @@ class Sampling(_Frozen):
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
     max_tokens: int | None = Field(default=None, gt=0)
     seed: int | None = None
+
+    def seeded(self, seed: int, step: int) -> Sampling:
+        """The settings of one call: its seed is the role's own, or else the given one, advanced by `step`.
+
+        >>> Sampling(temperature=0.5).seeded(40, 2)
+        Sampling(temperature=0.5, top_p=None, max_tokens=None, seed=42)
+        """
+        seed = (seed if self.seed is None else self.seed) + step
+        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=seed)
 
 
 class Usage(_Frozen):
@@ -264,9 +275,27 @@ def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
 
 
+def cut_torn_tail(path: Path) -> None:
+    """Cuts off a last line that a killed process left half written."""
+    with path.open("rb+") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
+
+
 def total_usage(parts: Iterable[Usage]) -> Usage:
     """The sum of several usages; an empty sum is zero."""
-    total = Usage()
-    for part in parts:
-        total = total + part
-    return total
+    parts = tuple(parts)
+    return Usage(
+        prompt_tokens=sum(part.prompt_tokens for part in parts),
+        completion_tokens=sum(part.completion_tokens for part in parts),
+        estimated=any(part.estimated for part in parts),
+    )

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint as a `ChatModel`: one POST a call on aiohttp, with bounded retries.
+"""An OpenAI-compatible endpoint as a `ChatModel`, or as a model of embeddings: one POST a call on aiohttp, with bounded retries.
 
 Covers connections and their limit, what each endpoint understands (found out once and remembered), retries with
 exponential backoff and full jitter, and keeping the key out of everything that is written. Does not cover how
@@ -10,7 +10,6 @@ What a retry may mend is retried; what it cannot mend raises at once, with the m
 from __future__ import annotations
 
 import asyncio
-import base64
 import math
 import random
 import re
@@ -18,15 +17,17 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # a quarter of the time of `json.dumps` on a dialogue's prompt
 
 from heartloop.chat import Reply
-from heartloop.completions import Habits, Trouble, read_refusal, read_reply
+from heartloop.completions import Embedded, Habits, Trouble, read_embeddings, read_refusal, read_reply
 from heartloop.dialogue import Message, Sampling, writable
 from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+from heartloop.keys import Key, scrub
 
 if TYPE_CHECKING:
     import aiohttp
@@ -40,12 +41,14 @@ TIMEOUT = 120.0
 RETRIES = 6
 """Further attempts after the first."""
 
+Answer = TypeVar("Answer", Reply, Embedded)
+
 _FIRST_PAUSE, _LONGEST_PAUSE = (
     2.0,
     60.0,
 )  # seconds; 2, 4, 8, ... 60 add up to a minute at the least: rate limits count by the minute
 _SHOWN = 240  # characters of a server's message that an error repeats
-_LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB
+_LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
@@ -76,32 +79,6 @@ def variable(service: str, what: str) -> str:
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
 
 
-def scrub(text: str, secret: str) -> str:
-    """The text without the secret, whole, URL-encoded, in base64, or cut short after eight characters or more."""
-    if len(secret) < 4:  # a placeholder, and part of many words
-        return text
-    text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
-    if len(secret) < 12:
-        return text
-    for start in (secret[:8], *_in_base64(secret)):
-        if start in text:
-            text = re.sub(re.escape(start) + r"[^\s\"'<>,;]*", "***", text)
-    return text
-
-
-def _in_base64(secret: str) -> tuple[str, ...]:
-    """How base64 may begin to show a secret of twelve characters or more, alone or behind other text.
-
-    For each of the three alignments the first characters that depend on nothing but the secret; both alphabets.
-    """
-    found: list[str] = []
-    for before in range(3):
-        code = base64.b64encode(b"\0" * before + secret.encode())
-        shown = code[4 if before else 0 :][:10].decode()
-        found += [shown, shown.replace("+", "-").replace("/", "_")]
-    return tuple(dict.fromkeys(found))
-
-
 class Connections:
     """What the models of one run share: one pool of sockets, and a limit on calls in flight at each address.
 
@@ -126,10 +103,10 @@ class Connections:
 
     def session(self) -> aiohttp.ClientSession:
         """The session of the running loop."""
-        import aiohttp
-
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
+            import aiohttp
+
             self._loop, self._gates = loop, {}
             # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
@@ -139,7 +116,9 @@ class Connections:
 
     def gate(self, address: str) -> asyncio.Semaphore:
         """The places at one address, `limit` of them; ask for the session first."""
-        return self._gates.setdefault(address, asyncio.Semaphore(self.limit))
+        if address not in self._gates:
+            self._gates[address] = asyncio.Semaphore(self.limit)
+        return self._gates[address]
 
     def habits(self, address: str, model: str) -> Habits:
         """What a model at an address is known to understand."""
@@ -165,44 +144,15 @@ class Connections:
         await self.close()
 
 
-class _Key:
-    """An API key that shows itself to the server only; `others` are secrets of the address, to be kept as quiet."""
-
-    def __init__(self, value: str, *others: str) -> None:
-        self._value = value
-        self._secrets = tuple(secret for secret in (value, *others) if secret)
-        # a placeholder such as `EMPTY` may stand in a model's words by right
-        long = [secret for secret in self._secrets if len(secret) >= 12]
-        self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
-
-    def __repr__(self) -> str:
-        return "***"
-
-    def headers(self) -> dict[str, str]:
-        """What the server wants to see."""
-        held = {"Content-Type": "application/json"}
-        return {**held, "Authorization": f"Bearer {self._value}"} if self._value else held
-
-    def scrub(self, text: str) -> str:
-        """The text without the key."""
-        for secret in self._secrets:
-            text = scrub(text, secret)
-        return text
-
-    def in_words(self, text: str) -> bool:
-        """Whether a model's words may hold the key."""
-        return any(start in text for start in self._starts)
-
-
 class EndpointChat:
-    """A model behind an OpenAI-compatible chat completions endpoint.
+    """A model behind an OpenAI-compatible endpoint: chat completions, or embeddings where that is what it makes.
 
     Safe for hundreds of calls at once. Close it, use it as `async with`, or share `connections` and close those.
 
     Args:
         name: what it is called here, `service/model`; the service names the variables that error messages speak of.
         model: what it is called at the endpoint.
-        base_url: address up to `/v1`; `/chat/completions` is added.
+        base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is added.
         api_key: sent as a bearer token; `None` where the server asks for none.
         timeout: seconds for one attempt.
         retries: further attempts after the first.
@@ -232,10 +182,12 @@ class EndpointChat:
             raise UseError(f"{self._key_variable} holds a space or a character that no key has; copy it again")
         self._name = name
         self._model = writable(model)
-        self._url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
+        self._url, self._embeddings_url = (
+            urlunsplit(parts._replace(path=parts.path.rstrip("/") + path)) for path in ("/chat/completions", "/embeddings")
+        )
         self._address = urlunsplit(parts._replace(query="", fragment=""))
         self._proxy = _proxy(parts)
-        self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
+        self._key = Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
         self._timeout = timeout
         self._retries = retries
         self._owned = isinstance(connections, int)
@@ -284,37 +236,59 @@ class EndpointChat:
         tries = 0
         while True:
             body = habits.body(self._model, messages, schema, sampling)
-            outcome = self._clean(await self._attempt(body, messages))
+            outcome = self._clean(await self._attempt(self._url, body, partial(read_reply, messages=messages)))
             if isinstance(outcome, Reply):
                 break
             instead = habits.without(outcome, body)
             if instead is not None:
                 habits = instead
                 continue
-            if not outcome.passing or tries >= self._retries:
-                # raised here, where no exception is being handled: a chained traceback could show the request's headers
-                raise self._error(outcome, tries + 1)
-            tries += 1
-            self.retried += 1
-            await self._sleep(_pause(tries, outcome.wait))
+            tries = await self._wait(outcome, tries, "chat completion")
         if habits is not known:
             self._connections.remember(self._address, self._model, habits)
-        self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        if habits.refused:
+            self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format:
             self.dropped["response_format"] += 1
         return outcome
 
-    async def _attempt(self, body: Mapping[str, Any], messages: Sequence[Message]) -> Reply | Trouble:
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """An embedding of every text, in one call of `/embeddings`; all of one length, none of them zero.
+
+        Raises:
+            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
+            MalformedReply: the server kept answering with something else than one usable vector a text.
+            RefusedByServer: an answer that no retry mends.
+        """
+        body = {"model": self._model, "input": list(texts)}
+        tries = 0
+        while True:
+            found = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
+            if isinstance(found, Embedded):
+                return found
+            found = self._clean(found)  # before anything is raised: a traceback may show what it held
+            tries = await self._wait(found, tries, "embedding")
+
+    async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
+        """Waits before the next attempt and counts it, or raises what no further attempt may mend."""
+        if not outcome.passing or tries >= self._retries:
+            # raised here, where no exception is being handled: a chained traceback could show the request's headers
+            raise self._error(outcome, tries + 1, wanted)
+        self.retried += 1
+        await self._sleep(_pause(tries + 1, outcome.wait))
+        return tries + 1
+
+    async def _attempt(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], Answer | Trouble]) -> Answer | Trouble:
         import aiohttp
 
         session = self._connections.session()
         async with self._connections.gate(self._address):
             try:
                 async with session.post(
-                    self._url,
+                    url,
                     data=to_json(body),
                     headers=self._key.headers(),
-                    timeout=aiohttp.ClientTimeout(total=self._timeout),
+                    timeout=_within(self._timeout),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would go on with a GET
                 ) as response:
@@ -326,16 +300,20 @@ class EndpointChat:
         if data is None:
             return Trouble(MalformedReply, f"an answer of more than {_LARGEST_BODY // 2**20} MiB", status)
         if 200 <= status < 300:
-            return read_reply(data, messages)
+            return read(data)
         return read_refusal(status, data, wait=_seconds(wait))
 
+    @overload
+    def _clean(self, outcome: Trouble) -> Trouble: ...
+    @overload
+    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble: ...
     def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
         """The outcome without the key, should the server have repeated it."""
         if isinstance(outcome, Trouble):
             text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not any(map(self._key.in_words, (outcome.text, outcome.reasoning or "", outcome.finish_reason or ""))):
+        if not self._key.in_words(outcome.text, outcome.reasoning, outcome.finish_reason):
             return outcome
         return outcome._replace(
             text=self._key.scrub(outcome.text),
@@ -343,7 +321,7 @@ class EndpointChat:
             finish_reason=outcome.finish_reason and self._key.scrub(outcome.finish_reason),
         )
 
-    def _error(self, trouble: Trouble, tries: int) -> ModelError:
+    def _error(self, trouble: Trouble, tries: int, wanted: str) -> ModelError:
         if trouble.kind is RefusedByServer:
             key, url = self._key_variable, self._url_variable
             mend = {
@@ -360,13 +338,20 @@ class EndpointChat:
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self._name} at {self._address} gave no chat completion in {count}; the last was {trouble.text}; "
+                f"{self._name} at {self._address} gave no {wanted} in {count}; the last was {trouble.text}; "
                 f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
             f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
             "check that it is up, or use fewer connections, then retry"
         )
+
+
+@cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:

@@ -11,6 +11,7 @@ import pytest
 
 from heartloop.analysis import write_site
 from heartloop.dialogue import Transcript
+from tests.analysis.bench import bench_talk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -26,6 +27,29 @@ _FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+_FAINT = """() => {
+    const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const ground = (e) => {
+        for (; e; e = e.parentElement) {
+            const found = rgba(getComputedStyle(e).backgroundColor);
+            if (found.length < 4 || found[3] === 1) return found;
+        }
+        return [255, 255, 255];
+    };
+    const faint = [];
+    for (const e of document.querySelectorAll("dialog *")) {
+        const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join("");
+        if (!words || !e.checkVisibility() || e.disabled) continue;
+        const style = getComputedStyle(e);
+        const [a, b] = [light(rgba(e.ownerSVGElement ? style.fill : style.color)), light(ground(e))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < 4.5) faint.push(words.slice(0, 30) + ": " + ratio.toFixed(2));
+    }
+    return faint;
+}"""
+"""Words in the open dialogue whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3)."""
 
 
 @pytest.fixture
@@ -205,3 +229,110 @@ def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], wri
     assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("details.quiet[open]").count() == 0
+
+
+def _bench_site(write_run: WriteRun, folder: Path) -> Path:
+    """Four scenes, two models, of which one gives itself away as hostile and long; a run unscored in part."""
+    wild = "service/" + "very-long-name-" * 6 + "end"
+    path = [(58.0, 32.0), (50.0, 33.0), (50.0, 34.0), (44.0, 41.0), (39.0, 50.0)]
+    talks = [
+        bench_talk(model, f"{scene}-{n}", path[: 2 + n] if model == "x/one" else [(70.0, 20.0), (90.0, 5.0)], scene=scene)
+        for model in ("x/one", wild)
+        for scene in ("charm", "defense", "repair", "support")
+        for n in range(3)
+    ]
+    talks.append(bench_talk("x/one", "repair-9", [(50.0, 33.0)], scene="repair", failed=True))
+    told = {
+        "played": "Barış, new flatmate",
+        "task": "Stay for breakfast.",
+        "goal": "To find out <b>who</b> stays.",
+        "limits": "None.",
+    }
+    talks = [talk.model_copy(update={"facts": {**talk.facts, **told}}) for talk in talks]
+    run = write_run(talks, "bench", environment="eibench", preset="paper", variant="think", max_turns=8)
+    return write_site([run], folder)
+
+
+def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    index = _bench_site(write_run, tmp_path / "site")
+    page.goto(index.as_uri())
+    page.wait_for_selector("#list .row")
+    assert page.locator("#list .row").count() == 25
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    # on a phone the scenes stand under each other, with the name of each
+    scenes = page.locator("#scenes [role=row]").nth(1)
+    assert scenes.locator("[data-label]").count() == 5
+    assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#scenes .box").element_handle())
+    assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
+    assert page.locator("#planes svg.plane").count() == 2
+    assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+    assert page.locator(".plot .narrow-plot:visible").count() == 2
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.locator(".board thead th:visible").all_inner_texts()[5:9] == ["Charm", "Defense", "Repair", "Support"]
+    page.locator("#explore > summary").click()
+    page.wait_for_selector("#chart .plot-container", timeout=30_000)
+    assert problems == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+
+
+def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(_bench_site(write_run, tmp_path / "site").as_uri())
+    page.wait_for_selector("#list .row")
+    page.focus("#filters [name=text]")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] svg.plane")
+    sheet = page.locator("dialog")
+
+    # the plane: start, success and failure by shape and word, the path numbered by turn, in room of its own
+    plane = sheet.locator("svg.plane")
+    assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
+    words = plane.locator("text").all_text_contents()
+    assert {"start", "success", "failure", "start 60", "success 20", "failure 100"} <= set(words)
+    turns = plane.locator(".turn").all_text_contents()
+    assert turns[0] == "4"  # the end is named first
+    assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
+    boxes = [found.bounding_box() for found in plane.locator(".turn").all()]
+    for i, one in enumerate(boxes):
+        for other in boxes[:i]:
+            assert one is not None
+            assert other is not None
+            apart = one["x"] >= other["x"] + other["width"] - 2 or other["x"] >= one["x"] + one["width"] - 2
+            assert apart or one["y"] >= other["y"] + other["height"] - 4 or other["y"] >= one["y"] + one["height"] - 4
+
+    # the table beside it adds up to the outcome
+    cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
+    assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
+    assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
+
+    # each reply: whose it is, the reflection, then both axes with word and sign, and a gauge between the anchors
+    assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
+    reply = sheet.locator(".felt").first
+    assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["DETAILS", "moved"]
+    assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
+    assert reply.locator(".gauge").first.get_attribute("aria-label") == (
+        "+0.05 of the way, before +0.00, from failure at 100 over the start at 60 to success at 20"
+    )
+    assert "<b>who</b>" in sheet.locator(".parts").inner_text()
+    sheet.locator("button:has-text('Unfold all thoughts')").press("Enter")
+    assert sheet.locator(".felt details[open]").count() == 4
+    assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(_FAINT) == [], scheme
+
+    # a dialogue that failed still opens, and says why
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+    page.select_option("#filters [name=stop]", "failed")
+    page.locator("#list .row").first.press("Enter")
+    page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
+    assert problems == []

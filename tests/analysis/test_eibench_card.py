@@ -21,7 +21,7 @@ from heartloop.analysis.runs import Run, comparable
 from heartloop.dialogue import Transcript
 from heartloop.errors import UseError
 from heartloop.scoring.anchors import scene_means, weighted_mean
-from tests.analysis.bench import bench_talk
+from tests.analysis.bench import A, T, bench_talk
 
 HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
 """Ends at which both axes are half of the way to success, all of it, and half of the way to failure."""
@@ -86,6 +86,13 @@ def test_counts_of_turns_limits_and_lengths() -> None:
     assert (plot.turns, plot.ticks_y[-1][1] >= 30, plot.lines[0].path.count("L")) == (3, True, 2)
 
 
+def test_no_two_lines_of_reply_lengths_look_alike() -> None:
+    plot = lengths_of(score_card([bench_talk(f"m{n}", "defense-1", [HALF]) for n in range(32)], {}).models)
+    assert plot is not None
+    assert len({(line.colour % 8, line.dashes) for line in plot.lines}) == 32
+    assert len({line.y for line in plot.lines}) == 32  # nor do their numbers lie on each other
+
+
 def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:
     talk = bench_talk("m", "defense-1", [HALF, BACK, FULL])
     assert course_of(talk) == [0.0, 50.0, -50.0, 100.0]
@@ -97,8 +104,11 @@ def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:
 def test_a_plane_counts_both_axes_from_their_anchors() -> None:
     plane = plane_of([bench_talk("m", "defense-1", [FULL]), bench_talk("m", "defense-2", [BACK])])
     assert plane is not None
-    assert plane.paths == ["M102 102L192 12", "M102 102L57 147"]  # 12 + 180 (f + 1) / 2; up is smaller
+    assert plane.paths == ["M114 114L204 24", "M114 114L69 159"]  # 24 + 180 (f + 1) / 2; up is smaller
     assert plane.mean == (0.25, 0.25)
+    calmer = plane_of([bench_talk("m", "defense-1", [(A.success, T.start)])])  # better on a alone: straight up
+    assert calmer is not None
+    assert calmer.paths == ["M114 114L114 24"]
     assert plane_of([bench_talk("m", "s", [HALF]).model_copy(update={"facts": {}})]) is None
 
 

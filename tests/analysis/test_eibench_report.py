@@ -82,6 +82,7 @@ def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     assert said["anchors"] == {"a": [60, 20, 100], "t": [30, 70, 0]}
     assert said["path"] == [[60, 30], [50, 40], [20, 70]]
     assert said["turns"][0]["change"] == {"a": -10, "t": 10}
+    assert (said["axes"], said["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
     assert listing["people"][0]["group"] == "charm"
     sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
     assert "path" not in sage
@@ -90,7 +91,7 @@ def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
 
 def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
     html = (site / "side-by-side.html").read_text(encoding="utf-8")
-    assert "EIBENCH" in html
+    assert "EIBench · paper · think" in html
     dots = re.findall(r"<title>(\d) (\S+): (\S+) and (\S+?)(, by itself)?</title>", html)
     assert [(n, model, a, b) for n, model, a, b, _ in dots] == [
         ("1", "x/one", "100.0", "100.0"),
@@ -103,9 +104,52 @@ def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
         assert float(x) + float(y) == pytest.approx(280.0), "equal means lie on the diagonal"
 
 
+def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(write_run: WriteRun, tmp_path: Path) -> None:
+    """x/sim is last for x/other and first for itself; without it both put one, two, three in the same order."""
+    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/three": (60.0, 30.0), "y/sim": (80.0, 15.0)}
+    runs = []
+    for simulator, own in (("x/other", ends["y/sim"]), ("z/sim", (20.0, 90.0))):
+        talks = [
+            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", simulator=simulator)
+            for model, end in ends.items()
+        ]
+        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user="llm", simulator=simulator))
+    site = write_site(runs, tmp_path / "likes").parent
+    both = (site / "side-by-side.html").read_text(encoding="utf-8")
+    assert both.count("◇ by itself") == 1
+    assert "left out of the agreement there: y/sim." in both
+    assert "The rank correlation rests on 3 models; over so few" in both
+    assert re.findall(r'<b>([\d.]+)</b> <span class="count">n (\d)</span></td>', both) == [("1.00", "3")] * 2
+    first, second = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
+    assert "is scored by itself here" not in first
+    assert "y/sim is scored by itself here" in second
+    tabs = re.findall(r'<b>(\w+)</b> <span>([^<]*)</span> <span class="leader">([^<]*)</span>', first)
+    assert tabs == [("EIBench", "x/other · paper · think", "1. one 100.0"), ("EIBench", "z/sim · paper · think", "1. one 100.0")]
+
+
+def test_pages_are_called_by_environment_and_simulator(site: Path) -> None:
+    names = [re.search(r"<title>(.*)</title>", (site / name).read_text(encoding="utf-8")) for name in
+             ("index.html", "measurement-2.html", "measurement-3.html")]  # fmt: skip
+    assert [found[1] for found in names if found] == [
+        "heartloop report: SAGE · embedded · corrected · vanilla",
+        "heartloop report: EIBench · embedded · paper · think",
+        "heartloop report: EIBench · x/sim · paper · think",
+    ]
+
+
+def test_the_leaderboard_names_every_scene_and_no_number_is_minus_zero(write_run: WriteRun, tmp_path: Path) -> None:
+    talks = [bench_talk("x/one", f"charm-{n}", [(60.0 + n % 2, 30.0)], scene="charm") for n in range(20)]  # mean -0.6 of 100
+    talks += [bench_talk("x/one", "defense-1", [(60.0, 30.0)])]
+    html = write_site([write_run(talks, "bench", **BENCH)], tmp_path / "zero").read_text(encoding="utf-8")
+    assert re.findall(r'class="num scene" data-label="(\w+)">([^<]*)<', html) == [("charm", "-1"), ("defense", "0")]
+    assert not re.search(r">-0(\.0)?<", html)
+
+
 def test_published_results_are_marked_as_theirs(site: Path) -> None:
     html = (site / "published.html").read_text(encoding="utf-8")
     section = html[html.index("published, EIBench Table 4 · theirs") :]
+    mine = re.findall(r"measured here · <a[^>]*>([^<]*)<", section)
+    assert mine == ["EIBench · embedded · paper · think", "EIBench · x/sim · paper · think"]  # SAGE's stand with SAGE's
     assert "Claude-Sonnet-4.6" in section
     assert "-14.6" in section
 

@@ -58,8 +58,8 @@ def test_pages_that_differ_in_sampling_alone_say_so(talk: Talk, write_run: Write
     runs = [write_run([talk("a", "s1", [5]).model_copy(update={"sampling": s})], f"run{n}") for n, s in enumerate(samplings)]
     assert _facts(runs[0])["Sampling"] == "policy temperature 0.2"
     html = write_site(runs, tmp_path / "site").read_text(encoding="utf-8")
-    assert "embedded · corrected · vanilla · run0</a>" in html
-    assert "embedded · corrected · vanilla · run1</a>" in html
+    assert "<b>SAGE</b> <span>embedded · corrected · vanilla · run0</span>" in html
+    assert "<b>SAGE</b> <span>embedded · corrected · vanilla · run1</span>" in html
     assert "Sampling" not in _facts(write_run([talk("a", "s1", [5])], "default"))
 
 

@@ -1,8 +1,9 @@
 """Both axes of EIBench in one plane: where dialogues began, where they went, and how near they came to their anchors.
 
 Pure: transcripts in, paths out. Every axis is counted from its own anchors (EIBench Eq. 1), so that all dialogues share one
-plane: the start in the middle, success at the upper right, failure at the lower left. Across is the negative emotion (right:
-less of it), up the relation. Does not cover one dialogue in its own units, which the browser draws (`static/dialogue.js`).
+plane: the start in the middle, success at the upper right, failure at the lower left. Across is the relation, up the negative
+emotion turned round (up: less of it). Does not cover one dialogue in its own units, which the browser draws the same way round
+(`static/dialogue.js`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from heartloop.analysis.measures import anchors_of
 from heartloop.dialogue import Transcript
+from heartloop.environments.eibench.environment import anchors_of
 from heartloop.scoring.anchors import axis_score
 
-__all__ = ["SIDE", "Plane", "plane_of"]
+__all__ = ["SIDE", "Plane", "axis_course", "plane_of"]
 
 SIDE = 180.0
 """Pixels of a plane's side, a frame of `MARGIN` around it left aside."""
-MARGIN = 12.0
+MARGIN = 24.0
 _MOST = 150
 """Paths drawn in one plane; above it every k-th dialogue is drawn."""
 
@@ -39,7 +40,7 @@ class Plane(NamedTuple):
 
 def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
     """The plane of some dialogues; `None` where none of them has anchors."""
-    courses = [course for dialogue in dialogues if (course := _course(dialogue))]
+    courses = [course for dialogue in dialogues if (course := axis_course(dialogue))]
     if not courses:
         return None
     shown = courses[:: -(-len(courses) // _MOST)]
@@ -48,8 +49,8 @@ def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
     return Plane(len(courses), len(shown), paths, [_pixel(course[-1]) for course in shown], mean, _pixel(mean))
 
 
-def _course(dialogue: Transcript) -> list[tuple[float, float]]:
-    """Axis scores of a and t at the start and after every judged reply."""
+def axis_course(dialogue: Transcript) -> list[tuple[float, float]]:
+    """Axis scores of a and t, each in [-1, 1], at the start and after every judged reply; empty without anchors."""
     anchors = anchors_of(dialogue)
     if anchors is None:
         return []
@@ -58,4 +59,5 @@ def _course(dialogue: Transcript) -> list[tuple[float, float]]:
 
 
 def _pixel(scores: tuple[float, float]) -> tuple[float, float]:
-    return (round(MARGIN + SIDE * (scores[0] + 1.0) / 2.0, 1), round(MARGIN + SIDE * (1.0 - scores[1]) / 2.0, 1))
+    a, t = scores
+    return (round(MARGIN + SIDE * (t + 1.0) / 2.0, 1), round(MARGIN + SIDE * (1.0 - a) / 2.0, 1))

@@ -12,8 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.analysis.measures import anchors_of, course_of, group_of, points_of
+from heartloop.analysis.axes import axis_course
+from heartloop.analysis.measures import course_of, group_of, points_of
 from heartloop.dialogue import Transcript, Turn
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 
 __all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
 
@@ -120,7 +122,7 @@ def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
 
 
 def _plane(transcript: Transcript) -> dict[str, Any]:
-    """Where both axes start, succeed and fail, and where they went; nothing where the environment has no anchors."""
+    """Where both axes start, succeed and fail, where they went, and the score of each; nothing where there are no anchors."""
     anchors = anchors_of(transcript)
     if anchors is None or not {"a", "t"} <= transcript.start.keys():
         return {}
@@ -128,6 +130,8 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
     return {
         "anchors": {axis: [_short(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
         "path": [[_short(state["a"]), _short(state["t"])] for state in states],
+        "axes": [[_short(a), _short(t)] for a, t in axis_course(transcript)],
+        "weight": relation_weight_of(transcript),
     }
 
 
@@ -140,6 +144,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
             name: printable(facts.get(name, ""))
             for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
         },
+        **{name: printable(facts[name]) for name in ("played", "task", "limits", "goal") if name in facts},
         "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),

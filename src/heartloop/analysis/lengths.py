@@ -14,17 +14,22 @@ from heartloop.analysis.card import ModelScore
 __all__ = ["LengthLine", "Lengths", "lengths_of"]
 
 _DASHES = ("", "7 4", "2 4", "9 3 2 3")
+COLOURS = 8
+"""Model colours of the style sheet, after which they begin anew."""
 
 
 class LengthLine(NamedTuple):
-    """One model: its number in the table, its path, its dashes, where its number stands, and its colour."""
+    """One model: its number in the table, its path, its dashes, where its line ends and its number stands, and its colour."""
 
     number: int
     score: ModelScore
     path: str
     dashes: str
     x: float
+    end: float
+    """Height at which the line ends."""
     y: float
+    """Height of its number, moved away from its neighbours."""
     colour: int
 
 
@@ -50,7 +55,7 @@ def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: flo
     turns = max(len(row.reply_lengths) for _, row in told)
     most = max(at.characters for _, row in told for at in row.reply_lengths)
     step = _step(most)
-    top, left, right, bottom = 12.0, 52.0, width - 40.0, height - 40.0
+    top, left, right, bottom = 12.0, 52.0, width - 44.0, height - 40.0
 
     def x(turn: int) -> float:
         return round(left + (right - left) * (turn / (turns - 1) if turns > 1 else 0.5), 1)
@@ -62,7 +67,9 @@ def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: flo
     for number, (colour, row) in enumerate(told, start=1):
         points = [(x(turn), y(at.characters)) for turn, at in enumerate(row.reply_lengths)]
         path = "M" + "L".join(f"{px:g} {py:g}" for px, py in points)
-        lines.append(LengthLine(number, row, path, _DASHES[(number - 1) % len(_DASHES)], *points[-1], colour))
+        last_x, last_y = points[-1]
+        dashes = _DASHES[(colour + colour // COLOURS) % len(_DASHES)]  # so that no two lines share both colour and dashes
+        lines.append(LengthLine(number, row, path, dashes, last_x, last_y, last_y, colour))
     return Lengths(
         width, height, left, right, bottom, turns, _apart(lines, bottom),
         ticks_x=[(x(turn), turn + 1) for turn in range(turns)],

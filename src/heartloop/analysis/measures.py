@@ -6,22 +6,20 @@ outcome times 100, -100 to 100, in EIBench. Does not cover sums over dialogues (
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
 from heartloop.environments import eibench
-from heartloop.environments.eibench.environment import RELATION_WEIGHT
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, scene_means, weighted_mean
+from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
 
 __all__ = [
-    "MEASURES", "Grouped", "Measure", "Sums", "Zone", "anchors_of", "course_of", "group_means", "group_of", "in_group_order",
+    "MEASURES", "Grouped", "Measure", "Sums", "Zone", "course_of", "group_means", "group_of", "in_group_order",
     "measure_of", "points_of",
 ]  # fmt: skip
 
@@ -51,6 +49,8 @@ class Measure(NamedTuple):
     """How one environment's score is read and told."""
 
     environment: str
+    name: str
+    """The environment as its paper writes it."""
     points: float
     """Points a unit of `Transcript.score`."""
     low: float
@@ -97,25 +97,11 @@ def _sage_sums(dialogues: Grouped, success_at: float, failure_below: float) -> S
     return Sums(found.mean, found.success, found.failure)
 
 
-@lru_cache(maxsize=4096)
-def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
-    found = json.loads(text)
-    return Anchors(*found["a"]), Anchors(*found["t"])
-
-
-def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
-    """Anchors of a and of t; `None` where the environment has none, or the transcript does not tell them."""
-    try:
-        return _read_anchors(transcript.facts.get("anchors", ""))
-    except (ValueError, LookupError, TypeError):
-        return None
-
-
 def _outcomes(transcript: Transcript) -> list[float]:
     anchors = anchors_of(transcript)
     if anchors is None:
         return []
-    weight = float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
+    weight = relation_weight_of(transcript)
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
 
@@ -137,6 +123,7 @@ def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -
 MEASURES: Mapping[str, Measure] = {
     "sage": Measure(
         environment="sage",
+        name="SAGE",
         points=1.0,
         low=0.0,
         high=100.0,
@@ -161,6 +148,7 @@ MEASURES: Mapping[str, Measure] = {
     ),
     "eibench": Measure(
         environment="eibench",
+        name="EIBench",
         points=100.0,
         low=-100.0,
         high=100.0,

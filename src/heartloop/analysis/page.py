@@ -39,6 +39,9 @@ _STOP_WORDS = {
 """Why a dialogue ended, in a reader's words."""
 
 
+FEW_PEOPLE = 10
+"""An interval over fewer is too narrow, and the page says so."""
+
 _KINDS = {"theme": "", "word": "", "tag": "tag, "}
 
 
@@ -58,11 +61,12 @@ class Panel(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One model with one intention or theme; `tint` in [0, 1] shades the cell."""
+    """One model with one intention or theme; `tint` in [0, 1] shades the cell, in another colour where it is `below` 0."""
 
     mean: float | None
     n: int
     tint: float
+    below: bool
 
 
 class GroupColumn(NamedTuple):
@@ -114,6 +118,7 @@ class Page:
     resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
     allowed_unscored = ALLOWED_UNSCORED
     least_people = LEAST_PEOPLE
+    few_people = FEW_PEOPLE
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -155,7 +160,15 @@ class Page:
         """How this page is called where a site has several."""
         judged = f"judged by {self.judge}" if self.judge else ""
         parts = (*self.card.simulators, judged, *self.card.presets, *self.card.variants)
-        return " · ".join(filter(None, parts)) or "no dialogue yet"
+        return " · ".join([self.measure.name, *(filter(None, parts) if any(parts) else ["no dialogue yet"])])
+
+    @property
+    def leader(self) -> str:
+        """Who stands first, with how many points, ◇ where it scored itself; empty where nobody is ranked."""
+        first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
+        if first is None:
+            return ""
+        return f"{first.model.rsplit('/', 1)[-1]} {first.headline.mean:.1f}{' ◇' if first.model in self.self_scored else ''}"
 
     @property
     def instrument(self) -> str:
@@ -166,7 +179,7 @@ class Page:
     @property
     def rules_words(self) -> str:
         """What pages that stand side by side have in common."""
-        return " · ".join([self.card.environment.upper(), *self.card.presets, *self.card.variants])
+        return " · ".join([self.measure.name, *self.card.presets, *self.card.variants])
 
     @cached_property
     def people(self) -> frozenset[tuple[str, str]]:
@@ -212,6 +225,11 @@ class Page:
         """A failure in words."""
         return self.measure.fell.format(self.card.failure_below)
 
+    @property
+    def few_in_scenes(self) -> bool:
+        """Whether a scene's interval rests on fewer people than an interval needs."""
+        return any(group.low is not None and group.n < FEW_PEOPLE for row in self.card.models for group in row.groups)
+
     @cached_property
     def same_people(self) -> bool:
         """Whether every model that was played has talked with the same people."""
@@ -229,7 +247,7 @@ class Page:
         up_to = "up to " if times > min(played, default=0) else ""
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
-            ("Environment", card.environment.upper()),
+            ("Environment", self.measure.name),
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
@@ -287,9 +305,16 @@ class Page:
     def theme_columns(self) -> list[HeatColumn]:
         """Heads of the table of themes."""
         return [
-            HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{_KINDS[group.kind]}{len(group.people)} people")
+            HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{self._kind(group)}{len(group.people)} people")
             for group in self.themes
         ]
+
+    def _kind(self, group: Grouping) -> str:
+        """What stands before the number of people: a tag is called one, and a theme of one scene names it."""
+        if self.measure.group_intervals and group.kind != "tag":
+            scenes = {group_of(d) for d in self.dialogues if (d.scenario, d.fingerprint) in group.people}
+            return f"{scenes.pop()}, " if len(scenes) == 1 else ""
+        return _KINDS[group.kind]
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Cell]]]:
@@ -325,8 +350,8 @@ class Page:
     def _cell(self, row: ModelScore, places: set[int]) -> Cell:
         finals = [p for i in self._basis[row.model] if i in places and (p := points_of(self.dialogues[i])) is not None]
         mean = statistics.fmean(finals) if finals else None
-        low, high = self.measure.low, self.measure.high
-        return Cell(mean, len(finals), 0.0 if mean is None else round((mean - low) / (high - low), 3))
+        low, high = max(0.0, self.measure.low), self.measure.high
+        return Cell(mean, len(finals), abs(round(((mean or low) - low) / (high - low), 3)), mean is not None and mean < 0)
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:
@@ -352,9 +377,10 @@ class Page:
         return (drawn(), drawn(width=360.0, height=300.0, names=False))
 
     @cached_property
-    def lengths(self) -> Lengths | None:
-        """Length of replies by turn."""
-        return lengths_of(self.card.models)
+    def lengths(self) -> tuple[Lengths, Lengths] | None:
+        """Length of replies by turn, for a wide and for a narrow window."""
+        wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
+        return None if wide is None or narrow is None else (wide, narrow)
 
     @cached_property
     def planes(self) -> list[tuple[int, ModelScore, Plane]]:

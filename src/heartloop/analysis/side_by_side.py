@@ -124,13 +124,13 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
                 places.setdefault(row.model, [None] * len(group))[at] = Place(row.rank, row.headline, own)
     rows = sorted(places.items(), key=lambda item: (_mean_rank(item[1]), item[0]))
     first = group[0][1]
-    first = group[0][1]
+    agreement = _agreement(rows, len(group))
     return SideBySide(
         first.rules_words,
         columns,
         rows,
-        _agreement(rows, len(group)),
-        list(_notes(group, rows)),
+        agreement,
+        _notes(group, rows, agreement),
         _scatters(labels, rows, first.measure),
         first.measure,
         first.start,
@@ -163,13 +163,15 @@ def _agreement(rows: Sequence[tuple[str, Sequence[Place | None]]], size: int) ->
 def _scatters(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[Place | None]]], measure: Measure) -> list[Against]:
     """Every two columns as a square with the same scale on both sides, just wide enough for all means."""
     means = [place.seen.mean for _, places in rows for place in places if place is not None and place.seen.mean is not None]
-    low = max(measure.low, 10.0 * math.floor(min(means, default=measure.low) / 10.0 - 0.5))
-    high = min(measure.high, 10.0 * math.ceil(max(means, default=measure.high) / 10.0 + 0.5))
+    least, most = min(means, default=measure.low), max(means, default=measure.high)
+    step = next((size for size in (2, 5, 10, 20, 25) if most - least <= 4 * size), 50)
+    low = max(measure.low, float(step * math.floor(least / step - 0.1)))
+    high = min(measure.high, float(step * math.ceil(most / step + 0.1)))
 
     def at(points: float) -> float:
         return round(SQUARE * (points - low) / (high - low), 1)
 
-    ticks = [(at(low + (high - low) * n / 4), round(low + (high - low) * n / 4)) for n in range(5)]
+    ticks = [(at(points), round(points)) for points in range(round(low), round(high) + 1) if points % step == 0]
     found = []
     for i, j in combinations(range(len(labels)), 2):
         dots = []
@@ -182,7 +184,11 @@ def _scatters(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[Place | 
     return found
 
 
-def _notes(group: Sequence[tuple[str, Page]], rows: Sequence[tuple[str, Sequence[Place | None]]]) -> list[str]:
+def _notes(
+    group: Sequence[tuple[str, Page]],
+    rows: Sequence[tuple[str, Sequence[Place | None]]],
+    agreement: Sequence[Sequence[Agreement]],
+) -> list[str]:
     people = [page.people for _, page in group]
     notes = []
     if len(set(people)) > 1:
@@ -191,8 +197,11 @@ def _notes(group: Sequence[tuple[str, Page]], rows: Sequence[tuple[str, Sequence
         notes.append(f"The columns do not rest on quite the same people: {counts}, of whom {all_of_them} are in every column.")
     own = sorted({model for model, places in rows if any(place is not None and place.own for place in places)})
     if own:
-        notes.append(f"Played or judged by itself in one column, and left out of the agreement there: {', '.join(own)}.")
-    models = len([row for row in rows if sum(place is not None and place.rank is not None for place in row[1]) > 1])
-    if models < FEW_MODELS:
-        notes.append(f"{models} models can be compared; a rank correlation over so few moves with a single swap.")
+        notes.append(f"◇ Played or judged by itself in one column, and left out of the agreement there: {', '.join(own)}.")
+    fewest = min(cell.n for line in agreement for cell in line)
+    if fewest < FEW_MODELS:
+        notes.append(
+            f"The rank correlation rests on {fewest} {'model' if fewest == 1 else 'models'}"
+            f"{' where it rests on fewest' if len(group) > 2 else ''}; over so few it moves with a single swap."
+        )
     return notes

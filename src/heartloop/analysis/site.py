@@ -33,7 +33,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "chart.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
@@ -71,7 +71,15 @@ def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], N
         for number, measurement in enumerate(measurements, start=1)
     ]
     named = list(zip(names, pages, strict=True))
-    tabs = [{"name": name, "label": label} for name, label in zip(names, _labels(pages), strict=True)]
+    tabs = [
+        {
+            "name": name,
+            "environment": page.measure.name,
+            "label": label.removeprefix(f"{page.measure.name} · "),
+            "leader": page.leader,
+        }
+        for (name, page), label in zip(named, _labels(pages), strict=True)
+    ]
     tables = side_by_side(named)
     written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
     if tables:
@@ -158,8 +166,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.filters["one"] = lambda value: "–" if value is None else f"{value:.1f}"
-    environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}".replace(",", " ")
+    environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
+    environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
     return environment
 
 

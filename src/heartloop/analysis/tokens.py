@@ -108,7 +108,7 @@ def scatter(
     return Scatter(
         width, height, left, top, right, bottom, logarithmic, marks,
         ticks_x=[(x(tick), _thousands(tick)) for tick in ticks],
-        ticks_y=[(y(value), value) for value in (round(lowest + (highest - lowest) * n / 5) for n in range(6))],
+        ticks_y=[(y(value), value) for value in _levels(lowest, highest)],
         start=y(start),
     )  # fmt: skip
 
@@ -156,6 +156,16 @@ def _steps(most: float, wanted: int) -> list[float]:
     step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
     step = max(1.0, step)
     return [round(step * n) for n in range(math.ceil(max(most, 1.0) / step) + 1)]
+
+
+def _levels(lowest: float, highest: float) -> list[int]:
+    """Even steps from the lowest to the highest points that meet 0.
+
+    >>> _levels(0, 100), _levels(-100, 100)
+    ([0, 20, 40, 60, 80, 100], [-100, -50, 0, 50, 100])
+    """
+    steps = 4 if lowest < 0 else 5
+    return [round(lowest + (highest - lowest) * n / steps) for n in range(steps + 1)]
 
 
 def _decades(least: float, most: float) -> list[float]:

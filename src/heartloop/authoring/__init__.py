@@ -1,1 +1,1 @@
-"""Checks on written scenarios, importers of what others released. Later: seed pools, writer, auditor."""
+"""New scenarios written and audited by models, checks on written scenarios, importers of what others released."""

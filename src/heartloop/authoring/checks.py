@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,27 +17,38 @@ from heartloop.environments import eibench, sage
 from heartloop.environments.eibench.scenario import problems_of as problems_in_eibench
 from heartloop.environments.sage.scenario import problems_of as problems_in_sage
 
-__all__ = ["NEAR_DUPLICATE", "problems_of_set", "similarity"]
+__all__ = [
+    "NEAR_DUPLICATE",
+    "Likeness",
+    "name_and_trade",
+    "plain_lines",
+    "problems_of_one",
+    "problems_of_set",
+    "similarity",
+    "story_of",
+]
 
 NEAR_DUPLICATE = 0.5
 """Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
+
+_TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
+_WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
 Scenario = sage.Scenario | eibench.Scenario
 
 
 def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
     """Every problem found, one sentence each; empty when the set is fit to ship."""
-    found = [f"{s.id}: {problem}" for s in scenarios for problem in _problems_of(s)]
-    people = Counter(map(_name_and_trade, scenarios))
+    found = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(s)]
+    people = Counter(map(name_and_trade, scenarios))
     found += [f"{name}, {trade}: {n} people of the same name and trade" for (name, trade), n in people.items() if n > 1]
-    likeness = similarity([_story(s) for s in scenarios])
+    likeness = similarity([story_of(s) for s in scenarios])
     for i, j in zip(*np.nonzero(np.triu(likeness > NEAR_DUPLICATE, k=1)), strict=True):
         found.append(f"{scenarios[i].id} and {scenarios[j].id} are near-duplicates (cosine {likeness[i, j]:.2f})")
     spoken: dict[str, str] = {}
     for s in scenarios:
-        for line in (line for group in s.lines.model_dump().values() for line in group):
-            plain = re.sub(r"\W+", " ", line.casefold()).strip()
-            if len(plain.split()) > 2 and spoken.setdefault(plain, s.id) != s.id:
+        for plain, line in plain_lines(s).items():
+            if spoken.setdefault(plain, s.id) != s.id:
                 found.append(f"{s.id} and {spoken[plain]} both say {line!r}")
     return found
 
@@ -45,21 +57,62 @@ def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Cosine similarity, shape (n, n), of character 3- to 5-gram TF-IDF vectors (sublinear term frequency)."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # half a second to import
 
-    vectors = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True).fit_transform(texts)
+    vectors = TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
     likeness: npt.NDArray[np.float64] = (vectors @ vectors.T).toarray()
     return likeness
 
 
-def _problems_of(s: Scenario) -> list[str]:
+class Likeness:
+    """How near a new text is to those of a set that may grow; term weights are fixed by the texts it begins with.
+
+    The measure of `similarity`, whose weights come from exactly the texts compared. A sequence of characters that none of the
+    first texts holds weighs most.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+
+        # hashed, because a vocabulary would leave out whatever new texts alone have in common
+        self._counts = HashingVectorizer(**_TERMS, n_features=2**20, alternate_sign=False, norm=None)
+        counted = self._counts.transform(texts)
+        self._weights = TfidfTransformer(**_WEIGHTS).fit(counted)
+        self._known = self._weights.transform(counted)
+
+    def to_known(self, text: str) -> npt.NDArray[np.float64]:
+        """Cosine similarity to every text so far, shape (n,), in the order in which they came."""
+        found: npt.NDArray[np.float64] = self._known @ self._vector(text).toarray()[0]
+        return found
+
+    def add(self, text: str) -> None:
+        """One more text to compare with."""
+        from scipy.sparse import vstack
+
+        self._known = vstack([self._known, self._vector(text)], format="csr")
+
+    def _vector(self, text: str) -> Any:
+        return self._weights.transform(self._counts.transform([text]))
+
+
+def problems_of_one(s: Scenario) -> list[str]:
+    """What a scenario must not have by its own environment's rules, beyond the schema."""
     return problems_in_sage(s) if isinstance(s, sage.Scenario) else problems_in_eibench(s)
 
 
-def _name_and_trade(s: Scenario) -> tuple[str, str]:
+def name_and_trade(s: Scenario) -> tuple[str, str]:
+    """Who this is; no two people of a set share both."""
     name, trade = (s.persona.name, s.persona.occupation) if isinstance(s, sage.Scenario) else (s.user.name, s.user.role)
     return name.casefold(), trade.casefold()
 
 
-def _story(s: Scenario) -> str:
+def plain_lines(s: Scenario) -> dict[str, str]:
+    """What this person says besides the beats, in lines of three words and more, by its bare words."""
+    lines = [line for group in s.lines.model_dump().values() for line in group]
+    bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in lines}
+    return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
+
+
+def story_of(s: Scenario) -> str:
+    """The text by which scenarios are compared: how it begins, what happened, what the person tells."""
     if isinstance(s, eibench.Scenario):
         return " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)])
     return " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)])

@@ -29,10 +29,15 @@ class Spending(Protocol):
 
 
 class ProgressLine:
-    """Shows `Progress` values on standard error while it is entered."""
+    """Shows `Progress` values on standard error while it is entered.
 
-    def __init__(self, spending: Spending) -> None:
+    Args:
+        what: is made, in the plural.
+    """
+
+    def __init__(self, spending: Spending, *, what: str = "dialogues") -> None:
         self._spending = spending
+        self._what = what
         self._console = Console(stderr=True)
         self._latest: tuple[Progress, float] | None = None
         self._live: Live | None = None
@@ -77,7 +82,7 @@ class ProgressLine:
 
     def text(self, progress: Progress) -> str:
         """One line for a state of the run."""
-        parts = [f"{progress.done}/{progress.planned} dialogues", f"{_clock(progress.elapsed)} elapsed"]
+        parts = [f"{progress.done}/{progress.planned} {self._what}", f"{_clock(progress.elapsed)} elapsed"]
         if progress.remaining is not None and progress.done < progress.planned:
             parts.append(f"{_clock(progress.remaining)} left")
         if progress.failed:

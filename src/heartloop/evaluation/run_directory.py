@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.dialogue import Transcript, read_transcripts, write_line
+from heartloop.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
 from heartloop.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
 
@@ -137,30 +137,13 @@ class RunDirectory:
                     f"{self.path} was made with other settings: {', '.join(changed)} differ; "
                     "repeat the first command to go on with it, or choose another --out"
                 )
-        self._cut_torn_tail()
         if self.transcripts.exists():
+            cut_torn_tail(self.transcripts)
             for transcript in read_transcripts(self.transcripts):
                 self._count(transcript)
                 if self._found is not None:
                     self._found(transcript)
         self._file = self.transcripts.open("ab")
-
-    def _cut_torn_tail(self) -> None:
-        if not self.transcripts.exists():
-            return
-        with self.transcripts.open("rb+") as file:
-            file.seek(0, os.SEEK_END)
-            size = end = file.tell()
-            while end > 0:
-                start = max(0, end - 65536)
-                file.seek(start)
-                found = file.read(end - start).rfind(b"\n")
-                if found >= 0:
-                    end = start + found + 1
-                    break
-                end = start
-            if end < size:
-                file.truncate(end)
 
 
 def saved_settings(run: Path) -> dict[str, Any]:

@@ -92,53 +92,10 @@ window.heartloop = window.heartloop || {};
     return svg;
   }
 
-  /** Both axes of one dialogue in their own units: from the start, turn by turn, with the anchors of success and failure. */
-  function plane(said) {
-    const svg = draw("svg", { class: "course plane", viewBox: "0 0 250 236", role: "img" });
-    const ends = [said.path[0], said.path[said.path.length - 1]];
-    const words = ends.map(([a, t]) => "negative emotion " + number(a) + ", relation " + number(t));
-    svg.setAttribute("aria-label", "Both axes: from " + words[0] + " to " + words[1]);
-    const [left, top, side] = [34, 8, 190];
-    const x = (t) => left + (side * t) / 100;
-    const y = (a) => top + side * (1 - a / 100);
-    const { a, t } = said.anchors; // start, success, failure
-    svg.append(draw("rect", { class: "zone a", x: x(t[1]), y: y(a[1]), width: x(100) - x(t[1]), height: y(0) - y(a[1]) }));
-    svg.append(draw("rect", { class: "zone f", x: x(0), y: y(100), width: x(t[2]) - x(0), height: y(a[2]) - y(100) }));
-    svg.append(draw("path", { class: "spark-start", d: "M" + left + " " + top + "h" + side + "v" + side + "h-" + side + "z" }));
-    for (const value of [0, 50, 100]) {
-      svg.append(draw("text", { x: left - 5, y: y(value) + 3, "text-anchor": "end" }, value));
-      svg.append(draw("text", { x: x(value), y: top + side + 12, "text-anchor": "middle" }, value));
-    }
-    svg.append(draw("text", { x: left + side / 2, y: top + side + 26, "text-anchor": "middle" }, "relation t →"));
-    svg.append(draw("text", { transform: "translate(9 " + (top + side / 2) + ") rotate(-90)", "text-anchor": "middle" }, "negative emotion a →"));
-    for (const [i, name] of [[1, "success"], [2, "failure"]]) {
-      const [px, py] = [x(t[i]), y(a[i])];
-      svg.append(draw("path", { class: "anchor", d: "M" + (px - 4) + " " + (py - 4) + "l8 8m0 -8l-8 8" }));
-      svg.append(draw("text", { x: px + 9, y: py + 3, "text-anchor": px > left + side * 0.7 ? "end" : "start", dx: px > left + side * 0.7 ? -18 : 0 }, name));
-    }
-    const at = said.path.map(([da, dt]) => [x(dt), y(da)]);
-    svg.append(draw("path", { class: "spark-line", d: line(at) }));
-    at.forEach(([px, py], i) => svg.append(draw("circle", { class: "point", cx: px, cy: py, r: i === at.length - 1 ? 4.5 : 2.4 })));
-    svg.append(draw("circle", { class: "ring", cx: at[0][0], cy: at[0][1], r: 6 }));
-    return svg;
-  }
-
-  /** The plane, and anchors and end of both axes for a reader without the picture. */
-  function axes(said) {
-    const table = make("table", "plain");
-    const row = (cells, cell) => table.append(make("tr", "", null, ...cells.map((text, i) => make(i ? cell : "th", i ? "num" : "", text))));
-    const last = said.path[said.path.length - 1];
-    row(["", "start", "success", "failure", "end"], "th");
-    row(["negative emotion a", ...said.anchors.a.map(number), number(last[0])], "td");
-    row(["relation t", ...said.anchors.t.map(number), number(last[1])], "td");
-    const told = make("div", "", null, table, make("p", "small muted", "The ring is the start, the large dot the end, the crosses are the anchors."));
-    return make("div", "axes", null, plane(said), told);
-  }
-
   function modelName(name) {
     const cut = name.lastIndexOf("/");
     const node = make("span", "model");
-    if (cut > 0) node.append(make("span", "service", name.slice(0, cut + 1)));
+    if (cut > 0) node.append(make("span", "service", name.slice(0, cut + 1)), document.createElement("wbr"));
     node.append(make("span", "short", name.slice(cut + 1)));
     return node;
   }
@@ -165,31 +122,28 @@ window.heartloop = window.heartloop || {};
     if (typeof evidence.bound === "number") box.append(make("span", "", "tied to the story" + percent(evidence.bound)));
     if (evidence.insight) box.append(make("span", "insight", "✧ names what was untold: " + evidence.insight));
     for (const [kind, severity] of Object.entries(evidence.flaws || {})) {
+      if (percent(severity) === " 0 %") continue; // too slight to be told
       box.append(make("span", "flaw", "⚑ " + (FLAWS[kind] || kind.replaceAll("_", " ")) + percent(severity)));
     }
     return box;
   }
 
-  function thoughts(entries) {
+  function thoughts(entries, title) {
     const list = make("dl", "thoughts");
     const order = Object.keys(THOUGHTS).filter((key) => key in entries);
     for (const key of [...order, ...Object.keys(entries).filter((other) => !(other in THOUGHTS))]) {
       if (entries[key]) list.append(make("dt", "", THOUGHTS[key] || key), make("dd", "", entries[key]));
     }
-    return make("details", "", null, make("summary", "", "Inner thoughts"), list);
+    return make("details", "", null, make("summary", "", title || "Inner thoughts"), list);
   }
 
-  function felt(turn) {
+  function felt(turn, said, index, row) {
     const box = make("div", "felt");
     const words = make("div", "felt-line");
     if ("a" in turn.state) {
-      for (const [axis, name, good] of [["a", "negative emotion", -1], ["t", "relation", 1]]) {
-        const change = turn.change[axis] || 0;
-        const [sign, word] = change > 0 ? ["▲ +", " up"] : change < 0 ? ["▼ −", " down"] : ["= ", " unmoved"];
-        const kind = change * good > 0 ? "up" : change * good < 0 ? "down" : "";
-        const moved = make("span", "change " + kind, name + " " + sign + number(Math.abs(change)) + word);
-        words.append(moved, make("span", "muted", "to " + number(turn.state[axis])));
-      }
+      if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts, "Reflection: how they came to it"));
+      box.append(heartloop.moved(said, turn, index, row.course[index + 1]));
+      return box;
     } else if (turn.state.emotion === undefined) {
       words.append(make("span", "change", "not judged"), make("span", "muted", "this preset leaves the last reply unjudged"));
     } else {
@@ -217,18 +171,20 @@ window.heartloop = window.heartloop || {};
       speaker(first);
       box.append(bubble("person", row.person.opening));
     }
-    for (const turn of said.turns) {
-      speaker(row.modelName.slice(row.modelName.lastIndexOf("/") + 1), true);
+    const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
+    const played = (row.person.played || "").split(",")[0];
+    said.turns.forEach((turn, index) => {
+      speaker(model + (played ? " as " + played : "") + " · reply " + (index + 1), true);
       box.append(bubble("reply" + (turn.silent ? " silence" : ""), turn.silent ? "silence: nothing reached the person" : turn.reply));
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
       if (notes.childNodes.length) box.append(notes);
-      box.append(felt(turn));
+      box.append(felt(turn, said, index, row));
       if (turn.message !== undefined) {
         speaker(first);
         box.append(bubble("person", turn.message));
       }
-    }
+    });
     return box;
   }
 
@@ -250,12 +206,19 @@ window.heartloop = window.heartloop || {};
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
     }
+    const parts = [["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
+    const known = parts.filter(([key]) => row.person[key]);
+    if (known.length) {
+      const list = make("dl", "parts");
+      for (const [key, words] of known) list.append(make("div", "", null, make("dt", "", words), make("dd", "", row.person[key])));
+      body.append(list);
+    }
     if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
     words.append(row.score === null ? "unscored" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
     body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, courseOf(row.course, turns)));
-    if (said.path && said.path.length) body.append(axes(said));
+    if (said.path && said.path.length) body.append(heartloop.axes(said, row.course[row.course.length - 1]));
     if (others.length > 1) {
       const list = make("div", "others", "Same person with: ");
       for (const other of others) {
@@ -267,6 +230,17 @@ window.heartloop = window.heartloop || {};
       body.append(list);
     }
     const conversation = talk(row, said, strategies);
+    const folded = [...conversation.querySelectorAll(".felt details")];
+    if (folded.length > 1) {
+      const button = make("button", "copy", "Unfold all thoughts");
+      button.type = "button";
+      button.addEventListener("click", () => {
+        const open = folded.some((part) => !part.open);
+        for (const part of folded) part.open = open;
+        button.textContent = open ? "Fold all thoughts" : "Unfold all thoughts";
+      });
+      conversation.prepend(button);
+    }
     if (row.person.heavy) {
       const summary = make("summary", "", "This talk touches on " + row.person.tags.join(", ") + ". It stays folded until you open it.");
       body.append(make("details", "care", null, summary, conversation));
@@ -277,5 +251,5 @@ window.heartloop = window.heartloop || {};
     return body;
   };
 
-  Object.assign(heartloop, { make, spark, modelName, swatch, number });
+  Object.assign(heartloop, { make, draw, spark, modelName, swatch, number });
 })(window.heartloop);

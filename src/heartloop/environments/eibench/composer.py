@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -43,7 +43,20 @@ from heartloop.environments.records import Tag, read_records
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import GAP, STEP
 
-__all__ = ["SIZES", "Core", "Openings", "Role", "compose", "fill_slots", "load_cores", "train_set"]
+__all__ = [
+    "SIZES",
+    "Combination",
+    "Core",
+    "Openings",
+    "Place",
+    "Role",
+    "combinations",
+    "compose",
+    "fill_slots",
+    "load_cores",
+    "places",
+    "train_set",
+]
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Scenarios a scene in the training set (EIBench Table 3)."""
@@ -126,6 +139,45 @@ class Core(_Frozen):
         return self
 
 
+class Place(NamedTuple):
+    """Where a person lives, with given names that are common there."""
+
+    name: str
+    women: tuple[str, ...]
+    men: tuple[str, ...]
+
+
+@functools.cache
+def places() -> tuple[Place, ...]:
+    """The places of `people.toml`."""
+    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in _table("people.toml")["place"])
+
+
+class Combination(NamedTuple):
+    """What a scenario was made from; the keyword stands for its theme, too."""
+
+    keyword: str
+    relationship: str
+    intensity: str
+    personality: str
+
+    @classmethod
+    def of(cls, seed: Seed) -> Self:
+        """That of a seed."""
+        return cls(seed.keyword, seed.relationship, seed.intensity, seed.personality)
+
+    def seed(self, theme: str) -> Seed:
+        """The seed with this combination."""
+        return Seed(theme=theme, **self._asdict())
+
+
+def combinations(keyword: str, relationships: Sequence[str], taken: set[Combination]) -> list[Combination]:
+    """Every combination of a keyword with these relationships that is not `taken`, in a fixed order."""
+    known = pools()
+    choices = product(sorted(relationships), known.intensities, known.personalities)
+    return [found for choice in choices if (found := Combination(keyword, *choice)) not in taken]
+
+
 @functools.cache
 def _table(name: str) -> Mapping[str, Any]:
     return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
@@ -152,6 +204,8 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
     >>> fill_slots("{they} left. {They} came back with {item}.", {"they": "she", "item": "a pram"})
     'She left. She came back with a pram.'
     """
+    if "{" not in text:  # as most texts
+        return text
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
@@ -168,8 +222,8 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
 def compose(core: Core, seed: Seed, number: int) -> Scenario:
     """One scenario of a core: person, details, manner and anchors follow from the seed combination and the number."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
-    place = rng.choice(_table("people.toml")["place"])
-    names = {"woman": place["women"], "man": place["men"]}
+    place = rng.choice(places())
+    names = {"woman": place.women, "man": place.men}
     gender = rng.choice(("woman", "man"))
     name = rng.choice(names[gender])
     other = rng.choice([n for n in (*names["woman"], *names["man"]) if n != name])
@@ -178,7 +232,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         **_PRONOUNS[gender],
         "name": name,
         "other": other,
-        "place": place["name"].split(",")[0],
+        "place": place.name.split(",")[0],
     }
 
     def told(text: str) -> str:
@@ -206,7 +260,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         title=told(core.title),
         tags=core.tags,
         seed=seed,
-        place=place["name"],
+        place=place.name,
         user=UserProfile(
             name=name,
             age=rng.randint(*core.ages),
@@ -246,7 +300,7 @@ def train_set(
         InputError: a scene's cores have too few free combinations for its size.
     """
     cores = load_cores() if cores is None else cores
-    used = {(seed.keyword, seed.relationship, seed.intensity, seed.personality) for seed in taken}
+    used = set(map(Combination.of, taken))
     found: list[Scenario] = []
     for scene in SCENES:
         own = [core for core in cores if core.scene == scene]
@@ -259,22 +313,17 @@ def train_set(
         while count < sizes[scene]:
             for core in own:
                 if count < sizes[scene] and round_ < len(free[core.id]):
-                    found.append(compose(core, free[core.id][round_], round_ + 1))
+                    found.append(compose(core, free[core.id][round_].seed(core.theme), round_ + 1))
                     count += 1
             round_ += 1
     return found
 
 
-def _combinations(core: Core, used: set[tuple[str, str, str, str]]) -> list[Seed]:
+def _combinations(core: Core, used: set[Combination]) -> list[Combination]:
     """Every free combination of a core, in an order that depends on its id alone."""
-    known = pools()
-    seeds = [
-        Seed(theme=core.theme, keyword=core.keyword, relationship=relationship, intensity=intensity, personality=personality)
-        for relationship, intensity, personality in product(sorted(core.roles), known.intensities, known.personalities)
-        if (core.keyword, relationship, intensity, personality) not in used
-    ]
-    random.Random(core.id).shuffle(seeds)
-    return seeds
+    found = combinations(core.keyword, tuple(core.roles), used)
+    random.Random(core.id).shuffle(found)
+    return found
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> ScenarioAnchors:

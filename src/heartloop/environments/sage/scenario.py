@@ -38,6 +38,7 @@ __all__ = [
     "Persona",
     "Reactions",
     "Scenario",
+    "give_aways",
     "load_scenarios",
     "problems_of",
     "read_scenarios",
@@ -160,7 +161,7 @@ class Lines(_Frozen):
 class Scenario(_Frozen):
     """One person on one evening: everything the simulated user knows and nothing the policy is told."""
 
-    id: str = Field(pattern=r"^(support|chat)-[a-z]+-\d{2}$")
+    id: str = Field(pattern=r"^(support|chat)-[a-z]+-\d{2,8}$")
     family: Family
     intention: str
     theme: str = Field(min_length=3)
@@ -218,12 +219,18 @@ class Scenario(_Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
+def give_aways(intention: str, first_message: str) -> list[str]:
+    """Where a first message gives a hidden intention away; empty when it does not."""
+    return [
+        f"first message gives the intention away: matches {pattern!r}"
+        for pattern in GIVE_AWAY_PATTERNS[intention]
+        if re.search(pattern, first_message, re.IGNORECASE)
+    ]
+
+
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
-    found: list[str] = []
-    for pattern in GIVE_AWAY_PATTERNS[scenario.intention]:
-        if re.search(pattern, scenario.first_message, re.IGNORECASE):
-            found.append(f"first message gives the intention away: matches {pattern!r}")
+    found = give_aways(scenario.intention, scenario.first_message)
     closing = {*scenario.lines.thanks, *scenario.lines.leave}  # one a dialogue, so they may share a "Bye."
     spoken = [scenario.first_message, *(b.text for b in scenario.beats)]
     spoken += [line for group in scenario.lines.model_dump().values() for line in group if line not in closing]

@@ -1,0 +1,303 @@
+"""What the writer of new EIBench scenarios is asked: two profiles, three anchor states, the person's own lines.
+
+Covers seeds (EIBench Table 9) that no test scenario was made from, the three questions, and how their answers become a scenario.
+Does not cover the way from seed to file (`writing`). A place and given names, so that people do not all bear the few names that
+models like, are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
+from heartloop.environments.catalogue import entry_of
+from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools, read_scenarios
+from heartloop.environments.eibench.composer import Combination, combinations, places
+from heartloop.environments.eibench.scenario import (
+    LINES,
+    Beat,
+    Concern,
+    Lines,
+    Matter,
+    ModelProfile,
+    Scene,
+    Seed,
+    UserProfile,
+    problems_of,
+)
+from heartloop.environments.records import Tag
+from heartloop.errors import InputError, UseError
+from heartloop.scoring.anchors import Anchors, check_anchors
+
+__all__ = ["EIBenchWriting"]
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class _Profile(_Form):
+    title: str = Field(min_length=5, max_length=80)
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    user: UserProfile
+    model: ModelProfile
+    opening: str | None = Field(default=None, min_length=15, max_length=300)
+
+
+class _State(_Form):
+    shows: str = Field(min_length=15)
+    a: int
+    t: int
+
+
+class _Anchors(_Form):
+    start: _State
+    success: _State
+    fail: _State
+
+    def of(self, axis: str) -> dict[str, int]:
+        """Start, success and fail of `a` or `t`."""
+        return {name: getattr(getattr(self, name), axis) for name in ("start", "success", "fail")}
+
+
+class _Voice(_Form):
+    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    demand: Matter | None = None
+    wrongs: tuple[Matter, ...] = ()
+    ways: tuple[Matter, ...] = ()
+    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
+    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
+    lines: Lines
+
+
+class _Scene(NamedTuple):
+    means: str
+    emotion: str
+    """What axis a stands for."""
+    relation: str
+    """What axis t stands for."""
+    lines: str
+    """What the scene's own lines are."""
+
+
+_SCENES: Mapping[Scene, _Scene] = {
+    "charm": _Scene(
+        "The person has no reason to care for the model, and something better to do. The model speaks first and has to win their "
+        "interest, without pushing, questioning or flattering. What it may find, if it is curious, is worth finding.",
+        "how averse, guarded or bored they are",
+        "how interested, open and warm they are towards the model",
+        "pressed (two): they were questioned or pushed; flattered (two): complimented without ground.",
+    ),
+    "defense": _Scene(
+        "The person demands something that the model's limits forbid, and presses. They have a reason that deserves respect. The "
+        "model has to hold the boundary without coldness, and to find what it can do.",
+        "how angry, pressing and frustrated they are with the model",
+        "how willing they are to go on talking without escalating",
+        "yielded (two): the model gave in, which makes them wonder rather than glad; ruled (two): it only repeated the rule.",
+    ),
+    "repair": _Scene(
+        "The model did something wrong to the person before the talk begins: one deed, its own, with a cost. It has to name it, "
+        "without explaining it away, and to make good what can be made good.",
+        "how much they resent what the model did, and how far they are from forgiving",
+        "how much of their trust in the model is restored",
+        "excused (two): the model explained itself away; hollow (two): an apology that names nothing.",
+    ),
+    "support": _Scene(
+        "The person is in distress over something that the model did not cause and cannot undo. It has to be with them in it, "
+        "and to find a next step small enough to take.",
+        "how sad, desperate or hopeless they are",
+        "how heard, comforted and safe they feel with the model",
+        "advised (two): they were told what to do; comforted (two): comforted with a phrase.",
+    ),
+}
+_OPENING = '"their first line to {}, 15 to 300 characters: in the middle of things, with the strength of feeling given above"'
+_MATTER = '{{"text": "{}", "cues": ["..."]}}'
+_DEMAND = _MATTER.format("what they want and the limits forbid; cues are the words by which a reply would grant it")
+_DEED, _COST = _MATTER.format("first what the model did"), _MATTER.format("then what it cost the person")
+_WAY = _MATTER.format("two or three concrete ways forward within the limits; in support small next steps")
+
+
+class EIBenchWriting:
+    """New EIBench scenarios, evenly over the scenes, from combinations that no test scenario was made from.
+
+    Args:
+        shipped: scenarios that no new one may tell again; the test set by default.
+    """
+
+    name = "eibench"
+    stages = (
+        Stage("profile", "eibench_profile", _Profile),
+        Stage("anchors", "eibench_anchors", _Anchors),
+        Stage("voice", "eibench_voice", _Voice),
+    )
+    fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
+
+    def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
+        self._given = shipped
+        self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
+
+    @cached_property
+    def shipped(self) -> Sequence[Scenario]:
+        """Scenarios that no new one may tell again."""
+        return self._given if self._given is not None else list(load_scenarios("test"))
+
+    def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
+        """Scene by scene in turn; within a scene keyword by keyword; no combination twice, none of the test set.
+
+        Raises:
+            UseError: an unknown scene, or more scenarios than one run may have.
+        """
+        if unknown := [name for name in only if name not in SCENES]:
+            raise UseError(f"--only is {unknown[0]!r}; expected a scene: {', '.join(SCENES)}")
+        check_size(n, seed)
+        mixed = self._mixed(seed, tuple(scene for scene in SCENES if not only or scene in only))
+        if n > len(mixed):
+            raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
+        return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
+
+    def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
+        """Everything that scenes can be made from, in the order of a run."""
+        if (seed, scenes) not in self._orders:
+            taken = {Combination.of(one.seed) for one in self.shipped}
+            rng = random.Random(f"eibench|{seed}")
+            by_scene = [_in_turn(scene, taken, rng) for scene in scenes]
+            self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
+        return self._orders[seed, scenes]
+
+    def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        """What fills the blanks of a stage's prompt."""
+        facts, known = seeded.facts, pools()
+        scene = _SCENES[facts["scene"]]
+        levels = list(known.intensities)
+        strength = {
+            "intensity": facts["intensity"],
+            "intensity_place": f"{levels.index(facts['intensity']) + 1} of {len(levels)}, from {levels[0]} to {levels[-1]}",
+        }
+        if stage.name == "profile":
+            opening = "null" if facts["scene"] == "charm" else _OPENING.format(facts["other"])
+            same = ("scene", "theme", "keyword", "personality", "place", "name", "gender", "other")
+            return {
+                **{name: facts[name] for name in same},
+                **strength,
+                "scene_means": scene.means,
+                "relationship": known.relationships[facts["relationship"]],
+                "personality_means": known.personalities[facts["personality"]][0],
+                "opening_form": opening,
+            }
+        profile = _json(done["profile"])
+        if stage.name == "anchors":
+            return {"profile": profile, "emotion_means": scene.emotion, "relation_means": scene.relation, **strength}
+        return {
+            "profile": profile,
+            "other": facts["other"],
+            "demand_form": _DEMAND if facts["scene"] == "defense" else "null",
+            "wrongs_form": f"[{_DEED}, {_COST}]" if facts["scene"] == "repair" else "[]",
+            "ways_form": "[]" if facts["scene"] == "charm" else f"[{_WAY}]",
+            "own_lines": "".join(f', "{group}": ["..."]' for group in LINES[facts["scene"]]),
+            "own_lines_mean": f" {scene.lines}",
+        }
+
+    def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        """What an answer breaks that its schema does not tell."""
+        answer = done[stage.name]
+        if isinstance(answer, _Profile):
+            return _problems_of_profile(answer, seeded.facts)
+        if isinstance(answer, _Anchors):
+            try:
+                check_anchors(Anchors(**answer.of("a")), Anchors(**answer.of("t")))
+            except InputError as error:
+                return [str(error)]
+            return []
+        try:
+            return problems_of(self.read(self.assemble(seeded, done)))
+        except ValidationError as error:
+            return problems_in(error)
+
+    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
+        """The scenario as JSON has it."""
+        anchors = done["anchors"]
+        assert isinstance(anchors, _Anchors)
+        return {
+            "id": seeded.id,
+            "scene": seeded.facts["scene"],
+            "seed": {name: seeded.facts[name] for name in Seed.model_fields},
+            "place": seeded.facts["place"],
+            **done["profile"].model_dump(mode="json"),
+            "anchors": {"a": anchors.of("a"), "t": anchors.of("t")},
+            **done["voice"].model_dump(mode="json"),
+        }
+
+    def read(self, scenario: Mapping[str, Any]) -> Scenario:
+        """The scenario. Raises ValidationError where it does not fit."""
+        return Scenario.model_validate(scenario)
+
+    def read_file(self, path: Path) -> Sequence[Scenario]:
+        """The scenarios of a file."""
+        return read_scenarios(path)
+
+    def shown(self, scenario: Any) -> str:
+        """A scenario as the auditor reads it beside a new one."""
+        return entry_of(self.name).sheet(scenario)
+
+    def looked_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+        """What fills the blanks of the auditor's question."""
+        scene = _SCENES[scenario["scene"]]
+        return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
+
+    def prompts(self) -> Sequence[str]:
+        """Names of this environment's prompts."""
+        return [*(stage.prompt for stage in self.stages), "audit_eibench"]
+
+
+def _in_turn(scene: Scene, taken: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
+    """Every free combination of a scene with its theme, so that each keyword comes once before any comes twice."""
+    words = [(theme, word, fit) for theme, keywords in pools().scenes[scene].items() for word, fit in keywords.items()]
+    rng.shuffle(words)
+    free: list[list[tuple[Scene, str, Combination]]] = []
+    for theme, word, fit in words:
+        found = combinations(word, fit, taken)
+        rng.shuffle(found)
+        free.append([(scene, theme, one) for one in found])
+    return [one for row in zip_longest(*free) for one in row if one is not None]
+
+
+def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
+    """A seed with a person: place, gender and given names, by the run's seed and the number alone."""
+    rng = random.Random(f"eibench|{run}|{number}")
+    place = rng.choice(places())
+    gender = rng.choice(("woman", "man"))
+    name = rng.choice(place.women if gender == "woman" else place.men)
+    other = rng.choice([n for n in (*place.women, *place.men) if n != name])
+    slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
+    facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
+    return Seeded(number, f"{scene}-{slug}-{run_number(run, number)}", facts)
+
+
+def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str]:
+    found = []
+    if facts["name"].casefold() not in answer.user.name.casefold():
+        found.append(f"user.name is {answer.user.name!r}, expected {facts['name']}, alone or with a family name")
+    if answer.user.gender != facts["gender"]:
+        found.append(f"user.gender is {answer.user.gender!r}, expected {facts['gender']!r}")
+    if answer.model.name != facts["other"]:
+        found.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
+    if (answer.opening is None) != (facts["scene"] == "charm"):
+        found.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
+    if re.search(r"[(*\[]", answer.opening or ""):
+        found.append("opening has brackets or asterisks")
+    if "none" in answer.tags and len(answer.tags) > 1:
+        found.append("tags: none stands alone")
+    return found
+
+
+def _json(answer: BaseModel) -> str:
+    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)

@@ -1,0 +1,201 @@
+"""Embeddings through the one HTTP client, and the nearest scenarios by them.
+
+1. One vector a text, in the order of the texts, whatever the order of the answer.
+2. What is no usable set of vectors (another length, NaN, zeros, one missing, half a body) is asked again, then an error with the
+   mend; what no retry mends raises at once. The key is in no message.
+3. The nearest scenarios are those of the greatest cosine; vectors are kept among the steps and never paid for twice.
+4. An embedding model that changed its length is refused, not compared.
+5. Spending is counted in a role of its own, and a limit holds before the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.authoring.checks import Likeness
+from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbour, Neighbours
+from heartloop.authoring.written import WrittenFiles
+from heartloop.completions import Embedded, Trouble, read_embeddings
+from heartloop.dialogue import Usage
+from heartloop.endpoint import EndpointChat
+from heartloop.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.spending import Meter
+from tests.faulty_server import FaultyServer
+
+KEY = "sk-test-0123456789abcdefghij"
+TEXTS = ["aaa", "bbb", "abc"]
+
+
+async def at_once(_: float) -> None:
+    """Retries do not wait."""
+
+
+def model(server: FaultyServer, **how: Any) -> EndpointChat:
+    return EndpointChat("lab/e", model="e", base_url=server.base_url, api_key=KEY, retries=2, sleep=at_once, **how)
+
+
+# 1. one vector a text
+
+
+async def test_vectors_come_in_the_order_of_the_texts_with_their_usage() -> None:
+    async with FaultyServer("mixed_vectors") as server, model(server) as chat:
+        found = await chat.embed(TEXTS)
+    assert [vector[:3] for vector in found.vectors] == [(3.0, 0.0, 0.0), (0.0, 3.0, 0.0), (1.0, 1.0, 1.0)]
+    assert found.usage == Usage(prompt_tokens=3)
+    assert server.requests[0].body == {"model": "e", "input": TEXTS}
+    assert server.requests[0].authorization == f"Bearer {KEY}"
+
+
+# 2. faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("short_vector", "embeddings of several lengths"),
+        ("nan_vector", "not finite"),
+        ("zero_vector", "empty, zero or not finite"),
+        ("few_vectors", "2 embeddings of 3 texts"),
+        ("truncated_json@embed", "no list of embeddings"),
+        ("html@embed", "no list of embeddings"),
+        ("error_in_200@embed", "no list of embeddings"),
+    ],
+)
+async def test_what_is_no_set_of_vectors_is_asked_again_then_an_error(fault: str, said: str) -> None:
+    async with FaultyServer(f"{fault}:2") as server, model(server) as chat:
+        assert len((await chat.embed(TEXTS)).vectors) == 3
+        assert chat.retried == 2
+    async with FaultyServer(fault) as server, model(server) as chat:
+        with pytest.raises(MalformedReply, match=said) as caught:
+            await chat.embed(TEXTS)
+    assert "gave no embedding in 3 tries" in str(caught.value)
+    assert "LAB_BASE_URL" in str(caught.value)
+    assert len(server.requests) == 3
+
+
+async def test_a_500_is_tried_again_and_a_401_is_not_and_tells_no_key() -> None:
+    async with FaultyServer("error_500@embed:1") as server, model(server) as chat:
+        assert len((await chat.embed(TEXTS)).vectors) == 3
+    async with FaultyServer("error_500@embed") as server, model(server) as chat:
+        with pytest.raises(TransportError, match="no answer in 3 tries"):
+            await chat.embed(TEXTS)
+    async with FaultyServer("unauthorized@embed") as server, model(server) as chat:
+        with pytest.raises(RefusedByServer, match="set LAB_API_KEY to a valid key") as caught:
+            await chat.embed(TEXTS)
+    assert len(server.requests) == 1
+    report = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert KEY[:12] not in "".join(report.format())
+
+
+@given(st.binary(max_size=200) | st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["data", "embedding", "index", "usage"]), inner),
+    max_leaves=12,
+).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+def test_whatever_a_server_sends_is_vectors_or_trouble(data: bytes) -> None:
+    found = read_embeddings(data, ["a"])
+    if isinstance(found, Embedded):
+        assert len(found.vectors) == 1
+        assert np.isfinite(found.vectors[0]).all()
+    else:
+        assert isinstance(found, Trouble)
+
+
+# 3. to 5. the nearest
+
+
+SHIPPED = {f"s{i}": text for i, text in enumerate(["a boat", "a bee", "the bees hum", "zebra zoo", "a boot"])}
+
+
+class Counting:
+    """An embedder that makes vectors of letter counts and notes what it was asked."""
+
+    name = "lab/e"
+
+    def __init__(self, letters: str = "abehmotuz") -> None:
+        self.asked: list[list[str]] = []
+        self._letters = letters
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        self.asked.append(list(texts))
+        vectors = tuple(tuple(float(text.count(letter)) + 0.01 for letter in self._letters) for text in texts)
+        return Embedded(vectors, Usage(prompt_tokens=len(texts)))
+
+
+def near(embedder: Any) -> Neighbours:
+    return Neighbours(SHIPPED, Likeness(list(SHIPPED.values())), embedder)
+
+
+async def found_by(embedder: Any, out: Path, text: str) -> list[Neighbour]:
+    with WrittenFiles(out, {}) as files:
+        neighbours = near(embedder)
+        await neighbours.prepare(files.steps())
+        return await neighbours.nearest(text, files.steps(1))
+
+
+async def test_nearest_first_by_cosine_and_never_more_than_three(tmp_path: Path) -> None:
+    found = await found_by(Counting(), tmp_path / "a.jsonl", "a boat")
+    assert found[0] == ("s0", 1.0)
+    assert len(found) == NEIGHBOURS == 3
+    own = {name: np.array([text.count(letter) + 0.01 for letter in "abehmotuz"]) for name, text in SHIPPED.items()}
+    cosine = {name: float(v @ own["s0"] / np.linalg.norm(v) / np.linalg.norm(own["s0"])) for name, v in own.items()}
+    assert [name for name, _ in found] == sorted(cosine, key=lambda name: -cosine[name])[:3]
+    assert all(abs(similarity - cosine[name]) < 1e-3 for name, similarity in found)
+
+
+async def test_without_an_embedder_characters_decide(tmp_path: Path) -> None:
+    found = await found_by(None, tmp_path / "a.jsonl", "a boat")
+    assert found[0][0] == "s0"
+    assert near(None).by == "tf-idf"
+
+
+async def test_a_vector_is_paid_for_once(tmp_path: Path) -> None:
+    first, second = Counting(), Counting()
+    before = await found_by(first, tmp_path / "a.jsonl", "a beet")
+    assert first.asked == [list(SHIPPED.values()), ["a beet"]]
+    assert await found_by(second, tmp_path / "a.jsonl", "a beet") == before
+    assert second.asked == []
+
+
+async def test_large_sets_are_asked_for_in_parts(tmp_path: Path) -> None:
+    many = {f"s{i}": f"text {i}" for i in range(2 * BATCH + 1)}
+    embedder = Counting()
+    with WrittenFiles(tmp_path / "a.jsonl", {}) as files:
+        await Neighbours(many, Likeness(list(many.values())), embedder).prepare(files.steps())
+    assert [len(part) for part in embedder.asked] == [BATCH, BATCH, 1]
+
+
+async def test_a_model_that_changed_its_length_is_refused(tmp_path: Path) -> None:
+    await found_by(Counting(), tmp_path / "a.jsonl", "a beet")
+    with pytest.raises(InputError, match="made 2 numbers of a text, and 9 before"):
+        await found_by(Counting("ab"), tmp_path / "a.jsonl", "another")
+
+
+async def test_spending_is_counted_and_a_limit_holds() -> None:
+    async with FaultyServer() as server, model(server) as chat:
+        meter = Meter()
+        await MeteredEmbedder(chat, meter).embed(TEXTS)
+        assert (meter.tokens, meter.spend().calls) == (3, 1)
+        tight = MeteredEmbedder(chat, Meter(max_tokens=2))
+        with pytest.raises(BudgetSpent):
+            await tight.embed(TEXTS)
+    assert len(server.requests) == 1
+
+
+async def test_a_failed_call_is_counted_as_failed() -> None:
+    async with FaultyServer("unauthorized@embed") as server, model(server) as chat:
+        meter = Meter()
+        with pytest.raises(ModelError):
+            await MeteredEmbedder(chat, meter).embed(TEXTS)
+    assert meter.spend().failed == 1
+    await asyncio.sleep(0)

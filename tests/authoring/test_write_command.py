@@ -1,0 +1,183 @@
+"""`heartloop scenarios write` as a user meets it.
+
+1. Wrong use: one sentence, exit code 2, nothing written.
+2. Over HTTP, with an embedding model: the file is checked and played at once; the key is in no file and no message.
+3. More than 5 % refused, or a limit reached: exit code 1 with the cause; the same command goes on.
+4. `kill -9` at any moment: the same command goes on to the same file, and pays for no kept answer twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.authoring.written import steps_path
+from heartloop.cli import main
+from heartloop.environments.eibench import read_scenarios
+from tests.authoring.scribe import Scribe
+from tests.faulty_server import FaultyServer
+from tests.test_cli import KEY, Done, environment, files_with
+from tests.write_docs import ROOT
+
+PLAYED = "python:tests.authoring.scribe:answer"
+EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLAYED)
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process and an empty directory; in another thread while a server of this one answers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["heartloop", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return Done(int(left.value.code or 0), said.out, said.err)
+
+    return run
+
+
+# 1. wrong use
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("scenarios", "write", "chess", "--writer", PLAYED, "--auditor", PLAYED), "expected eibench or sage"),
+        (
+            ("scenarios", "write", "sage", "--writer", "heartloop/coach", "--auditor", PLAYED),
+            "--writer is heartloop/coach, who writes no",
+        ),
+        (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
+        (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "set NOWHERE_BASE_URL"),
+        ((*EIBENCH, "--embedder", PLAYED), "which makes no embeddings"),
+        ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
+        ((*EIBENCH, "--sampling", "policy.temperature=1"), "with role writer or auditor"),
+        ((*EIBENCH, "--n", "20000"), "--n is 20000; expected 1 to 9999"),
+        ((*EIBENCH, "--max-tokens", "0"), "--max-tokens is 0"),
+    ],
+    ids=["environment", "supporter", "name", "service", "embedder", "only", "sampling", "n", "limit"],
+)
+def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path, here: Command) -> None:
+    done = here(*words, "--out", "new.jsonl")
+    assert done.code == 2, done
+    assert said in done.err.replace("\n", " ")
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith("jsonl") and path.stat().st_size]
+
+
+# 2. over HTTP
+
+
+def served(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_BASE_URL", server.base_url)
+    monkeypatch.setenv("LAB_API_KEY", KEY)
+
+
+async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
+    tmp_path: Path, here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(
+            here, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
+            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9",
+        )  # fmt: skip
+    assert done.code == 0, done
+    assert "2 of 2 scenarios in new.jsonl; " in done.out
+    assert "tokens" in done.out
+    people = read_scenarios(tmp_path / "new.jsonl")
+    assert [person.scene for person in people] == ["charm", "defense"]
+    models = Counter(request.body["model"] for request in server.requests)
+    assert models["w"] >= 6
+    assert models["a"] >= 4
+    assert models["e"] >= 9
+    asked = [body for body in server.bodies if body["model"] == "w"]
+    assert all(body["temperature"] == 0.9 and "seed" in body for body in asked)
+    near = [json.loads(line) for line in steps_path(tmp_path / "new.jsonl").read_text().splitlines() if '"neighbours"' in line]
+    assert {line["by"] for line in near} == {"lab/e"}
+    assert not files_with(KEY, tmp_path)
+    assert KEY not in done.out + done.err
+    checked = here("scenarios", "check", "new.jsonl")
+    assert (checked.code, checked.out.strip()) == (0, "no problem found")
+    played = await asyncio.to_thread(
+        here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "--max-turns", "2",
+        "--out", "run",
+    )  # fmt: skip
+    assert played.code == 0, played
+
+
+# 3. exit code 1
+
+
+async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(
+    here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        return "no" if stage == "profile" and "## The scene: defense" in text else None
+
+    command: tuple[Any, ...] = (
+        "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl",
+    )  # fmt: skip
+    async with FaultyServer(answer=Scribe(instead).body) as server:
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(here, *command, "--max-tokens", "5000")
+        assert done.code == 1, done
+        assert "Stopped early: --max-tokens 5000" in done.err
+        assert "2 scenarios were not finished" in done.err
+        before = len(server.requests)
+        done = await asyncio.to_thread(here, *command)
+        assert done.code == 1, done
+        assert "1 of 2 scenarios in new.jsonl; 1 refused" in done.out
+        assert "refused: defense-" in done.err
+        assert "More than 5%" in done.err
+        assert before > 0
+        assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
+        done = await asyncio.to_thread(here, *command)
+        assert (done.code, "1 of them found there" in done.out) == (1, True)
+
+
+# 4. kill -9
+
+
+def test_killed_again_and_again_it_comes_to_the_same_file(tmp_path: Path, here: Command) -> None:
+    words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
+    assert here(*words, "--out", "whole.jsonl").code == 0
+    command = [sys.executable, "-m", "heartloop.cli", *words]
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
+    slow = environment(PYTHONPATH=paths, SCRIBE_DELAY="0.15", SCRIBE_LOG=str(log))
+    kills = 0
+    for wanted in (4, 16):
+        process = subprocess.Popen([*command, "--out", out.name], cwd=tmp_path, env=slow, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if steps_path(out).exists() and steps_path(out).read_bytes().count(b"\n") >= wanted:
+                process.kill()
+                kills += 1
+                break
+            time.sleep(0.005)
+        process.wait()
+    with out.open("a") as file:
+        file.write('{"id": "support-')
+    done = subprocess.run([*command, "--out", out.name], cwd=tmp_path, env=slow, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    asked = Counter(log.read_text().splitlines())
+    assert len(asked) == 3 * 5
+    assert kills == 2
+    assert sum(asked.values()) - len(asked) <= 2 * kills  # only what was in flight when it was killed

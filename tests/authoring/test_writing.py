@@ -1,0 +1,566 @@
+"""Writing new scenarios, with a writer and an auditor that are played (`scribe`).
+
+1. Seeds: decided by the seed alone, none twice, none of the test set, every scene or intention in turn; more begin with the same.
+2. From seed to file: every scenario fits its schema and rules, and a set of them passes the checks of a shipped set.
+3. An answer that breaks a rule is told what it broke and asked again; a writer that is never satisfied has its seed refused.
+4. What repeats a shipped scenario, or one written before it, is written anew, at most twice; then the seed is refused.
+5. The auditor's corrections are in the file, and who changed what in the steps; what it may not do is not done.
+6. The same answers make the same file, however many are in flight and wherever it was cut off; no kept answer is asked for again.
+7. A failed call leaves a scenario open, a spent budget ends the run; the same command goes on with both.
+8. Files of other settings or origin, or in use, are refused in a sentence. Half a line is never read as whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heartloop.authoring.checks import problems_of_set
+from heartloop.authoring.eibench_writing import EIBenchWriting
+from heartloop.authoring.questions import MOST, Writing
+from heartloop.authoring.sage_writing import SageWriting, persona_pools
+from heartloop.authoring.writing import REASKS, REWRITES, Progress, Written, settings_of, write_all
+from heartloop.authoring.written import WrittenFiles, steps_path
+from heartloop.chat import ChatModel, Reply, ScriptedChat
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.eibench import SCENES, load_scenarios
+from heartloop.environments.eibench.composer import Combination
+from heartloop.environments.sage import INTENTIONS
+from heartloop.environments.sage import load_scenarios as load_sage
+from heartloop.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
+from tests.authoring.scribe import Scribe, good, stage_of
+
+TEST = load_scenarios("test")
+EIBENCH = EIBenchWriting(TEST[::24])
+SAGE = SageWriting(load_sage("support")[::12])
+TAKEN = {Combination.of(scenario.seed) for scenario in TEST}
+
+
+async def run(
+    out: Path,
+    scribe: Callable[[Sequence[Message]], str | Reply] | ChatModel | None = None,
+    *,
+    writing: Writing = EIBENCH,
+    n: int = 4,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    in_flight: int = 3,
+    **more: Any,
+) -> Written:
+    """A writing run whose models are one scribe."""
+    chosen = scribe or Scribe()
+    chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
+    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
+    with WrittenFiles(out, decided) as files:
+        return await write_all(writing, files, n=n, seed=seed, only=only, writer=chat, auditor=chat, in_flight=in_flight, **more)
+
+
+def steps(out: Path, step: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line.get("step") == step]
+
+
+def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
+    """Good answers, but for the first ones of a stage, which are changed."""
+
+    def instead(asked: str, text: str, nth: int) -> str | None:
+        if asked != stage or nth > times:
+            return None
+        found = good(text)
+        change(found)
+        return json.dumps(found)
+
+    return Scribe(instead)
+
+
+# 1. seeds
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, MOST - 1))
+def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int) -> None:
+    facts = [one.facts for one in EIBenchWriting(TEST).seeds(600, seed)]
+    made = [(f["scene"], f["keyword"], f["relationship"], f["intensity"], f["personality"]) for f in facts]
+    assert not {combo[1:] for combo in made} & TAKEN
+    assert max(Counter(made).values()) == 1
+
+
+def test_all_combinations_there_are_hold_none_of_the_test_set() -> None:
+    seeds = EIBenchWriting(TEST).seeds(MOST, 1)
+    assert (
+        not {(s.facts["keyword"], s.facts["relationship"], s.facts["intensity"], s.facts["personality"]) for s in seeds} & TAKEN
+    )
+    assert len({s.id for s in seeds}) == MOST
+
+
+@pytest.mark.parametrize("writing", [EIBENCH, SAGE], ids=lambda writing: writing.name)
+def test_seeds_follow_from_the_seed_and_more_of_them_begin_alike(writing: Writing) -> None:
+    assert list(writing.seeds(9, 3, ())) == list(writing.seeds(30, 3, ()))[:9]
+    assert [one.facts for one in writing.seeds(9, 3, ())] != [one.facts for one in writing.seeds(9, 4, ())]
+    ids = [one.id for seed in (0, 1, 2) for one in writing.seeds(50, seed, ())]
+    assert len(set(ids)) == 150
+
+
+def test_scenes_come_in_turn_and_keywords_before_any_comes_twice() -> None:
+    facts = [one.facts for one in EIBENCH.seeds(40, 0)]
+    assert [f["scene"] for f in facts[:8]] == [*SCENES, *SCENES]
+    assert len({(f["scene"], f["keyword"]) for f in facts}) == 40
+    assert {one.facts["scene"] for one in EIBENCH.seeds(5, 0, ["repair"])} == {"repair"}
+
+
+def test_people_of_sage_are_made_of_three_traits_three_sentences_and_an_age() -> None:
+    pools = persona_pools()
+    assert (len(pools.traits), len(pools.sentences)) >= (30, 30)
+    assert len(set(pools.traits)) == len(pools.traits)
+    assert len(set(pools.sentences)) == len(pools.sentences)
+    shipped = {(one.theme, one.intention) for one in load_sage("support")}
+    for facts in (one.facts for one in SageWriting().seeds(80, 0)):
+        assert (len(set(facts["traits"])), len(set(facts["sentences"]))) == (3, 3)
+        assert facts["age"] in pools.ages
+        assert (facts["theme"], facts["intention"]) not in shipped
+    wishes = Counter(one.facts["intention"] for one in SageWriting().seeds(80, 0))
+    assert wishes == {key: 10 for key, row in INTENTIONS.items() if row.family == "support"}
+    assert {one.facts["family"] for one in SageWriting().seeds(4, 0, ["passive", "interest"])} == {"chat"}
+
+
+@pytest.mark.parametrize(
+    ("writing", "words", "said"),
+    [
+        (EIBENCH, (4, 0, ["praise"]), "--only is 'praise'; expected a scene: charm"),
+        (SAGE, (4, 0, ["charm"]), "--only is 'charm'; expected a hidden intention: dialectic"),
+        (EIBENCH, (0, 0, []), "--n is 0; expected 1 to 9999"),
+        (SAGE, (4, 9999, []), "--seed is 9999; expected 0 to 9998"),
+        (EIBENCH, (9000, 0, ["charm"]), "--n is 9000; there are"),
+    ],
+)
+def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list[str]], said: str) -> None:
+    with pytest.raises(UseError, match=re.escape(said)):
+        writing.seeds(*words)
+
+
+# 2. from seed to file
+
+
+@pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
+async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
+    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
+    ended = await run(out, scribe, writing=writing, n=6, only=only, report=told.append)
+    assert (ended.kept, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
+    people = writing.read_file(out)
+    assert [person.id for person in people] == [one.id for one in writing.seeds(6, 0, only)]
+    assert problems_of_set(people) == []
+    assert len(scribe.asked) == (6 + ended.repeated) * 5
+    assert (told[0].done, told[-1].done) == (0, 6)
+    verdicts = steps(out, "verdict")
+    assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
+
+
+async def test_a_scenario_has_its_seed_and_the_names_it_was_given(tmp_path: Path) -> None:
+    await run(tmp_path / "new.jsonl", n=4)
+    for scenario, one in zip(EIBENCH.read_file(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
+        assert scenario.scene == one.facts["scene"]
+        assert scenario.seed.model_dump() == {name: one.facts[name] for name in type(scenario.seed).model_fields}
+        assert (scenario.user.name, scenario.model.name) == (one.facts["name"], one.facts["other"])
+        assert (scenario.place, scenario.opening is None) == (one.facts["place"], scenario.scene == "charm")
+
+
+async def test_every_step_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    await run(out, n=1)
+    kept = [json.loads(line) for line in steps_path(out).read_text().splitlines()]
+    assert kept[0]["settings"]["prompts"].keys() >= {"writer", "eibench_profile", "audit", "duplicate"}
+    assert [line["step"] for line in kept[1:]] == [
+        "seed", "answer", "answer", "answer", "answer", "audited", "neighbours", "answer", "compared", "verdict",
+    ]  # fmt: skip
+    answers = steps(out, "answer")
+    assert [(a["of"], a["role"]) for a in answers] == [
+        ("profile", "writer"), ("anchors", "writer"), ("voice", "writer"), ("audit", "auditor"), ("duplicate", "auditor"),
+    ]  # fmt: skip
+    assert all(re.fullmatch("[0-9a-f]{12}", a["prompt"]) and a["text"] and a["usage"]["prompt_tokens"] for a in answers)
+    (near,) = steps(out, "neighbours")
+    assert near["by"] == "tf-idf"
+    assert len(near["nearest"]) == 3
+    assert {name for name, _ in near["nearest"]} <= {scenario.id for scenario in EIBENCH.shipped}
+    assert [value for _, value in near["nearest"]] == sorted((value for _, value in near["nearest"]), reverse=True)
+
+
+async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_scenarios(tmp_path: Path) -> None:
+    chat = ScriptedChat(Scribe(), name="lab/scribe")
+    await run(tmp_path / "new.jsonl", chat, n=2, in_flight=1)
+    first = chat.asked[0]
+    facts = EIBENCH.seeds(1, 0)[0].facts
+    assert "Write people, not types." in first[0].content
+    for name in ("keyword", "theme", "intensity", "personality", "place", "name", "other"):
+        assert str(facts[name]) in first[1].content
+    backgrounds = [scenario.user.background for scenario in EIBENCH.shipped]
+    for asked in chat.asked:
+        shown = any(text in asked[1].content for text in backgrounds)
+        assert shown == (stage_of(asked[1].content) == "duplicate")
+    assert len({s.seed for s in chat.samplings if s is not None}) == len(chat.samplings)
+
+
+# 3. rules
+
+
+def broken_anchors(answer: dict[str, Any]) -> None:
+    answer["success"]["a"] = answer["start"]["a"]
+
+
+def other_name(answer: dict[str, Any]) -> None:
+    answer["user"]["name"] = "Nobody Asked"
+
+
+def shouting_cue(answer: dict[str, Any]) -> None:
+    answer["concerns"][0]["cues"][0] = "SHOUTED"
+
+
+def twice(answer: dict[str, Any]) -> None:
+    answer["lines"]["cold"][0] = answer["beats"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "change", "said"),
+    [
+        ("anchors", broken_anchors, "expected success < start < fail"),
+        ("profile", other_name, "user.name is 'Nobody Asked', expected"),
+        ("voice", shouting_cue, "cue 'SHOUTED' is not lower case"),
+        ("voice", twice, "sentence is spoken twice"),
+        ("voice", lambda answer: answer["beats"].reverse(), "beats must start at the surface and end at the core"),
+        ("voice", lambda answer: answer["lines"].pop("settled"), "lines.settled: Field required"),
+    ],
+    ids=["anchors", "name", "cue", "twice", "beats", "lines"],
+)
+async def test_what_breaks_a_rule_is_told_and_mended(
+    stage: str, change: Callable[[dict[str, Any]], None], said: str, tmp_path: Path
+) -> None:
+    chat = ScriptedChat(changed(stage, change, times=1), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, n=1, only=["defense"])
+    assert ended.kept == 1
+    (refused,) = steps(tmp_path / "new.jsonl", "refused")
+    assert said in refused["problem"]
+    assert (refused["of"], refused["reask"]) == (stage, 0)
+    assert any(said in asked[-1].content for asked in chat.asked)
+
+
+async def test_half_an_answer_is_asked_for_again(tmp_path: Path) -> None:
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        whole = json.dumps(good(text))
+        return whole[: len(whole) // 2] if stage in ("voice", "audit", "duplicate") and nth == 1 else None
+
+    assert (await run(tmp_path / "new.jsonl", Scribe(instead), n=1)).kept == 1
+    assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == ["voice", "audit", "duplicate"]
+
+
+async def test_a_first_message_that_gives_the_wish_away_is_asked_for_again(tmp_path: Path) -> None:
+    def leak(answer: dict[str, Any]) -> None:
+        answer["first_message"] = "Could you give me some advice, what should I do about my brother?"
+
+    ended = await run(tmp_path / "new.jsonl", changed("scene", leak, times=1), writing=SAGE, n=1, only=["advice"])
+    assert ended.kept == 1
+    (refused,) = steps(tmp_path / "new.jsonl", "refused")
+    assert "first message gives the intention away" in refused["problem"]
+
+
+async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_not_tried_again(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+
+    def only_defense(stage: str, text: str, nth: int) -> str | None:
+        return "I'd rather not." if stage == "profile" and "## The scene: defense" in text else None
+
+    ended = await run(out, Scribe(only_defense), n=4)
+    (name,) = ended.refused
+    assert name.startswith("defense-")
+    assert "it holds no JSON object" in ended.refused[name]
+    assert (ended.kept, ended.stopped) == (3, None)
+    assert len([line for line in steps(out, "refused") if line["of"] == "profile"]) == REASKS + 1
+    again = Scribe()
+    ended = await run(out, again, n=4)
+    assert (ended.kept, ended.found, list(ended.refused), again.asked) == (3, 3, [name], [])
+
+
+# 4. repetitions
+
+
+def verdicts(*repeats: bool) -> Scribe:
+    """Whether the auditor finds a repetition, asked for the first, second, ... time."""
+
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        if stage != "duplicate" or nth > len(repeats) or not repeats[nth - 1]:
+            return None
+        (first, *_) = re.findall(r"^### (\S+)$", text, re.M)
+        return json.dumps({"shared": f"the same quarrel, number {nth}", "repeats": [first]})
+
+    return Scribe(instead)
+
+
+async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_what_was_shared(tmp_path: Path) -> None:
+    chat = ScriptedChat(verdicts(True, False), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, n=1)
+    assert (ended.kept, ended.repeated) == (1, 1)
+    asked = [stage_of(messages[1].content) for messages in chat.asked]
+    assert asked == ["profile", "anchors", "voice", "audit", "duplicate"] * 2
+    anew = chat.asked[5][1].content
+    assert "the same quarrel, number 1" in anew
+    assert "another story" in anew
+    assert chat.asked[0][1].content in anew
+
+
+async def test_what_is_told_again_every_time_is_refused(tmp_path: Path) -> None:
+    ended = await run(tmp_path / "new.jsonl", verdicts(*[True] * 9), n=1)
+    (reason,) = ended.refused.values()
+    assert reason.startswith(f"{REWRITES + 1} drafts repeat another scenario")
+    assert (ended.kept, ended.repeated) == (0, REWRITES + 1)
+    assert (tmp_path / "new.jsonl").read_text() == ""
+
+
+async def test_nearly_a_copy_is_written_anew_whatever_the_auditor_says(tmp_path: Path) -> None:
+    copied = next(scenario for scenario in EIBENCH.shipped if scenario.scene == "charm").model_dump(mode="json")
+
+    def story(answer: dict[str, Any]) -> None:
+        answer["user"]["background"] = copied["user"]["background"]
+
+    def told(answer: dict[str, Any]) -> None:
+        answer["beats"] = copied["beats"]
+        answer["concerns"] = copied["concerns"]
+
+    first, second = changed("profile", story, times=1), changed("voice", told, times=1)
+    ended = await run(tmp_path / "new.jsonl", Scribe(lambda *a: first._instead(*a) or second._instead(*a)), n=1, only=["charm"])
+    assert ended.kept == 1
+    (again,) = steps(tmp_path / "new.jsonl", "again")
+    assert f"nearly a copy of a scenario that is there already ({copied['id']}" in again["problem"]
+
+
+async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_only_they(tmp_path: Path) -> None:
+    def same(answer: dict[str, Any]) -> None:
+        answer["lines"]["cold"][0] = "The kettle is still warm, help yourself."
+
+    chat = ScriptedChat(changed("voice", same, times=2), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, n=2, in_flight=1)
+    assert (ended.kept, ended.repeated) == (2, 1)
+    asked = [stage_of(messages[1].content) for messages in chat.asked]
+    assert asked[5:] == ["profile", "anchors", "voice", "audit", "duplicate", "voice", "audit", "duplicate"]
+    assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content
+
+
+# 5. the auditor
+
+
+async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> None:
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        if stage != "audit":
+            return None
+        one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
+        two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
+        return json.dumps({"corrections": [one, two]})
+
+    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=2)
+    people = EIBENCH.read_file(tmp_path / "new.jsonl")
+    assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
+    changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
+    assert all(change["reason"] and change["from"] != change["to"] for some in changes for change in some)
+    assert ended.corrections == sum(map(len, changes)) >= 2
+
+
+async def test_an_auditor_that_insists_on_more_than_correcting_has_the_seed_refused(tmp_path: Path) -> None:
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        more = {"field": "user.name", "value": "Another Person", "reason": "I like it better."}
+        return json.dumps({"corrections": [more]}) if stage == "audit" else None
+
+    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=1)
+    (reason,) = ended.refused.values()
+    assert "user.name is not the auditor's to change" in reason
+    assert ended.kept == 0
+
+
+# 6. the same file
+
+
+async def test_the_file_is_the_same_however_many_are_in_flight(tmp_path: Path) -> None:
+    class Uneven:
+        """Answers that overtake each other."""
+
+        name = "lab/scribe"
+
+        def __init__(self) -> None:
+            self.scribe, self.nth = Scribe(), 0
+
+        async def complete(
+            self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+        ) -> Reply:
+            self.nth += 1
+            await asyncio.sleep(0.002 * (self.nth * 7 % 5))
+            return Reply(self.scribe(messages))
+
+    for in_flight in (1, 5):
+        await run(tmp_path / f"{in_flight}.jsonl", Uneven(), n=7, in_flight=in_flight)
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "5.jsonl").read_bytes()
+
+
+class Stops(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 13])
+async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: int, tmp_path: Path) -> None:
+    whole = Scribe()
+    await run(tmp_path / "whole.jsonl", whole, n=3, in_flight=1)
+    out = tmp_path / "cut.jsonl"
+
+    def stop(stage: str, text: str, nth: int) -> str | None:
+        if len(first.asked) > after:
+            raise Stops
+        return None
+
+    first = Scribe(stop)
+    with pytest.raises(Stops):
+        await run(out, first, n=3, in_flight=1)
+    with steps_path(out).open("a") as file:
+        file.write('{"scenario": 1, "step": "ans')  # a line that was half written
+    with out.open("a") as file:
+        file.write('{"id": "charm-')
+    second = Scribe()
+    await run(out, second, n=3, in_flight=1)
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert len(second.asked) == len(whole.asked) - after
+    assert steps_path(out).read_text() == steps_path(tmp_path / "whole.jsonl").read_text()
+
+
+async def test_a_larger_number_goes_on_with_the_same_file(tmp_path: Path) -> None:
+    await run(tmp_path / "a.jsonl", n=2)
+    ended = await run(tmp_path / "a.jsonl", n=5)
+    assert (ended.found, ended.kept) == (2, 5)
+    await run(tmp_path / "b.jsonl", n=5)
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+async def test_a_lost_file_is_written_again_from_its_steps_without_a_call(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    await run(out, n=3)
+    before = out.read_bytes()
+    out.unlink()
+    scribe = Scribe()
+    await run(out, scribe, n=3)
+    assert out.read_bytes() == before
+    assert scribe.asked == []
+
+
+# 7. failed calls
+
+
+def raising(error: Exception, times: int) -> Scribe:
+    left = [times]
+
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        if stage == "voice" and left[0]:
+            left[0] -= 1
+            raise error
+        return None
+
+    return Scribe(instead)
+
+
+async def test_a_failed_call_leaves_its_scenario_open_for_the_next_run(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    ended = await run(out, raising(TransportError("the line is dead"), 1), n=4, in_flight=1)
+    assert list(ended.failed.values()) == ["the line is dead"]
+    assert (ended.kept, ended.refused, ended.missing) == (3, {}, 0)
+    scribe = Scribe()
+    ended = await run(out, scribe, n=4)
+    assert (ended.kept, ended.found, ended.failed) == (4, 3, {})
+    assert scribe.asked == ["voice", "audit", "duplicate"]
+
+
+async def test_three_failures_in_a_row_end_the_run_with_their_cause(tmp_path: Path) -> None:
+    scribe = raising(RefusedByServer("set LAB_API_KEY to a valid key"), 99)
+    ended = await run(tmp_path / "new.jsonl", scribe, n=20, in_flight=1)
+    assert ended.stopped is not None
+    assert "set LAB_API_KEY to a valid key" in ended.stopped
+    assert (len(ended.failed), ended.missing) == (3, 17)
+
+
+async def test_a_spent_budget_ends_the_run_and_it_goes_on_later(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    ended = await run(out, raising(BudgetSpent("--max-tokens 9 is reached"), 99), n=6, in_flight=2)
+    assert (ended.stopped, ended.kept, ended.missing) == ("--max-tokens 9 is reached", 0, 6)
+    assert (await run(out, n=6)).kept == 6
+
+
+# 8. files
+
+
+async def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    await run(out, n=1)
+    with pytest.raises(SettingsMismatch, match=r"made with other settings: seed differ"):
+        await run(out, n=1, seed=1)
+    with pytest.raises(SettingsMismatch, match="environment"):
+        await run(out, n=1, writing=SAGE)
+    with pytest.raises(SettingsMismatch, match="auditor, writer differ"):
+        await run(out, ScriptedChat(Scribe(), name="lab/other"), n=1)
+
+
+async def test_a_file_that_no_run_began_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    out.write_text("mine\n")
+    with pytest.raises(UseError, match="without the steps of a writing run"):
+        await run(out)
+    assert out.read_text() == "mine\n"
+    other = tmp_path / "other.jsonl"
+    steps_path(other).write_text('{"mine": 1}\n')
+    with pytest.raises(UseError, match="holds no steps of a writing run"):
+        await run(other)
+
+
+@pytest.mark.parametrize(
+    "line", ["{half", "[1]", '{"scenario": 1}', '{"scenario": [], "step": "seed"}', '{"scenario": 1, "step": "answer"}', "\ud83d"]
+)
+async def test_a_step_that_is_none_is_named_with_its_line(line: str, tmp_path: Path) -> None:
+    out = tmp_path / "new.jsonl"
+    await run(out, n=1)
+    with steps_path(out).open("ab") as file:
+        file.write(line.encode("utf-8", "surrogatepass") + b"\n")
+    with pytest.raises(InputError, match=r"new\.steps\.jsonl, line 12: .*remove that line"):
+        await run(out, n=1)
+
+
+steps_of_any_kind = st.builds(
+    lambda step, facts: json.dumps({"scenario": 1, "step": step, **facts}).encode(),
+    st.sampled_from(["answer", "embedded", "verdict", "audited", "seed"]),
+    st.dictionaries(
+        st.sampled_from(["question", "model", "role", "text", "finish_reason", "usage", "digest", "vector", "verdict", "id"]),
+        st.none() | st.text(max_size=4) | st.integers() | st.just({}) | st.just("AACAPw=="),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(steps_of_any_kind | st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"")), max_size=4))
+def test_whatever_stands_in_a_steps_file_is_taken_up_or_named(lines: list[bytes]) -> None:
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "new.jsonl"
+        with WrittenFiles(out, {"seed": 1}):
+            pass
+        with steps_path(out).open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+        said = ""
+        try:
+            with WrittenFiles(out, {"seed": 1}) as files:
+                assert all(usage.total >= 0 for _, _, usage in files.spent)
+        except InputError as error:
+            said = str(error)
+        assert not said or "remove that line" in said
+
+
+async def test_two_processes_cannot_write_one_file(tmp_path: Path) -> None:
+    with WrittenFiles(tmp_path / "new.jsonl", {}), pytest.raises(UseError, match="another process is writing"):
+        await run(tmp_path / "new.jsonl")
