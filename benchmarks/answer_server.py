@@ -15,7 +15,11 @@ import re
 __all__ = ["answer", "completion"]
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-_FEEL, _SPEAK = re.compile(rb'"change": ?\{'), re.compile(rb'"leaves": ?\{')  # properties of the schema asked for
+_PURPOSES = {  # by a property of the schema asked for; without one, a reply
+    "feel": re.compile(rb'"change": ?\{'),
+    "speak": re.compile(rb'"leaves": ?\{'),
+    "react": re.compile(rb'"emotion_change": ?\{'),
+}
 _SEED = re.compile(rb'"seed": ?(\d+)')
 
 REPLIES = (
@@ -51,7 +55,7 @@ LEAVES_EVERY = 29
 
 
 def answer(purpose: str, seed: int) -> str:
-    """The text for a `reply`, `feel` or `speak` with this seed."""
+    """The text for a `reply`, a SAGE person's `feel` or `speak`, or an EIBench person's `react` with this seed."""
     pick = (seed * 2654435761) >> 7  # neighbouring seeds are to give different texts
     if purpose == "reply":
         return " ".join(REPLIES[(pick + 3 * place) % len(REPLIES)] for place in range(4))
@@ -65,6 +69,20 @@ def answer(purpose: str, seed: int) -> str:
             "has asked, and it is easier to say to somebody who was not there.",
             "feeling": "A little lighter than before, still careful, and somewhat irritated by the last sentence.",
             "change": CHANGES[pick % len(CHANGES)],
+        }
+    elif purpose == "react":
+        found = {
+            "reflection": {
+                "need": "That somebody says aloud what happened on that evening. They came near it and then turned to the plan.",
+                "quality": "Four sentences, and I could have done with two; the third one was meant for anybody.",
+                "inertia": "The question about the morning was new. The rest I have heard before, in other words.",
+                "changes": "A little less angry, because they did not defend themselves; hardly any closer.",
+                "tone": "Still short, but I no longer mean to leave.",
+            },
+            "emotion_change": -CHANGES[pick % len(CHANGES)],
+            "relation_change": CHANGES[(pick // 3) % len(CHANGES)],
+            "reply": LINES[pick % len(LINES)],
+            "continue": "no" if pick % LEAVES_EVERY == 0 else "yes",
         }
     else:
         found = {
@@ -80,7 +98,7 @@ def answer(purpose: str, seed: int) -> str:
 
 def completion(body: bytes) -> bytes:
     """The answer to a request, as an endpoint writes it."""
-    purpose = "feel" if _FEEL.search(body) else "speak" if _SPEAK.search(body) else "reply"
+    purpose = next((name for name, schema in _PURPOSES.items() if schema.search(body)), "reply")
     seeds = _SEED.findall(body)
     text = answer(purpose, int(seeds[-1]) if seeds else 0)
     return json.dumps(

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import machine
-from heartloop.environments.eibench import EIBench, EmbeddedUser, Scenario, load_scenarios
-from heartloop.environments.eibench.composer import train_set
+from heartloop.environments.eibench import EIBench, EmbeddedUser, Scenario
+from heartloop.environments.eibench.scenario_sets import training
 from heartloop.environments.episode import play
 from heartloop.supporters import Supporter
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dialogues", type=int, default=10_000)
     arguments = parser.parse_args()
-    scenarios = train_set([scenario.seed for scenario in load_scenarios("test")])
+    scenarios = training()
     wall, cpu = time.perf_counter(), time.process_time()
     turns = asyncio.run(played(scenarios, arguments.dialogues, NAMES))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
 from heartloop.environments.sage.labels import label, talk_of
@@ -25,8 +26,7 @@ from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.supporters import SUPPORTERS, Supporter
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
-PAGE = Path(__file__).parent.parent / "docs" / "results" / "embedded_speed.md"
-BEGIN, END = "<!-- written by benchmarks/embedded_speed.py -->", "<!-- end -->"
+PAGE = DOCS / "results" / "embedded_speed.md"
 NAMES = tuple(name for name in SUPPORTERS if name != "silent")
 
 
@@ -78,8 +78,7 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if arguments.out == RESULTS:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(found)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        rewrite(PAGE, "embedded_speed", table(found))
 
 
 def table(found: Mapping[str, Any]) -> str:

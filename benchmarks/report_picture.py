@@ -1,7 +1,7 @@
 """The picture of the report in the README. `python benchmarks/report_picture.py`
 
-Plays the demo into a folder of its own and writes docs/report.png: the first screen of its SAGE page and of its EIBench page,
-beside each other, in Chromium. Covers the picture alone; whether the pages are right is tested (`tests/analysis/test_browser.py`).
+Plays the demo into a folder of its own and writes docs/report.png: the first screens of its SAGE page and its EIBench page, side
+by side in Chromium. Covers the picture alone; whether pages are right is tested (`tests/analysis/test_browser.py`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def take(site: Path, out: Path) -> int:
     )
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
-        view = {"width": len(PAGES) * WIDTH, "height": HEIGHT}
-        page = browser.new_page(viewport=view, device_scale_factor=SCALE, color_scheme="light")  # type: ignore[arg-type]
+        page = browser.new_page(
+            viewport={"width": len(PAGES) * WIDTH, "height": HEIGHT}, device_scale_factor=SCALE, color_scheme="light"
+        )
         page.goto(sheet.as_uri())
         for frame in page.frames[1:]:
             frame.wait_for_selector("#list .row", state="attached")

@@ -1,8 +1,9 @@
-"""What does the store of answers cost a call? `python benchmarks/store_cost.py`
+"""What does the store of answers cost a call? `python -m benchmarks.store_cost`
 
 CPU time per call with a store less that without, for questions as a SAGE simulator is asked: 6 kB of system prompt, 4 kB of
 dialogue, an answer of 700 characters; 200 questions in flight, a new file. `asked` is a call whose answer is written, commit
-and all; `stored` one whose answer is read. The least of several rounds is told, as other programs only add to it.
+and all; `stored` one whose answer is read. The least of several rounds is told, as other programs only add to it. Writes
+`benchmarks/results/store_cost.json` and the sentence in `docs/again.md`; takes about a minute.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import platform
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.environments.sage import llm_user
 from heartloop.replay import AnswerStore, Replayed
 
+RESULTS = Path(__file__).parent / "results" / "store_cost.json"
+PAGE = DOCS / "again.md"
 CALLS = 1000
 IN_FLIGHT = 200
 ROUNDS = 30
@@ -68,22 +72,31 @@ def once(folder: Path) -> tuple[float, float, float]:
     return bare, asked, stored
 
 
+def sentence(found: Mapping[str, Any]) -> str:
+    """The two costs as the page tells them."""
+    return (
+        f"The store takes about {found['asked_ms']:.2f} ms of CPU for a call that is asked and written, and "
+        f"{found['stored_ms']:.2f} ms for a stored one\n(`python -m benchmarks.store_cost`; {found['machine']}, "
+        f"Python {found['python']})."
+    )
+
+
 def main() -> None:
-    """Prints the two costs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--machine", default="", help="what the processor is called")
-    parser.add_argument("--out", type=Path, help="write the numbers as JSON, with the machine named")
+    """Prints the two costs and writes them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer for a look, which writes nothing")
     arguments = parser.parse_args()
     rounds = []
-    for _ in range(ROUNDS):
+    for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
             rounds.append(once(Path(folder)))
     bare, asked, stored = (min(column) for column in zip(*rounds, strict=True))
-    found = {"asked_ms": round(asked - bare, 4), "stored_ms": round(stored - bare, 4), "calls": CALLS, "rounds": ROUNDS}
-    print(f"{found['asked_ms']} ms of CPU per call that is asked and written, {found['stored_ms']} ms per stored one")
-    if arguments.out:
-        machine = f"{arguments.machine or platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-        arguments.out.write_text(json.dumps({"machine": machine, **found}, indent=1) + "\n")
+    costs = {"asked_ms": round(asked - bare, 4), "stored_ms": round(stored - bare, 4)}
+    found = {**machine(), **costs, "calls": CALLS, "rounds": arguments.rounds}
+    print(sentence(found))
+    if arguments.rounds >= ROUNDS:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        rewrite(PAGE, "store_cost", sentence(found))
 
 
 if __name__ == "__main__":

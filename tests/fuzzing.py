@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from heartloop.analysis import read_run, write_scores
+from heartloop.authoring.eibench_scenarios import read_released
 from heartloop.authoring.importers import read_profiles
 from heartloop.authoring.sage_logs import read_logs
 from heartloop.chat import ScriptedChat
@@ -34,7 +35,9 @@ from heartloop.evaluation import EvaluationSettings, RunDirectory
 from heartloop.evaluation.settings import Shard
 from heartloop.judging import ask
 from heartloop.prompts import Prompt
+from heartloop.scoring.anchors import outcome
 from heartloop.spending import load_prices
+from tests.released_eibench import record
 from tests.released_form import course, log, profile
 
 __all__ = ["PARSERS", "Parser"]
@@ -318,6 +321,16 @@ def _profiles(data: bytes) -> str:
     return _or_ours(read, InputError)
 
 
+def _records(data: bytes) -> str:
+    found = read_released(_file("records.json", data))
+    for scenario in found.scenarios:
+        line = scenario.model_dump_json(exclude_unset=True)
+        assert type(scenario).model_validate_json(line) == scenario
+        assert all(_finite(outcome(a, t, *scenario.axes)) for a, t in ((0.0, 100.0), (100.0, 0.0), (50.0, 50.0)))
+    assert all(place and len(reason) > 10 for place, reason in found.refused)
+    return "value" if found.scenarios else "InputError" if found.refused else "nothing"
+
+
 def _logs(data: bytes) -> str:
     def read() -> str:
         found = read_logs(_file("logs.jsonl", data))
@@ -412,6 +425,7 @@ PARSERS = [
     Parser("log.jsonl", _lines(_NOTE), _noted, 1),
     Parser("scenario file", _lines(_SCENARIO, _IMPORTED), _people, 2),
     Parser("released profiles", _lines(profile(1), profile(2, first=None)), _profiles, 2),
+    Parser("released EIBench records", _lines(record(1), record(2, scene_tag="charm")), _records, 2),
     Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
     Parser("price file", _broken(_PRICES) | st.binary(max_size=40), _prices, 1),
     Parser("prompt", st.tuples(_TEMPLATES, st.dictionaries(st.sampled_from(["a", "b"]), _TEXTS | _TEMPLATES)), _prompt, 1),

@@ -16,7 +16,7 @@ import logging
 import random
 import socket
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
-from heartloop.completions import Trouble, read_refusal, read_reply
+from heartloop.completions import Trouble, _json, read_refusal, read_reply
 from heartloop.dialogue import Message, Sampling, Usage
 from heartloop.endpoint import Connections, EndpointChat, scrub
 from heartloop.environments.episode import play
@@ -355,6 +355,31 @@ def test_whatever_body_comes_is_a_reply_or_trouble(body: Any) -> None:
     wrapped = _body(body) if not isinstance(body, bytes) else data
     for found in (read_reply(data, HELLO), read_reply(wrapped, HELLO), read_refusal(400, data)):
         assert isinstance(found, Reply | Trouble)
+
+
+ODD_JSON = ['{"a": 1, "a": 2}', "[NaN, -Infinity, 1e999, -0.0, 0.1]", '"\\ud83d"', "[" * 300 + "]" * 300, '\ufeff{"a": 1}']
+NO_JSON = ["1" * 4301, '"\t"', "01", "", "{", "'a'", "1 2"]
+
+
+@pytest.mark.parametrize("text", [*ODD_JSON, *NO_JSON])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_body_is_read_as_the_standard_library_reads_it(text: str, encoding: str) -> None:
+    """The quick reader is narrower, never different: half an emoji, deep nests, other encodings are read all the same."""
+
+    def told(read: Callable[[bytes], Any]) -> str:
+        try:
+            return repr(read(text.encode(encoding)))
+        except ValueError:
+            return "refused"
+
+    assert told(_json) == told(json.loads)
+    assert told(_json) != "refused" or text not in ODD_JSON or encoding == "utf-16"
+
+
+@given(JSON, st.sampled_from(["utf-8", "utf-16-le"]), st.booleans())
+def test_whatever_json_comes_is_read_as_the_standard_library_reads_it(found: Any, encoding: str, escaped: bool) -> None:
+    data = json.dumps(found, ensure_ascii=escaped).encode(encoding, "surrogatepass")
+    assert _json(data) == found
 
 
 # 4. what a server does not understand

@@ -222,7 +222,7 @@ async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked
         assert "0 dialogues played" in again.out
         retried = await over_http(server, *LAB, "--retry-failed", cwd=tmp_path)
         assert retried.code == 0, retried
-        assert "1 dialogues played" in retried.out
+        assert "1 dialogue played" in retried.out
 
 
 async def test_keys_appear_nowhere(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path)
     assert done.code == 0, done
     assert "3 dialogues imported" in done.out
-    assert "11 thoughts began with a leaked label" in done.out  # 6 + 4 + 1 judged turns
-    assert "1 dialogues end on a reply that was never judged" in done.out
+    assert "11 x a thought began with a leaked label" in done.out  # 6 + 4 + 1 judged turns
+    assert "1 x a dialogue ends on a reply that was never judged" in done.out
     run = tmp_path / "runs" / "imported-gpt-x"
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["models"][0]
     assert (scores["model"], scores["own"]["mean"], scores["own"]["success"], scores["own"]["failure"]) == ("gpt-x", 50.0, 1, 1)
@@ -49,7 +49,7 @@ def test_a_folder_of_logs_is_one_run_of_several_models(tmp_path: Path) -> None:
     assert done.code == 0, done
     scores = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
     assert [(row["model"], row["rank"], row["headline"]["mean"]) for row in scores["models"]] == [("b", 1, 50.0), ("a", 2, 40.0)]
-    assert scores["simulators"] == ["imported (DeepSeek-V3)"]
+    assert scores["simulators"] == ["DeepSeek-V3 (imported)"]
 
 
 async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) -> None:

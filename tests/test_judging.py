@@ -21,7 +21,7 @@ from heartloop.chat import Reply, ScriptedChat
 from heartloop.dialogue import Message, Sampling
 from heartloop.endpoint import EndpointChat
 from heartloop.errors import AnswerError, ModelError, TransportError
-from heartloop.judging import REASKS, ask
+from heartloop.judging import REASKS, _objects, ask
 from tests.faulty_server import FaultyServer
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]
@@ -178,6 +178,13 @@ def test_whatever_text_comes_what_is_returned_fits_its_schema(texts: list[str]) 
         return
     assert type(verdict) is Verdict
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+@given(st.dictionaries(st.text(), VALUES).map(json.dumps))
+def test_an_object_alone_is_read_as_one_within_prose(text: str) -> None:
+    """Nearly every answer is the object alone and read at once; it must come to the same."""
+    (alone,), (within,) = _objects(text), _objects(f"Well: {text} So much for that.")
+    assert repr(alone) == repr(within)
 
 
 @pytest.mark.parametrize("text", ["{" * 20_000, '{"note":' * 3_000, "[" * 100_000, '{"note": "\\ud83d", "warmth": 3}', "\ud83d{"])

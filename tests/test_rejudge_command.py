@@ -127,6 +127,7 @@ async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> No
         assert len(dialogues(tmp_path / "dear")) < 4
         asked = await over_http(server, *(w for w in JUDGE if w != "--yes"), "--out", "asked", cwd=tmp_path)
         assert "Pilot: 2 more dialogues will take about" in asked.err
+        assert "2 of 4 dialogues were not judged." in " ".join(asked.err.split())
     assert files_with(KEY, tmp_path) == []
 
 
@@ -176,6 +177,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("run", "--judge", "gpt"), "expected service/model"),
         (("run", "--judge", "embedded", "--preset", "best"), "unknown preset 'best'"),
         (("run", "--judge", "embedded", "--sampling", "policy.seed=1"), "with role judge"),
+        (("run", "--judge", "embedded", "--sampling", "judge.seed=1"), "judges by rules and takes none, leave it out"),
         (("run", "--judge", "embedded", "--scenarios", "chat"), "chat has no scenario"),
         (("run", "--judge", "embedded", "--scenarios", "changed.jsonl"), "is another text now than in the run"),
         (("run", "--judge", "embedded", "--out", "run"), "differ; repeat the first command"),

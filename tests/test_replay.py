@@ -87,6 +87,15 @@ async def test_the_same_command_on_the_same_store_makes_no_call_and_the_same_tra
     assert calls(tmp_path / "again") == asked == rows(tmp_path / "answers.sqlite")
 
 
+def test_a_store_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
+    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/coach", "--limit", "1", "--max-turns", "1")
+    said = "The store nowhere/a.sqlite is new, and so is its folder"
+    first = heartloop(*words, "--store", "nowhere/a.sqlite", "--out", "one", cwd=tmp_path)
+    assert (first.code, said in " ".join(first.err.split())) == (0, True)
+    again = heartloop(*words, "--store", "nowhere/a.sqlite", "--out", "two", cwd=tmp_path)
+    assert (again.code, "The store" in again.err) == (0, False)
+
+
 async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Path) -> None:
     """Other people are met with the same store: those who were met before cost nothing."""
     async with FaultyServer() as server:

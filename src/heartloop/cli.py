@@ -133,7 +133,8 @@ def evaluate_command(
     simulator: Annotated[str | None, typer.Option(help="Model that plays the person.")] = None,
     user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
     scenarios: Annotated[
-        str | None, typer.Option(help="support (default) or chat in sage, test in eibench, or a JSON-lines file.")
+        str | None,
+        typer.Option(help="sage: support (default) or chat. eibench: test (default) or train. Or a JSON-lines file."),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over intentions or scenes.")] = None,
@@ -261,7 +262,7 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, test (eibench), or a file.")] = "support",
+    scenarios: Annotated[str, typer.Argument(help="support, chat, test or train (eibench), or a file.")] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
     """One line a scenario: id, intention or scene, person, theme, tags."""
@@ -276,7 +277,7 @@ def scenarios_list(
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, test, or a file; by default any shipped set.")
+        str | None, typer.Option("--from", help="support, chat, test, train, or a file; by default any set.")
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
@@ -287,23 +288,25 @@ def scenarios_show(
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, or a file.")]) -> None:
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, or a file.")]) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
+    from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
     from heartloop.environments.sage import ReleasedScenario
+    from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, ReleasedScenario)]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
     if problems:
-        typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {len(people)} scenarios", err=True)
+        typer.echo(f"{amount(len(problems), 'problem')} in {amount(len(people), 'scenario')}", err=True)
         raise typer.Exit(1)
-    counted = f"{len(people)} {'scenario' if len(people) == 1 else 'scenarios'}"
+    counted = amount(len(people), "scenario")
     groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
     only = "" if own else "; of released people only the form is checked"
     typer.echo(f"{counted} ({groups}): no problem found{only}")
@@ -315,15 +318,14 @@ def scenarios_compose(
     environment: Annotated[str, typer.Argument(help="Which training set: eibench.")] = "eibench",
 ) -> None:
     """Write EIBench's training set: 2,009 scenarios from hand-written cores, no combination of the test set. No model call."""
-    from heartloop.environments.eibench import load_scenarios
-    from heartloop.environments.eibench.composer import train_set
+    from heartloop.environments.eibench.scenario_sets import training
     from heartloop.errors import UseError
 
     if environment != "eibench":
         raise UseError(f"no training set for {environment!r}; expected eibench")
     if out.exists():
         raise UseError(f"{out} is there already; choose another --out, or remove it first")
-    scenarios = train_set([scenario.seed for scenario in load_scenarios("test")])
+    scenarios = training()
     try:
         out.write_text("".join(scenario.model_dump_json() + "\n" for scenario in scenarios), encoding="utf-8")
     except OSError as error:

@@ -26,16 +26,17 @@ def import_sage_profiles(
     """Released people as scenarios, for `eval sage --scenarios ... --simulator MODEL`. Nothing of a record is lost."""
     from collections import Counter
 
-    from heartloop.authoring.importers import read_profiles, write_profiles
+    from heartloop.authoring.importers import read_profiles, write_people
     from heartloop.environments.sage import INTENTIONS
+    from heartloop.wording import amount
 
     people = read_profiles(file)
     target = out or Path(f"{file.stem}-imported.jsonl")
-    write_profiles(people, target)
+    write_people(people, target)
     intentions = Counter(person.intention if person.intention in INTENTIONS else "unknown" for person in people)
     mute = sum(not person.first_message for person in people)
     typer.echo("\n".join(f"{name:12} {n}" for name, n in sorted(intentions.items(), key=lambda pair: (-pair[1], pair[0]))))
-    typer.echo(f"{len(people)} people written to {target}")
+    typer.echo(f"{amount(len(people), 'person', 'people')} written to {target}")
     if mute:
         typer.echo(f"{mute} of them have no first message and cannot be played until record.first_talk holds one.", err=True)
 
@@ -55,14 +56,47 @@ def import_sage_logs(
     from heartloop.analysis import leaderboard, write_scores
     from heartloop.authoring.sage_logs import COUNTED, read_logs
     from heartloop.evaluation.imported import keep_run
+    from heartloop.wording import amount
 
     found = read_logs(source, model=model, simulator=simulator)
     name = model or (source.resolve().name if source.is_dir() else source.stem)
     run = out or Path("runs") / f"imported-{name.replace('/', '-')}"
     keep_run(run, found.transcripts, scenario_set=f"imported: {source.name}", raw=found.raw, counts=found.counts)
     Console().print(leaderboard(write_scores(run)))
-    typer.echo(f"{len(found.transcripts)} dialogues imported")
+    typer.echo(f"{amount(len(found.transcripts), 'dialogue')} imported")
     for name, meaning in COUNTED.items():
         if found.counts[name]:
-            typer.echo(f"  {found.counts[name]:5} {meaning}")
+            typer.echo(f"  {found.counts[name]} x {meaning}")
     typer.echo(f"Run: {run}\nReport: heartloop report {run}")
+
+
+@import_app.command("eibench-scenarios")
+def import_eibench_scenarios(
+    source: Annotated[Path, typer.Argument(help="A released EIBench file (JSON list or lines), or a folder of them.")],
+    out: Annotated[Path, typer.Option(help="Scenario file to write; it must not be there yet.")],
+) -> None:
+    """Released EIBench records as scenarios, for `eval eibench --scenarios ... --simulator MODEL`: whole, or refused with why."""
+    from collections import Counter
+
+    from heartloop.analysis.scores import ALLOWED_UNSCORED
+    from heartloop.authoring.eibench_scenarios import COUNTED, read_released
+    from heartloop.authoring.importers import write_people
+    from heartloop.errors import InputError
+    from heartloop.wording import amount
+
+    found = read_released(source)
+    for place, reason in found.refused:
+        typer.echo(f"{place}: {reason}", err=True)
+    total = len(found.scenarios) + len(found.refused)
+    refused = f"{len(found.refused)} of {amount(total, 'record')} refused"
+    if not found.scenarios:
+        raise InputError(f"{source} holds no record that can be played ({refused}); nothing is written")
+    write_people(found.scenarios, out)
+    scenes = Counter(scenario.scene for scenario in found.scenarios)
+    typer.echo("\n".join(f"{scene:12} {n}" for scene, n in sorted(scenes.items())))
+    for name, meaning in COUNTED.items():
+        if found.counts[name]:
+            typer.echo(f"  {found.counts[name]} x {meaning}")
+    typer.echo(f"{amount(len(found.scenarios), 'scenario')} written to {out}" + (f"; {refused}" if found.refused else ""))
+    if len(found.refused) > ALLOWED_UNSCORED * total:
+        raise typer.Exit(1)

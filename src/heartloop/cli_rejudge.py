@@ -9,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from heartloop.chat import ChatModel
-    from heartloop.environments.sage.environment import SageUser
 
 __all__ = ["rejudge_app"]
 
@@ -20,9 +19,11 @@ rejudge_app = typer.Typer(rich_markup_mode=None)
 def rejudge(
     run: Annotated[Path, typer.Argument(help="A run directory, played or imported; it stays as it is.")],
     judge: Annotated[str, typer.Option(help="Who feels every stored reply anew: service/model, or embedded (rules, free).")],
-    preset: Annotated[str | None, typer.Option(help="corrected or released; by default as the run was played.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="sage: corrected or released. eibench: paper or released. By default as it was played.")
+    ] = None,
     scenarios: Annotated[
-        str | None, typer.Option(help="support, chat, or a file; by default what the run was played with.")
+        str | None, typer.Option(help="support, chat, test, train, or a file; by default what the run was played with.")
     ] = None,
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")
@@ -48,9 +49,10 @@ def rejudge(
 
     from heartloop.analysis import read_run
     from heartloop.analysis.agreement import agreement, agreement_text
-    from heartloop.environments.sage import EmbeddedUser, LLMUser
+    from heartloop.environments.catalogue import entry_of
     from heartloop.errors import UseError
     from heartloop.evaluation.rejudging import Rejudging
+    from heartloop.evaluation.run_directory import played_settings
     from heartloop.evaluation.settings import read_samplings
     from heartloop.models import Meter, counted, is_paid, is_scripted, load_env, load_prices, resolve
     from heartloop.replay import store_at
@@ -60,15 +62,16 @@ def rejudge(
     if judge != "embedded" and is_scripted(judge):
         raise UseError(f"--judge is {judge}, who only replies; expected service/model, or embedded")
     samplings = read_samplings(sampling or [], roles=("judge",)).get("judge")
+    if judge == "embedded" and samplings is not None:
+        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
+    entry = entry_of(played_settings(run).environment)
     table = load_prices(prices) if prices is not None else {}
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=[judge])
     kept = store_at(store)
     found: dict[str, ChatModel] = {}
-    if judge == "embedded":
-        reader: SageUser = EmbeddedUser()
-    else:
+    if judge != "embedded":
         found[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
-        reader = LLMUser(counted(found[judge], meter, "judge", kept), sampling=samplings, role="judge")
+    reader = entry.judge(counted(found[judge], meter, "judge", kept) if found else None, samplings)
     job = Rejudging(
         run, reader, preset=preset, scenarios=scenarios, sampling=samplings,
         prices={name: price._asdict() for name, price in table.items()},
@@ -85,4 +88,4 @@ def rejudge(
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)
     typer.echo("\n" + agreement_text(seen, first=job.settings.rejudged["simulator"], second=judge))
     typer.echo(f"\nRun: {path}\nReport: {page}")
-    raise typer.Exit(exit_code_of(ended))
+    raise typer.Exit(exit_code_of(ended, done="judged"))

@@ -56,15 +56,23 @@ def merge(
 @runs_app.command()
 def rescore(
     run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
-    preset: Annotated[str | None, typer.Option(help="corrected or released: count by the rules of this preset.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="By the rules of this preset. sage: corrected or released. eibench: paper or released."),
+    ] = None,
     success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,
     failure_below: Annotated[float | None, typer.Option(help="Count a failure below this final emotion; 10 otherwise.")] = None,
+    relation_weight: Annotated[
+        float | None, typer.Option(help="eibench: another weight of the relation in the outcome, 0 to 1.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The new run directory; by default beside the run.")] = None,
 ) -> None:
-    """Compute a run anew from its stored transcripts, by another preset or other bounds. No model call."""
+    """Compute a run anew from its stored transcripts, by another preset, bounds or weight. No model call."""
     from heartloop.evaluation.rescoring import rescore_run
 
-    done = rescore_run(run, out, preset=preset, success_at=success_at, failure_below=failure_below)
+    done = rescore_run(
+        run, out, preset=preset, success_at=success_at, failure_below=failure_below, relation_weight=relation_weight
+    )
     typer.echo(done.summary)
     if _leaderboard(done.path):
         raise typer.Exit(1)

@@ -76,6 +76,15 @@ class Sampling(_Frozen):
     max_tokens: int | None = Field(default=None, gt=0)
     seed: int | None = None
 
+    def seeded(self, seed: int, step: int) -> Sampling:
+        """The settings of one call: its seed is the role's own, or else the given one, advanced by `step`.
+
+        >>> Sampling(temperature=0.5).seeded(40, 2)
+        Sampling(temperature=0.5, top_p=None, max_tokens=None, seed=42)
+        """
+        seed = (seed if self.seed is None else self.seed) + step
+        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=seed)
+
 
 class Usage(_Frozen):
     """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
@@ -284,7 +293,9 @@ def cut_torn_tail(path: Path) -> None:
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
     """The sum of several usages; an empty sum is zero."""
-    total = Usage()
-    for part in parts:
-        total = total + part
-    return total
+    parts = tuple(parts)
+    return Usage(
+        prompt_tokens=sum(part.prompt_tokens for part in parts),
+        completion_tokens=sum(part.completion_tokens for part in parts),
+        estimated=any(part.estimated for part in parts),
+    )

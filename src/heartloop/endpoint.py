@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
@@ -103,10 +103,10 @@ class Connections:
 
     def session(self) -> aiohttp.ClientSession:
         """The session of the running loop."""
-        import aiohttp
-
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
+            import aiohttp
+
             self._loop, self._gates = loop, {}
             # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
@@ -116,7 +116,9 @@ class Connections:
 
     def gate(self, address: str) -> asyncio.Semaphore:
         """The places at one address, `limit` of them; ask for the session first."""
-        return self._gates.setdefault(address, asyncio.Semaphore(self.limit))
+        if address not in self._gates:
+            self._gates[address] = asyncio.Semaphore(self.limit)
+        return self._gates[address]
 
     def habits(self, address: str, model: str) -> Habits:
         """What a model at an address is known to understand."""
@@ -244,7 +246,8 @@ class EndpointChat:
             tries = await self._wait(outcome, tries, "chat completion")
         if habits is not known:
             self._connections.remember(self._address, self._model, habits)
-        self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        if habits.refused:
+            self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format:
             self.dropped["response_format"] += 1
         return outcome
@@ -285,7 +288,7 @@ class EndpointChat:
                     url,
                     data=to_json(body),
                     headers=self._key.headers(),
-                    timeout=aiohttp.ClientTimeout(total=self._timeout),
+                    timeout=_within(self._timeout),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would go on with a GET
                 ) as response:
@@ -310,7 +313,7 @@ class EndpointChat:
             text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not any(map(self._key.in_words, (outcome.text, outcome.reasoning or "", outcome.finish_reason or ""))):
+        if not self._key.in_words(outcome.text, outcome.reasoning, outcome.finish_reason):
             return outcome
         return outcome._replace(
             text=self._key.scrub(outcome.text),
@@ -342,6 +345,13 @@ class EndpointChat:
             f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
             "check that it is up, or use fewer connections, then retry"
         )
+
+
+@cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:

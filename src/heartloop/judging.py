@@ -6,6 +6,7 @@ never invents an answer: what does not parse is an `AnswerError`, not a default.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +16,19 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 
 from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, visible
 from heartloop.errors import AnswerError
 
-__all__ = ["REASKS", "ask"]
+__all__ = ["REASKS", "ask", "parse"]
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
 
 _TOLD = 5  # errors of one answer that a re-ask names
+_DECODER = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
 _STARTS = 32  # braces tried as the start of an object: a model caught in a loop can send a hundred thousand
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -65,7 +67,7 @@ async def ask(
         if heard is not None:
             heard(reply, attempt)
         last = reply.text
-        parsed, problem = _parse(reply, answer)
+        parsed, problem = parse(reply, answer)
         if parsed is not None:
             problem = (check(parsed) if check is not None else None) or ""
             if not problem:
@@ -91,7 +93,8 @@ def _schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
     return MappingProxyType(answer.model_json_schema())
 
 
-def _parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
+def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
+    """One raw reply as an instance of `answer`, or `None` and what is wrong with it; also for replies of stored dialogues."""
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
     text = visible(reply.text).text
@@ -121,14 +124,17 @@ def _said(error: ErrorDetails) -> str:
 
 def _objects(text: str) -> list[dict[str, Any]]:
     """The JSON objects of a text, inside a code fence or prose or alone, outermost ones only."""
-    decoder = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
+    with contextlib.suppress(ValueError, TypeError):  # nearly every answer is the object alone; TypeError: half an emoji
+        alone = from_json(text)
+        if isinstance(alone, dict):
+            return [alone]
     found: list[dict[str, Any]] = []
     end = 0
     for start in (match.start() for match in islice(re.finditer(r"\{", text), _STARTS)):
         if start < end:
             continue
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):  # ValueError: no JSON, or a number of thousands of digits
             continue
         if isinstance(value, dict):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from urllib.parse import quote
 
 __all__ = ["Key", "scrub"]
@@ -43,7 +44,7 @@ class Key:
     """An API key that shows itself to the server only; `others` are secrets of the address, to be kept as quiet."""
 
     def __init__(self, value: str, *others: str) -> None:
-        self._value = value
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
         # a placeholder such as `EMPTY` may stand in a model's words by right
         long = [secret for secret in self._secrets if len(secret) >= 12]
@@ -52,10 +53,9 @@ class Key:
     def __repr__(self) -> str:
         return "***"
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> Mapping[str, str]:
         """What the server wants to see."""
-        held = {"Content-Type": "application/json"}
-        return {**held, "Authorization": f"Bearer {self._value}"} if self._value else held
+        return self._headers
 
     def scrub(self, text: str) -> str:
         """The text without the key."""
@@ -63,6 +63,6 @@ class Key:
             text = scrub(text, secret)
         return text
 
-    def in_words(self, text: str) -> bool:
+    def in_words(self, *texts: str | None) -> bool:
         """Whether a model's words may hold the key."""
-        return any(start in text for start in self._starts)
+        return any(start in text for start in self._starts for text in texts if text)

@@ -163,6 +163,8 @@ class AnswerStore:
         """Answers given from the store, and calls sent on to a model, by this process."""
         self.unwritten = 0
         """Answers that could not be written."""
+        self.new_folder = False
+        """Whether entering it made the folder it lies in, as a mistyped path would."""
         self._problem = ""
         self._pending: dict[_Key, tuple[Any, ...]] = {}
         self._in_flight: dict[_Key, asyncio.Future[None]] = {}
@@ -193,6 +195,7 @@ class AnswerStore:
 
     def __enter__(self) -> Self:
         try:
+            self.new_folder = not self.path.parent.is_dir()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._open()
         except (sqlite3.OperationalError, OSError) as error:

@@ -30,6 +30,7 @@ from heartloop.evaluation.runner import DECLINED, Estimate, Play
 from heartloop.evaluation.settings import Job, prompts_of
 from heartloop.models import Meter, close, endpoint_habits, resolve
 from heartloop.replay import AnswerStore, Playing
+from heartloop.wording import amount
 
 __all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "settings_of", "write_report"]
 
@@ -38,11 +39,12 @@ _Free = Mapping[tuple[str, str], tuple[int, Usage]]
 """Calls and tokens that nobody was asked for, by model and role."""
 
 
-def exit_code_of(ended: Run) -> int:
-    """0 done, 1 more than the allowed share unscored or stopped by the budget; says why."""
+def exit_code_of(ended: Run, *, done: str = "played") -> int:
+    """0 done, 1 more than the allowed share unscored or stopped by the budget; says why, and what was `done` to a dialogue."""
     finished = ended.planned - ended.missing
     if ended.stopped is not None:
-        typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} of {ended.planned} dialogues were not played.", err=True)
+        left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
+        typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
     if finished and ended.failed / finished > ALLOWED_UNSCORED:
         share = f"{ended.failed / finished:.1%} of the dialogues are unscored"
         typer.echo(f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; mend the cause, then --retry-failed.", err=True)
@@ -82,8 +84,8 @@ class Pilot:
         if self.line is not None:
             self.line.pause()
         typer.echo(
-            f"Pilot: {estimate.dialogues} more dialogues will take about {estimate.calls} calls "
-            f"and {estimate.tokens:,} tokens{money}.",
+            f"Pilot: {amount(estimate.dialogues, 'more dialogue')} will take about {amount(estimate.calls, 'call')} "
+            f"and {amount(estimate.tokens, 'token')}{money}.",
             err=True,
         )
         go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Go on?", err=True)))
@@ -134,6 +136,8 @@ def play_run(
         done: what became of a dialogue, in a word.
         how: what `work_through` takes beyond.
     """
+    if store is not None and store.new_folder:
+        typer.echo(f"The store {store.path} is new, and so is its folder; nothing is stored yet.", err=True)
     failures: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
@@ -219,7 +223,7 @@ def play_run(
         if habit["dropped"]:
             typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
     typer.echo(
-        f"{ended.played} dialogues {done} in {ended.seconds:.1f} s"
+        f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} found finished" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
         + (f"; {spent}" if (spent := meter.summary()) else "")

@@ -326,7 +326,7 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, w
     assert sheet.locator(".felt details[open]").count() == 4
     assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert page.evaluate(_FAINT) == [], scheme
 
     # a dialogue that failed still opens, and says why

@@ -59,6 +59,13 @@ def test_names_with_blanks_are_quoted_and_every_setting_has_its_option(write_run
     assert "--prices" in caveat
 
 
+@pytest.mark.parametrize(("environment", "shipped"), [("sage", "support"), ("sage", "chat"), ("eibench", "test")])
+def test_shipped_scenarios_are_not_called_a_file_of_yours(write_run: WriteRun, environment: str, shipped: str) -> None:
+    command, caveat = command_of(read_run(write_run([], **{**SETTINGS, "environment": environment, "scenario_set": shipped})))
+    assert command is not None
+    assert "a file of yours" not in caveat
+
+
 @pytest.mark.parametrize(
     ("change", "command", "caveat"),
     [

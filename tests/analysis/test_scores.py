@@ -87,7 +87,7 @@ def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
 
 def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
     notes = " ".join(score_card(dialogues, {"models": ["x/good", "x/absent"], "scenarios": ["s1", "s2", "s3"]}).notes)
-    assert "1 of 10 dialogues (10%) are unscored" in notes
+    assert "1 of 10 dialogues (10%) is unscored" in notes
     assert "rests on the 2 dialogues scored for every model; the best-covered model has 3, x/plain only 2" in notes
     assert "x/absent has no scored dialogue" in notes
     assert "unfinished: 5 of 15" in notes  # garbage lacks 2, absent 3

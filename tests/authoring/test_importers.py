@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from heartloop.analysis.published import published
-from heartloop.authoring.importers import read_profiles, write_profiles
+from heartloop.authoring.importers import read_profiles, write_people
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.released import intention_of, load_people, read_imported
 from heartloop.errors import InputError, UseError
@@ -23,7 +23,7 @@ from tests.released_form import TASKS, log, profile, write
 
 def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
-    write_profiles(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "out" / "imported.jsonl")
+    write_people(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "out" / "imported.jsonl")
     written = [json.loads(line) for line in (tmp_path / "out" / "imported.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}
@@ -83,16 +83,16 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     people = read_profiles(write(tmp_path / "test.jsonl", [profile(0)]))
     (tmp_path / "mine.jsonl").write_text("mine")
     with pytest.raises(UseError, match="is there already; choose another --out"):
-        write_profiles(people, tmp_path / "mine.jsonl")
+        write_people(people, tmp_path / "mine.jsonl")
     with pytest.raises(UseError, match="cannot write"):
-        write_profiles(people, tmp_path / "mine.jsonl" / "below.jsonl")
+        write_people(people, tmp_path / "mine.jsonl" / "below.jsonl")
 
 
 class TestReading:
     """`--scenarios` takes an imported file like any other."""
 
     def file(self, tmp_path: Path, *records: dict[str, Any]) -> Path:
-        write_profiles(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "imported.jsonl")
+        write_people(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "imported.jsonl")
         return tmp_path / "imported.jsonl"
 
     def test_by_path(self, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from heartloop.dialogue import read_transcripts
 from heartloop.environments.eibench import read_scenarios
+from tests.released_eibench import record
 from tests.test_cli import environment, heartloop
 
 EVAL = ("eval", "eibench", "--user", "embedded", "--limit", "3", "--max-turns", "3")
@@ -90,10 +91,13 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
             "unknown scenario set 'chat'",
         ),
         (("scenarios", "show", "charm-nowhere-99"), "no scenario 'charm-nowhere-99'"),
-        (("scenarios", "list", "nothing"), "unknown scenario set 'nothing'; expected support or chat or test"),
-        (("rescore", "whole", "--preset", "released"), "rescore knows SAGE; whole is of environment 'eibench'"),
-        (("rescore", "whole", "--success-at", "50"), "rescore knows SAGE"),
-        (("rejudge", "whole", "--judge", "embedded"), "rejudge knows SAGE"),
+        (("scenarios", "list", "nothing"), "unknown scenario set 'nothing'; expected support or chat or test or train"),
+        (("rescore", "whole", "--preset", "corrected"), "unknown preset 'corrected'; expected paper or released"),
+        (("rescore", "whole", "--success-at", "50"), "--success-at count final emotions; eibench counts outcomes by bounds"),
+        (("rescore", "whole", "--relation-weight", "2"), "relation_weight is 2; expected a number from 0 to 1"),
+        (("rejudge", "whole", "--judge", "embedded", "--preset", "corrected"), "unknown preset 'corrected'"),
+        (("rejudge", "whole", "--judge", "embedded", "--sampling", "judge.seed=1"), "judges by rules and takes none"),
+        (("import", "eibench-scenarios", "nothing.json", "--out", "x.jsonl"), "cannot read nothing.json"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
@@ -117,6 +121,42 @@ def test_another_weight_is_another_score_of_the_same_talk(place: Path) -> None:
     assert [talk["score"] for talk in only_a] != [talk["score"] for talk in only_t]
 
 
+def test_rescore_recounts_the_outcome_and_says_when_nothing_changes(place: Path) -> None:
+    done = heartloop("rescore", "whole", "--relation-weight", "0", cwd=place)
+    assert done.code == 0, done
+    assert "6 dialogues computed anew" in done.out
+    assert "Run: whole-weight-0" in done.out
+    assert [talk["turns"] for talk in bodies(place / "whole-weight-0")] == [talk["turns"] for talk in bodies(place / "whole")]
+    settings = json.loads((place / "whole-weight-0" / "settings.json").read_text())
+    assert (settings["relation_weight"], settings["rescored"]["relation_weight"]) == (0.0, 0.5)
+    same = heartloop("rescore", "whole", "--preset", "paper", cwd=place)
+    assert "0 scores changed. Nothing changes: the run was played by these rules already" in same.out
+    assert heartloop("rescore", "whole-weight-0", "--preset", "released", cwd=place).code == 2
+    page = heartloop("report", "whole-weight-0", cwd=place)
+    assert page.code == 0, page
+    assert "heartloop rescore whole --relation-weight 0" in (place / "whole-weight-0" / "report" / "settings.html").read_text()
+
+
+def test_rejudge_finds_the_same_with_the_same_judge(place: Path) -> None:
+    done = heartloop("rejudge", "whole", "--judge", "embedded", cwd=place)
+    assert done.code == 0, done
+    assert "embedded against embedded, on 6 dialogues scored by both:" in done.out
+    assert "mean difference +0.0" in done.out
+    assert "alike after 100% of" in done.out
+    was, now = bodies(place / "whole"), bodies(place / "whole-judged-embedded")
+    assert [talk["turns"] for talk in was] == [talk["turns"] for talk in now]
+    assert heartloop("compare", "whole", "whole-judged-embedded", "--model-a", "heartloop/rigid", "--model-b", "heartloop/rigid",
+                     cwd=place).code == 0  # fmt: skip
+
+
+def test_the_training_set_is_played_by_name(tmp_path: Path) -> None:
+    words = (*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "train", "--limit", "4", "--max-turns", "1")
+    assert heartloop(*words, "--shard", "1/2", "--out", "one", cwd=tmp_path).code == 0
+    assert {t["facts"]["scene"] for t in bodies(tmp_path / "one")} == {"charm", "repair"}
+    settings = json.loads((tmp_path / "one" / "settings.json").read_text())
+    assert (settings["scenario_set"], len(settings["scenarios"])) == ("train", 2)
+
+
 def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: Path) -> None:
     assert "charm-allotment-01" in heartloop("scenarios", "list", "test", cwd=tmp_path).out
     shown = heartloop("scenarios", "show", "charm-allotment-01", cwd=tmp_path)
@@ -134,7 +174,7 @@ def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: P
 def test_the_environment_keeps_its_promises(tmp_path: Path) -> None:
     done = heartloop("check", "eibench", cwd=tmp_path)
     assert done.code == 0, done
-    assert done.out.count("keeps its promises") == 4
+    assert done.out.count("keeps its promises") == 8
 
 
 class Simulator:
@@ -170,12 +210,55 @@ async def server() -> AsyncIterator[tuple[Simulator, str]]:
 
 async def played(address: str, folder: Path, *more: str) -> int:
     words = ("eval", "eibench", "--simulator", "lab/person", "--model", "heartloop/owner", "--limit", "1", "--max-turns", "2")
+    return await asked(address, folder, *words, "--out", "run", *more)
+
+
+async def asked(address: str, folder: Path, *words: str) -> int:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "heartloop.cli", *words, "--out", "run", *more),
+        *(sys.executable, "-m", "heartloop.cli", *words),
         cwd=folder, env=environment(LAB_BASE_URL=address, LAB_API_KEY="k"),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     return await asyncio.wait_for(process.wait(), 60)
+
+
+async def test_released_records_are_imported_played_and_judged(server: tuple[Simulator, str], tmp_path: Path) -> None:
+    broken = [record(number) for number in range(19)] + [record(19, target_anger=90)]
+    (tmp_path / "data.json").write_text(json.dumps(broken, ensure_ascii=False), encoding="utf-8")
+    done = heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path)
+    assert done.code == 0, done  # one of twenty is not more than 5 %
+    assert "19 scenarios written to mine.jsonl; 1 of 20 records refused" in done.out
+    assert "data.json, record 20: anchors of a are start 75" in done.err
+    assert (
+        "mine.jsonl is there already"
+        in heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path).err
+    )
+    assert await played(server[1], tmp_path, "--yes", "--scenarios", "mine.jsonl") == 0
+    (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
+    assert (talk.scored, talk.opening, len(talk.turns)) == (True, "就差五分钟，你就不能等等吗？", 2)
+    assert heartloop("report", "run", cwd=tmp_path).code == 0
+    shown = heartloop("scenarios", "show", "scene_defense_03", "--from", "mine.jsonl", cwd=tmp_path)
+    assert "Success: 说清楚为什么不能开" in shown.out
+    assert "渡口的末班船" in heartloop("scenarios", "list", "mine.jsonl", cwd=tmp_path).out
+    assert "only the form is checked" in heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out
+    refused = heartloop("rejudge", "run", "--judge", "embedded", cwd=tmp_path)
+    assert refused.code == 2
+    assert "the embedded user understands English only" in " ".join(refused.err.split())
+    words = ("rejudge", "run", "--judge", "lab/other", "--yes", "--sampling", "judge.temperature=0")
+    assert await asked(server[1], tmp_path, *words) == 0
+    (judged,) = read_transcripts(tmp_path / "run-judged-lab-other" / "transcripts.jsonl")
+    assert [call.role for call in judged.calls] == ["policy", "judge"] * 2
+    assert (judged.score, judged.models["judge"]) == (talk.score, "lab/other")
+
+
+def test_an_import_with_too_much_refused_says_so_with_its_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_text(json.dumps(record(0)) + "\n7\n", encoding="utf-8")
+    done = heartloop("import", "eibench-scenarios", "data.jsonl", "--out", "mine.jsonl", cwd=tmp_path)
+    assert (done.code, (tmp_path / "mine.jsonl").exists()) == (1, True)
+    (tmp_path / "none.json").write_text("[7, 8]")
+    done = heartloop("import", "eibench-scenarios", "none.json", "--out", "none.jsonl", cwd=tmp_path)
+    assert (done.code, (tmp_path / "none.jsonl").exists()) == (2, False)
+    assert "holds no record that can be played (2 of 2 records refused)" in done.err
 
 
 async def test_a_simulator_model_plays_the_person(server: tuple[Simulator, str], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
 from heartloop.environments.eibench import EIBench, Scenario, load_scenarios
 from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
 from heartloop.errors import AnswerError, InputError, UseError
 
@@ -29,7 +30,7 @@ class Fixed:
         self.breaks_at = breaks_at
         self.views: list[View] = []
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         if scenario.title == "unplayable":
             raise InputError("cannot be played")
 
@@ -121,6 +122,7 @@ class TestPolicyPrompt:
         bench = EIBench(SCENARIOS, Fixed((0, 0)))
         prompt = bench.begin(DEFENSE).policy_prompt
         scenario = bench.scenarios[DEFENSE]
+        assert isinstance(scenario, Scenario)
         for said in (scenario.model.role, *scenario.model.knows, *scenario.model.limits, scenario.model.goal):
             assert said in prompt
         assert scenario.user.goal not in prompt

@@ -70,8 +70,22 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
         (47.0, "goodbye", "released"),
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
-    assert done.summary == "3 dialogues computed anew, 1 scores changed. 1 became unscored: not played on."
+    assert done.summary == "3 dialogues computed anew, 1 score changed. 1 became unscored: not played on."
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
+
+
+def test_a_copy_is_said_to_be_one(corrected: Path) -> None:
+    done = rescore_run(corrected, preset="corrected")
+    assert done.summary == (
+        "3 dialogues computed anew, 0 scores changed. "
+        "Nothing changes: the run was played by these rules already, and the new one is its copy."
+    )
+    assert not rescore_run(corrected, success_at=55).copied, "other bounds change the counts"
+
+
+def test_a_weight_is_refused_where_the_score_has_none(corrected: Path) -> None:
+    with pytest.raises(UseError, match=r"--relation-weight is 0\.5; the score of sage has no such weight"):
+        rescore_run(corrected, relation_weight=0.5)
 
 
 def test_the_new_run_names_its_source(corrected: Path) -> None:

@@ -5,6 +5,7 @@
 3. A spent budget or a "no" after the pilot ends the run early; what is finished is kept.
 4. `kill -9` at any moment loses at most the dialogues in flight, and the resumed run ends with the transcripts of an
    undisturbed one.
+5. While dialogues are played Python's collector looks seldom; afterwards, however they ended, as before.
 
 Run as a program (`python test_runner.py DIRECTORY`), this file is the run that gets killed.
 """
@@ -12,6 +13,7 @@ Run as a program (`python test_runner.py DIRECTORY`), this file is the run that 
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -294,6 +296,25 @@ class TestStopped:
 
 
 KILLED = settings(30, repeats=2)
+
+
+@pytest.mark.parametrize("before", [(700, 10, 10), (0, 5, 5)])
+async def test_the_collector_looks_seldom_while_dialogues_are_played(tmp_path: Path, before: tuple[int, int, int]) -> None:
+    during: list[tuple[int, int, int]] = []
+
+    def watch(call: int) -> Exception | None:
+        during.append(gc.get_threshold())
+        return OSError("disk full") if call == 4 else None
+
+    own = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        with pytest.raises(OSError, match="disk full"):
+            await run(tmp_path / "run", [Echo(fails=watch)])
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*own)
+    assert set(during) == {(50_000, 10, 10) if before[0] else before}  # 0: somebody turned it off
 
 
 def _wait_for_lines(path: Path, lines: int, process: subprocess.Popen[bytes]) -> None:

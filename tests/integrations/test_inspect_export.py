@@ -4,30 +4,42 @@
 2. Its results are the run's scores, and what was unscored is unscored with its error.
 3. Its data frames open it.
 4. One log a model; of a dialogue played again the last playing counts.
-5. What cannot be exported is refused in one sentence, with exit code 2.
+5. EIBench's outcomes, states and reflections; the words of an imported run.
+6. What cannot be exported is refused in one sentence, with exit code 2.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from math import isnan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+from inspect_ai.scorer import SampleScore, Score
 
 from heartloop.analysis import read_run, write_scores
+from heartloop.authoring.sage_logs import read_logs
 from heartloop.chat import Reply, ScriptedChat
 from heartloop.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
+from heartloop.environments.catalogue import entry_of
+from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.errors import InputError, TransportError, UseError
+from heartloop.evaluation.imported import keep_run
 from heartloop.integrations.inspect.export import export_run
 from heartloop.integrations.inspect.samples import KEY
+from heartloop.integrations.inspect.scorer import METRICS, failure, success
 from heartloop.running import settings_of
+from heartloop.supporters import Supporter
+from tests.released_form import log as log_of_one
+from tests.released_form import write
 
 FEEL = json.dumps({"content": "It asks.", "fit": "It listens.", "activity": "At last.", "feeling": "Lighter.", "change": 6})
 SPEAK = json.dumps({"attitude": "a", "aim": "b", "tone": "c", "matter": "d", "reply": "And then he left.", "leaves": False})
@@ -135,6 +147,60 @@ def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
     assert set(samples["metadata_family"]) == {"support"}
     said = messages_df(str(folder))
     assert {"I see.", "And then he left."} <= set(said["content"])
+
+
+def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
+    person = entry_of("eibench").load("test")[0]
+    bench = entry_of("eibench").build([person], entry_of("eibench").person(None), max_turns=2)
+    settings = settings_of(bench, ["heartloop/diplomat"], user="embedded", scenario_set="test")
+    played = asyncio.run(play(bench, person.id, Supporter("diplomat"), seed=7))
+    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
+    log, [sample] = read(export_run(tmp_path)[0])
+    assert log.eval.task == "heartloop/eibench"
+    assert log.eval.task_args["relation_weight"] == 0.5
+    assert sample.scores is not None
+    assert played.score is not None
+    assert sample.scores["outcome"].as_float() == 100 * played.score
+    assert sample.messages[0].text == policy_prompt(person, "think")
+    assert [m.role for m in sample.messages] == ["system", "assistant", "user", "assistant", "user"]  # in charm the model begins
+    felt, turn = sample.messages[3].metadata, played.turns[1]
+    assert felt is not None
+    assert turn.state is not None
+    assert turn.change is not None
+    assert (felt["a"], felt["t"], felt["a change"]) == (turn.state["a"], turn.state["t"], turn.change["a"])
+    assert felt["thoughts"].keys() == {"need", "quality", "inertia", "changes", "tone"}
+    assert log.results is not None
+    mine = write_scores(read_run(tmp_path)).models[0].own
+    shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    assert (shown["mean"], shown["success"], shown["failure"]) == (mine.mean, mine.success, mine.failure)
+
+
+def test_failures_of_eibench_are_counted_below_zero() -> None:
+    scores = [SampleScore(score=Score(value=value)) for value in (-0.5, 0.0, 9.0, 100.0)]
+
+    def counted(metric: Any) -> int:
+        found: int = metric(scores)
+        return found
+
+    assert counted(failure(**METRICS["eibench"]["failure"])) == 1
+    assert counted(failure(**METRICS["sage"]["failure"])) == 3
+    assert counted(success(**METRICS["eibench"]["success"])) == 1
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
+def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
+    from inspect_ai.analysis import messages_df
+
+    found = read_logs(write(tmp_path / "gpt-x.jsonl", [log_of_one(0, [40, 45, 50])]))
+    keep_run(tmp_path / "run", found.transcripts, scenario_set="imported")
+    [path] = export_run(tmp_path / "run")
+    assert list(messages_df(str(path), quiet=True)["content"]) == [
+        found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))
+    ][:4]  # fmt: skip
+    _, [sample] = read(path)
+    assert [e.metadata and e.metadata["words_only"] for e in sample.events if e.event == "model"] == [True, True]
+    assert sample.model_usage == {}
 
 
 def test_a_file_can_be_named_for_one_model_only(run: Path, tmp_path: Path) -> None:

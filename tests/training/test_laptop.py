@@ -35,14 +35,12 @@ from heartloop.training.laptop.corpus import (
     words_in,
 )
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
-from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, prepare, rows_of
+from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
 
 Talks = tuple[list[Talk], list[Talk]]
 
 SMALL = CorpusSettings(eibench=6, sage=0, test=2)
-MICRO = WarmStartSettings(
-    corpus=SMALL, least_count=1, width=16, layers=2, heads=2, steps=20, rows=2, learning_rate=0.02, threads=1
-)
+MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +222,32 @@ def test_exchanged_words_keep_their_kind_and_their_row(tokenizer: Any) -> None:
     assert all(a[:1].isupper() == b[:1].isupper() and a.endswith("ing") == b.endswith("ing") for a, b in pairs if a != b)
     assert sum(a != b for a, b in pairs) > 0.5 * len(pairs)
     assert table[: len(MARKERS)].tolist() == list(range(len(MARKERS)))
+
+
+def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
+    import torch
+
+    def copied(model: Any) -> float:
+        half = torch.randint(len(MARKERS), 4000, (2, 120), generator=torch.Generator().manual_seed(0))
+        guesses = model(torch.cat([half, half], 1)).logits[:, 120:-1].argmax(-1)
+        return float((guesses == half[:, 1:]).float().mean())
+
+    class Words:
+        eos_token_id, pad_token_id = 2, 0
+
+        def __len__(self) -> int:
+            return 4000
+
+    model = new_model(WarmStartSettings(), Words())  # type: ignore[arg-type]
+    with torch.no_grad():
+        assert copied(model) > 0.95
+        for weights in (model.model.layers[0].self_attn.q_proj.bias, model.model.layers[1].self_attn.q_proj.weight):
+            kept = weights.clone()
+            weights.zero_()
+            assert copied(model) < 0.1, "both layers are needed"
+            weights.copy_(kept)
+    with pytest.raises(UseError, match="1 layers, 4 heads"):
+        new_model(WarmStartSettings.model_construct(**{**dict(WarmStartSettings()), "layers": 1}), Words())  # type: ignore[arg-type]
 
 
 def test_a_warm_start_lowers_the_loss_and_is_found_again(made: tuple[Path, WarmStart]) -> None:

@@ -7,13 +7,16 @@ between models (`comparison`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from heartloop.analysis.dialogues import printable
+from heartloop.analysis.measures import course_of, points_of
 from heartloop.analysis.scores import latest
 from heartloop.dialogue import Transcript
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import Interval, mean_pairwise_pearson, paired_difference, sign_agreement, spearman_matrix
+from heartloop.wording import amount
 
 __all__ = ["Agreement", "agreement", "agreement_text"]
 
@@ -38,7 +41,8 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     """The two judges of the same dialogues, paired by model, scenario and repeat."""
     before = {played.key: played for played in latest(tuple(first))}
     both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
-    scored = [(a, b, a.score, b.score) for a, b in both if a.score is not None and b.score is not None]
+    points = [(a, b, points_of(a), points_of(b)) for a, b in both]
+    scored = [(a, b, x, y) for a, b, x, y in points if x is not None and y is not None]
     a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
     changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
     names = [str(a.key) for a, *_ in scored]
@@ -58,7 +62,7 @@ def agreement_text(found: Agreement, *, first: str, second: str) -> str:
     """The same in a few lines; the judges by name."""
     if found.difference is None:
         return printable(f"No dialogue is scored by both {first} and {second}.")
-    lines = [f"{second} against {first}, on {_count(found.dialogues, 'dialogue')} scored by both:"]
+    lines = [f"{second} against {first}, on {amount(found.dialogues, 'dialogue')} scored by both:"]
     correlations = " and ".join(
         f"{name} {value:.2f}" for name, value in (("Pearson", found.pearson), ("Spearman", found.spearman)) if value is not None
     )
@@ -67,16 +71,16 @@ def agreement_text(found: Agreement, *, first: str, second: str) -> str:
     ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one person
     lines.append(f"  mean difference {mean:+.1f}{ends}")
     if found.signs is not None:
-        lines.append(f"  direction of the change: alike after {found.signs:.0%} of {_count(found.replies, 'reply', 'replies')}")
+        lines.append(f"  direction of the change: alike after {found.signs:.0%} of {amount(found.replies, 'reply', 'replies')}")
     if found.cut:
-        lines.append(f"  {_count(found.cut, 'dialogue')} cut: no further reply is stored where {second} would have gone on")
+        lines.append(f"  {amount(found.cut, 'dialogue')} cut: no further reply is stored where {second} would have gone on")
     return "\n".join(printable(line) for line in lines)
 
 
 def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
-    """The changes of both after each reply that both judged."""
-    pairs = zip(a.turns, b.turns, strict=False)
-    return [(x.change["emotion"], y.change["emotion"]) for x, y in pairs if x.change is not None and y.change is not None]
+    """How far each reply that both judged moved the score, to either: the emotion in SAGE, the outcome so far in EIBench."""
+    moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
+    return list(zip(*moves, strict=False))
 
 
 def _defined(value: Callable[[], float]) -> float | None:
@@ -84,7 +88,3 @@ def _defined(value: Callable[[], float]) -> float | None:
         return value()
     except UseError:  # too few, or all alike
         return None
-
-
-def _count(n: int, one: str, many: str | None = None) -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -12,8 +12,8 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from heartloop.analysis.measures import anchors_of
 from heartloop.dialogue import Transcript
+from heartloop.environments.eibench.environment import anchors_of
 from heartloop.scoring.anchors import axis_score
 
 __all__ = ["SIDE", "Plane", "axis_course", "plane_of"]

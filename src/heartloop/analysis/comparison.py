@@ -29,6 +29,7 @@ from heartloop.scoring.statistics import (
     rank_biserial,
     sample_size_for,
 )
+from heartloop.wording import amount
 
 __all__ = ["FEW_PEOPLE", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
 
@@ -244,13 +245,13 @@ def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[
     yield from _other_settings(a.settings, b.settings)
     texts = dict(left_out).get(_TEXT_DIFFERS, 0)
     if texts:
-        yield f"{texts} dialogues are with people whose text was changed between A and B; they are left out."
+        yield f"{amount(texts, 'dialogue')} with people whose text was changed between A and B left out."
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ: the same person was played, but not with the same chance."
     unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
-            f"{unscored} of {unscored + len(pairs)} dialogues played in both are unscored in one or both; "
+            f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
             f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on this."
         )
     if people == 1:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from heartloop.analysis.comparison import FEW_PEOPLE, Comparison
 from heartloop.analysis.dialogues import printable
 from heartloop.scoring.statistics import Interval
+from heartloop.wording import amount
 
 __all__ = ["comparison_text"]
 
@@ -20,9 +21,7 @@ def comparison_text(found: Comparison, *, min_difference: float | None = None) -
 def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     for name, side, mean in (("A", found.a, found.mean_a), ("B", found.b, found.mean_b)):
         yield f"{name}  {side.model}  ({side.run})  mean {found.measure.title} {mean:.1f}"
-    people = "1 person" if found.people == 1 else f"{found.people} people"
-    dialogues = "1 dialogue" if found.pairs == 1 else f"{found.pairs} dialogues"
-    yield f"Paired on {dialogues} with {people}, scored in both."
+    yield f"Paired on {amount(found.pairs, 'dialogue')} with {amount(found.people, 'person', 'people')}, scored in both."
     for reason, n in found.left_out:
         yield f"  left out: {n} {reason}"
     for warning in found.warnings:

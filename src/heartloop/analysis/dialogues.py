@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.analysis.axes import axis_course
-from heartloop.analysis.measures import anchors_of, course_of, group_of, points_of, relation_weight_of
+from heartloop.analysis.measures import course_of, group_of, points_of
 from heartloop.dialogue import Transcript, Turn
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 
 __all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
 

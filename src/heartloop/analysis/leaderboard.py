@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from heartloop.analysis.card import ModelScore, Outcomes, ScoreCard
 from heartloop.analysis.measures import in_group_order, measure_of
+from heartloop.wording import amount
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,7 +88,7 @@ def _caption(card: ScoreCard) -> list[str]:
     played_by = " and ".join(card.simulators) or "unknown"
     lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
     if ranked:
-        lines.append(f"ranked on the {card.common} dialogues scored for every model")
+        lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
     if len(ranked) > 1:
         lines.append("same letter: not told apart from the letter's first model on the same dialogues")
     if card.replaced:

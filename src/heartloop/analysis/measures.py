@@ -6,23 +6,21 @@ outcome times 100, -100 to 100, in EIBench. Does not cover sums over dialogues (
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
 from heartloop.environments import eibench
-from heartloop.environments.eibench.environment import RELATION_WEIGHT
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import UseError
-from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, scene_means, weighted_mean
+from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
 
 __all__ = [
-    "MEASURES", "Grouped", "Measure", "Sums", "Zone", "anchors_of", "course_of", "group_means", "group_of", "in_group_order",
-    "measure_of", "points_of", "relation_weight_of",
+    "MEASURES", "Grouped", "Measure", "Sums", "Zone", "course_of", "group_means", "group_of", "in_group_order",
+    "measure_of", "points_of",
 ]  # fmt: skip
 
 
@@ -97,25 +95,6 @@ def _emotions(transcript: Transcript) -> list[float]:
 def _sage_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
     found = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
     return Sums(found.mean, found.success, found.failure)
-
-
-@lru_cache(maxsize=4096)
-def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
-    found = json.loads(text)
-    return Anchors(*found["a"]), Anchors(*found["t"])
-
-
-def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
-    """Anchors of a and of t; `None` where the environment has none, or the transcript does not tell them."""
-    try:
-        return _read_anchors(transcript.facts.get("anchors", ""))
-    except (ValueError, LookupError, TypeError):
-        return None
-
-
-def relation_weight_of(transcript: Transcript) -> float:
-    """Weight of the relation in the outcome."""
-    return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 
 
 def _outcomes(transcript: Transcript) -> list[float]:

@@ -24,6 +24,7 @@ from heartloop.analysis.measures import Measure, group_means, group_of, in_group
 from heartloop.dialogue import Call, Transcript, total_usage
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import bootstrap_interval
+from heartloop.wording import amount
 
 __all__ = [
     "ALLOWED_UNSCORED",
@@ -318,8 +319,8 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
     unscored = sum(row.unscored for row in rows)
     if played and unscored / played > ALLOWED_UNSCORED:
         yield (
-            f"{unscored} of {played} dialogues ({unscored / played:.0%}) are unscored because an instrument failed; "
-            f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on these numbers."
+            f"{unscored} of {amount(played, 'dialogue')} ({unscored / played:.0%}) {'is' if unscored == 1 else 'are'} unscored "
+            f"because an instrument failed; more than {ALLOWED_UNSCORED:.0%} is too many to rely on these numbers."
         )
     if not any(row.scored for row in rows):
         yield "No dialogue is scored, so there is nothing to rank." if any(row.played for row in rows) else "No dialogue yet."
@@ -343,9 +344,11 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
             yield f"{row.model} has no scored dialogue and is not ranked."
         elif not _well_scored(row.scored, row.played):
             yield (
-                f"{row.model} is not ranked: {row.scored} of its {row.played} dialogues {'is' if row.scored == 1 else 'are'} "
-                f"scored, fewer than half, and the ranking would rest on those alone. Its mean is over its own dialogues."
+                f"{row.model} is not ranked: {row.scored} of its {amount(row.played, 'dialogue')} "
+                f"{'is' if row.scored == 1 else 'are'} scored, fewer than half, and the ranking would rest on those alone. "
+                "Its mean is over its own dialogues."
             )
     missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
     if missing:
-        yield f"The run is unfinished: {missing} of {planned * len(rows) if planned else 0} dialogues have not been played."
+        all_of_them = amount(planned * len(rows) if planned else 0, "dialogue")
+        yield f"The run is unfinished: {missing} of {all_of_them} {'has' if missing == 1 else 'have'} not been played."

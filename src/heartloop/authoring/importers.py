@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from heartloop.dialogue import writable
 from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
 from heartloop.errors import InputError, UseError
 
-__all__ = ["Record", "problem_of", "read_profiles", "records", "write_profiles"]
+__all__ = ["Record", "problem_of", "read_profiles", "records", "with_writable_texts", "write_people"]
 
 
 class Record(NamedTuple):
@@ -54,7 +54,7 @@ def records(path: Path) -> Iterator[Record]:
         found += 1
         place = f"{path}, line {number}"
         try:
-            value = _writable(json.loads(raw.decode("utf-8"), parse_constant=_no_number))
+            value = with_writable_texts(json.loads(raw.decode("utf-8"), parse_constant=_no_number))
         except UnicodeDecodeError as error:
             raise InputError(f"{place}: not UTF-8 ({error.reason} at byte {error.start + 1}); save the file as UTF-8") from error
         except json.JSONDecodeError as error:
@@ -104,8 +104,8 @@ def read_profiles(path: Path) -> list[ReleasedScenario]:
     return people
 
 
-def write_profiles(people: Sequence[ReleasedScenario], path: Path) -> None:
-    """Writes people as `--scenarios` reads them, whole or not at all.
+def write_people(people: Sequence[BaseModel], path: Path) -> None:
+    """Writes people (of any environment) as `--scenarios` reads them, whole or not at all.
 
     Raises:
         UseError: the file is there already, or cannot be written.
@@ -121,14 +121,14 @@ def write_profiles(people: Sequence[ReleasedScenario], path: Path) -> None:
         raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 
 
-def _writable(value: Any) -> Any:
-    """The same value with half emojis, which an escape may hide, as UTF-8 can hold them."""
+def with_writable_texts(value: Any) -> Any:
+    """The same JSON value with half emojis, which an escape may hide, as UTF-8 can hold them."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, list):
-        return [_writable(entry) for entry in value]
+        return [with_writable_texts(entry) for entry in value]
     if isinstance(value, dict):
-        return {writable(key): _writable(entry) for key, entry in value.items()}
+        return {writable(key): with_writable_texts(entry) for key, entry in value.items()}
     return value
 
 

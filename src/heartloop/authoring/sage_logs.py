@@ -37,16 +37,16 @@ from heartloop.scoring.emotion import band
 __all__ = ["COUNTED", "ImportedLogs", "ReleasedLog", "read_logs", "without_label"]
 
 COUNTED = {
-    "labels taken off": "thoughts began with a leaked label of the format, which was taken off",
-    "unjudged replies": "dialogues end on a reply that was never judged",
-    "final emotion disagrees": "dialogues name a final emotion other than their last turn's; the final one counts",
-    "clamped emotions": "emotions lay outside 0 to 100 and were set to the nearer end",
-    "changes that do not add up": "turns name a change other than the one their emotions made; the emotions count",
-    "unclear ends": "dialogues end for no visible reason and are shown as ended by the turn limit",
-    "unknown intentions": "dialogues have a hidden intention without a key of ours; it is kept in its own words",
-    "repeats": "dialogues are with a person whom the same model has met before, and count as repeats",
+    "labels taken off": "a thought began with a leaked label of the format, which was taken off",
+    "unjudged replies": "a dialogue ends on a reply that was never judged",
+    "final emotion disagrees": "a dialogue names a final emotion other than its last turn's; the final one counts",
+    "clamped emotions": "an emotion lay outside 0 to 100 and was set to the nearer end",
+    "changes that do not add up": "a turn names a change other than the one its emotions made; the emotions count",
+    "unclear ends": "a dialogue ends for no visible reason and is shown as ended by the turn limit",
+    "unknown intentions": "a dialogue has a hidden intention without a key of ours; it is kept in its own words",
+    "repeats": "a dialogue is with a person whom the same model has met before, and counts as a repeat",
 }
-"""What an import counts, and how it is said after the number."""
+"""What an import counts, and how one of them is said."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
@@ -112,7 +112,7 @@ def read_logs(source: Path, *, model: str | None = None, simulator: str | None =
         raise UseError(
             f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or without --model"
         )
-    played_by = f"imported ({simulator})" if simulator else "imported"
+    played_by = f"{simulator or 'unknown'} (imported)"
     found = ImportedLogs([], [], Counter())
     for path in files:
         met: Counter[str] = Counter()

@@ -6,18 +6,25 @@ Covers what the command line and a run must know of an environment before it is 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
-from heartloop.dialogue import Sampling
+from heartloop.dialogue import Sampling, Transcript
 from heartloop.environments import eibench, sage
+from heartloop.environments.eibench import rejudge as eibench_rejudge
+from heartloop.environments.eibench import released as eibench_released
+from heartloop.environments.eibench import rescore as eibench_rescore
 from heartloop.environments.eibench.embedded_user import EmbeddedUser as EIBenchEmbedded
+from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import Environment
+from heartloop.environments.records import first_record
+from heartloop.environments.sage import rejudge as sage_rejudge
+from heartloop.environments.sage import rescore as sage_rescore
 from heartloop.environments.sage.llm_user import render_background, render_persona
+from heartloop.environments.stored import Judge
 from heartloop.errors import UseError
 
 __all__ = ["Entry", "Person", "Player", "Ready", "entry_of", "environments", "find_person", "home_of", "stratified"]
@@ -101,10 +108,45 @@ class Entry(NamedTuple):
     """A scenario in a list."""
     sheet: Callable[[Any], str]
     """A scenario as a simulator reads it, with its written lines."""
+    briefing: Callable[[Any, str], str] | None
+    """The system prompt of the model under test with a person, by variant; `None` where its prompt tells of no person."""
+    bounds: bool
+    """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
+    rescored: Callable[..., Transcript]
+    """A stored dialogue by `preset`, with `max_turns` and, where the score has one, `relation_weight`; without a model call."""
+    asked_again: Callable[[Transcript], bool]
+    """Whether the simulator answered with a change that the preset `released` would have clamped."""
+    rejudged: Callable[..., Awaitable[Transcript]]
+    """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
+    judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
+    """Prompts by hash of a dialogue that this judge has read."""
 
     def person(self, model: ChatModel | None, sampling: Sampling | None = None) -> Any:
         """The person's player: a simulator model, or the rules without one."""
         return self.rules() if model is None else self.simulator(model, sampling=sampling)
+
+    def judge(self, model: ChatModel | None, sampling: Sampling | None = None) -> Judge:
+        """Who feels stored replies anew: a model, or the rules without one."""
+        judge: Judge = self.rules() if model is None else self.simulator(model, sampling=sampling, role="judge")
+        return judge
+
+    def check_preset(self, preset: str | None) -> None:
+        """Refuses a preset that this environment does not have.
+
+        Raises:
+            UseError: names those it has.
+        """
+        if preset is not None and preset not in self.presets:
+            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(self.presets)}")
+
+    def check_weight(self, relation_weight: float | None) -> None:
+        """Refuses a relation weight where the score has none.
+
+        Raises:
+            UseError: says so.
+        """
+        if relation_weight is not None and self.relation_weight is None:
+            raise UseError(f"--relation-weight is {relation_weight:g}; the score of {self.name} has no such weight")
 
     def build(
         self,
@@ -122,11 +164,8 @@ class Entry(NamedTuple):
             UseError: a preset, variant or weight that this environment does not have.
             InputError: two scenarios of one id, or one that the user cannot play.
         """
-        more = {}
-        if relation_weight is not None:
-            if self.relation_weight is None:
-                raise UseError(f"--relation-weight is {relation_weight:g}; the score of {self.name} has no such weight")
-            more["relation_weight"] = relation_weight
+        self.check_weight(relation_weight)
+        more = {} if relation_weight is None else {"relation_weight": relation_weight}
         return self.new(
             people,
             user,
@@ -142,14 +181,46 @@ def environments() -> Mapping[str, Entry]:
     """All of them, by name; read only."""
     entries = (
         Entry(
-            "sage", tuple(sage.SETS), sage.PRESETS, sage.VARIANTS, sage.MAX_TURNS, None,
-            sage.load_people, sage.Sage, sage.EmbeddedUser, sage.LLMUser, _sage_line, _sage_sheet,
+            name="sage",
+            sets=tuple(sage.SETS),
+            presets=sage.PRESETS,
+            variants=sage.VARIANTS,
+            max_turns=sage.MAX_TURNS,
+            relation_weight=None,
+            load=sage.load_people,
+            new=sage.Sage,
+            rules=sage.EmbeddedUser,
+            simulator=sage.LLMUser,
+            line=_sage_line,
+            sheet=_sage_sheet,
+            briefing=None,
+            bounds=True,
+            rescored=sage_rescore.rescored,
+            asked_again=sage_rescore.out_of_range,
+            rejudged=sage_rejudge.rejudged,
+            judged_prompts=lambda played, judge: sage_rejudge.StoredPerson(played, judge).describe(played.variant)["prompts"],
         ),
         Entry(
-            "eibench", tuple(eibench.SETS), eibench.PRESETS, eibench.FORMS, eibench.MAX_TURNS, eibench.RELATION_WEIGHT,
-            eibench.load_scenarios, eibench.EIBench, EIBenchEmbedded, eibench.LLMUser, _eibench_line, _eibench_sheet,
+            name="eibench",
+            sets=eibench.SETS,
+            presets=eibench.PRESETS,
+            variants=eibench.FORMS,
+            max_turns=eibench.MAX_TURNS,
+            relation_weight=eibench.RELATION_WEIGHT,
+            load=eibench.load_people,
+            new=eibench.EIBench,
+            rules=EIBenchEmbedded,
+            simulator=eibench.LLMUser,
+            line=_eibench_line,
+            sheet=_eibench_sheet,
+            briefing=policy_prompt,
+            bounds=False,
+            rescored=eibench_rescore.rescored,
+            asked_again=eibench_rescore.out_of_range,
+            rejudged=eibench_rejudge.rejudged,
+            judged_prompts=lambda played, judge: eibench_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
-    )  # fmt: skip
+    )
     return {entry.name: entry for entry in entries}
 
 
@@ -165,10 +236,11 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: a record with a `scene` in it and no `player` is EIBench's, any other SAGE's.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with a `scene` and no `player` is
+    EIBench's, any other SAGE's.
 
     Raises:
-        UseError: no shipped set of that name and no such file.
+        UseError: no set of that name and no such file.
     """
     for entry in environments().values():
         if scenarios in entry.sets:
@@ -176,12 +248,13 @@ def home_of(scenarios: str) -> Entry:
     if not Path(scenarios).is_file():
         sets = [name for entry in environments().values() for name in entry.sets]
         raise UseError(f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")
-    keys = _first_keys(Path(scenarios))
-    return entry_of("eibench" if "anchors" in keys or ("scene" in keys and "player" not in keys) else "sage")
+    found = first_record(Path(scenarios))
+    scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
+    return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")
 
 
 def find_person(scenario: str, scenarios: str | None = None) -> tuple[Entry, Any]:
-    """A scenario by its id, and whose it is; looked for in one set or file, by default in every shipped set.
+    """A scenario by its id, and whose it is; looked for in one set or file, by default in every set.
 
     Raises:
         UseError: it is in none of them.
@@ -210,16 +283,6 @@ def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebod
     return [scenario for scenario in scenarios if scenario.id in chosen]
 
 
-def _first_keys(path: Path) -> set[str]:
-    """Keys of the first record; empty where there is none to read, which the reader of the file then says."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            record = json.loads(next((line for line in file if line.strip()), ""))
-    except (OSError, ValueError, RecursionError):
-        return set()
-    return set(record) if isinstance(record, dict) else set()
-
-
 def _sage_line(s: Any) -> str:
     return f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]"
 
@@ -237,11 +300,30 @@ def _sage_sheet(s: Any) -> str:
 
 
 def _eibench_line(s: Any) -> str:
+    if isinstance(s, eibench.ReleasedScenario):
+        return f"{s.id:30} {s.scene:8} {s.title}"
     return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
 
 
 def _eibench_sheet(s: Any) -> str:
-    a, t = s.anchors.a, s.anchors.t
+    a, t = s.axes
+    anchors = (
+        f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
+        f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
+    )
+    begins = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
+    if isinstance(s, eibench.ReleasedScenario):
+        record = s.record
+        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "To be avoided": record.must_avoid}
+        parts = [
+            f"{s.title} ({s.id}; {s.scene}; {s.source})",
+            f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
+            f"The model:\n{record.defender_profile.system_prompt.strip()}",
+            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
+            anchors,
+            begins,
+        ]
+        return "\n\n".join(filter(None, parts))
     user, model, seed = s.user, s.model, s.seed
     parts = [
         f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
@@ -251,12 +333,16 @@ def _eibench_sheet(s: Any) -> str:
         f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
         "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
         "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
-        f"Negative emotion a: {a.start}, success {a.success}, failure {a.fail}\n"
-        f"Relation t: {t.start}, success {t.success}, failure {t.fail}",
-        f"Opening line: {s.opening}" if s.opening else "The model speaks first.",
+        anchors,
+        begins,
         _beats(s.beats),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _said(value: Any) -> str:
+    """What a slot of a record holds, whose type nobody promised."""
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _beats(beats: Sequence[Any]) -> str:

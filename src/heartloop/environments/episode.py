@@ -188,9 +188,8 @@ async def play(
         messages.append(Message(role="user", content=YOU_BEGIN if opening is None else opening))
         while stop is None:
             index = len(turns)
-            settings = sampling.model_copy(update={"seed": (seed if sampling.seed is None else sampling.seed) + index})
             try:
-                answer = await policy.complete(messages, sampling=settings)
+                answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
             calls.append(

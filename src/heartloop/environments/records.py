@@ -6,15 +6,16 @@ Covers reading and what is wrong with a line. Does not cover what a scenario is:
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from heartloop.errors import InputError, UseError
 
-__all__ = ["Tag", "half_of", "read_records", "read_text", "without_tags"]
+__all__ = ["Tag", "first_record", "half_of", "read_records", "read_text", "without_tags"]
 
 Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
@@ -35,6 +36,16 @@ Tagged = TypeVar("Tagged", bound=_Tagged)
 def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
     """Which half a scenario belongs to, by the SHA-256 of its id, so that nobody chooses."""
     return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
+
+
+def first_record(path: Path) -> dict[str, Any]:
+    """The first record of a scenario file; empty where there is none to read, which the reader of the file then says."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            record = json.loads(next((line for line in file if line.strip()), ""))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def read_text(path: Path) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import starmap
 
 __all__ = ["quoted", "speaks_for", "told"]
 
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
-@lru_cache(maxsize=4096)  # a talk is told anew every turn, its messages stay
 def quoted(text: str) -> str:
     """A message whose further lines are indented, so that none of them can pass for a turn or a state of its own.
 
@@ -35,7 +35,12 @@ def told(turns: Iterable[tuple[str, str]]) -> str:
     You: Well?
     Zeynep: (silence)
     """
-    return "\n".join(f"{speaker}: {quoted(text) or '(silence)'}" for speaker, text in turns)
+    return "\n".join(starmap(_line, turns))
+
+
+@lru_cache(maxsize=4096)  # a talk is told anew every turn, its messages stay
+def _line(speaker: str, text: str) -> str:
+    return f"{speaker}: {quoted(text) or '(silence)'}"
 
 
 def speaks_for(text: str, *others: str) -> bool:

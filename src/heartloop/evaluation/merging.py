@@ -20,6 +20,7 @@ from heartloop.dialogue import Stored, stored_transcripts
 from heartloop.errors import UseError
 from heartloop.evaluation.run_directory import RunDirectory, check_new, played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.wording import amount
 
 __all__ = ["Merged", "merge_runs"]
 
@@ -42,11 +43,10 @@ class Merged(NamedTuple):
     @property
     def summary(self) -> str:
         """The same in a few sentences."""
-        parts = [f"{self.dialogues} dialogues of {self.runs} runs."]
+        parts = [f"{amount(self.dialogues, 'dialogue')} of {amount(self.runs, 'run')}."]
         if self.left_out:
-            parts.append(
-                f"{self.left_out} dialogues were in several runs; the last run's is kept, a scored one before an unscored one."
-            )
+            found = f"{amount(self.left_out, 'dialogue')} {'was' if self.left_out == 1 else 'were'} in several runs"
+            parts.append(f"{found}; the last run's is kept, a scored one before an unscored one.")
         if len(self.seeds) > 1:
             parts.append(f"Seeds {', '.join(map(str, self.seeds))} are numbered as further repeats, in this order.")
         if self.lost_parts:

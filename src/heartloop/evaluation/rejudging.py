@@ -1,7 +1,7 @@
 """A whole run read by another judge: which people, which settings, and one dialogue as a job for `work_through`.
 
 Covers reading the source run and what the new run's `settings.json` says of it. Does not cover one dialogue
-(`environments.sage.rejudge`), nor how far the two judges agree (`heartloop.analysis`). The source stays as it is.
+(the environments' own `rejudge`), nor how far the two judges agree (`heartloop.analysis`). The source stays as it is.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.dialogue import Sampling, Transcript, read_transcripts
-from heartloop.environments.sage import EmbeddedUser, load_people
-from heartloop.environments.sage.environment import PRESETS, SageUser
-from heartloop.environments.sage.rejudge import StoredPerson, check_readable, rejudged
-from heartloop.environments.sage.released import AnyScenario
+from heartloop.environments.catalogue import Entry, Person, entry_of
+from heartloop.environments.stored import Judge, check_readable
 from heartloop.errors import InputError, UseError
 from heartloop.evaluation.imported import RAW, people_of
 from heartloop.evaluation.run_directory import played_settings
@@ -60,38 +58,35 @@ class Rejudging:
     def __init__(
         self,
         run: Path,
-        judge: SageUser,
+        judge: Judge,
         *,
         preset: str | None = None,
         scenarios: str | None = None,
         sampling: Sampling | None = None,
         prices: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
-        if preset is not None and preset not in PRESETS:
-            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
         source = played_settings(run)
-        if source.environment != "sage":
-            raise UseError(f"rejudge knows SAGE; {run} is of environment {source.environment!r}")
+        self._entry = entry_of(source.environment)
+        self._entry.check_preset(preset)
         path = run / "transcripts.jsonl"
         stored = list(read_transcripts(path))
         if not stored:
             raise UseError(f"{run} holds no dialogue to rejudge")
-        people = _people(run, source, stored, scenarios)
+        people = _people(self._entry, run, source, stored, scenarios)
         self.run = run
         self._judge = judge
         self._stored = {played.key: (played, person) for played, person in zip(stored, people, strict=True)}
         for played, person in self._stored.values():
             check_readable(played, person, judge)
-        first = stored[0]
         self._max_turns = source.max_turns
         self.settings = RejudgeSettings(
             **{
                 **source.model_dump(exclude={"heartloop_version"}),
                 "preset": preset or source.preset,
-                "user": "embedded" if isinstance(judge, EmbeddedUser) else "llm",
+                "user": "embedded" if judge.name == "embedded" else "llm",
                 "simulator": judge.name,
                 "sampling": {**source.sampling, **({"judge": sampling} if sampling is not None else {})},
-                "prompts": dict(StoredPerson(first, judge).describe(source.variant)["prompts"]),
+                "prompts": dict(self._entry.judged_prompts(stored[0], judge)),
                 "prices": {**source.prices, **(prices or {})},
             },
             rejudged={
@@ -119,15 +114,15 @@ class Rejudging:
     async def play(self, job: Job) -> Transcript:
         """One dialogue as the judge feels it."""
         played, person = self._stored[job.key]
-        return await rejudged(played, person, self._judge, preset=self.settings.preset, max_turns=self._max_turns)
+        return await self._entry.rejudged(played, person, self._judge, preset=self.settings.preset, max_turns=self._max_turns)
 
 
-def _people(run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None) -> list[AnyScenario]:
+def _people(entry: Entry, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None) -> list[Person]:
     """The person of each dialogue."""
     if scenarios is None and (run / RAW).is_file():
         return list(people_of(run, stored))
     name = scenarios or source.scenario_set
-    known = {person.id: person for person in load_people(name)}
+    known = {person.id: person for person in entry.load(name)}
     for played in stored:
         if played.scenario not in known:
             raise InputError(f"{name} has no scenario {played.scenario!r}; give the people of this run with --scenarios")

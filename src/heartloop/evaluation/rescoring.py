@@ -1,7 +1,7 @@
-"""A run computed anew from its stored transcripts: by another preset, with other bounds of success and failure.
+"""A run computed anew from its stored transcripts: by another preset, other bounds of success and failure, another weight.
 
-Covers the new run directory, which names its source. Does not cover how one dialogue is computed
-(`environments.sage.rescore`) or the score card (`heartloop.analysis`). Calls no model and leaves the source as it is.
+Covers the new run directory, which names its source. Does not cover how one dialogue is computed (the environments' own
+`rescore`) or the score card (`heartloop.analysis`). Calls no model and leaves the source as it is.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from heartloop.dialogue import Transcript, stored_transcripts, write_line
-from heartloop.environments.sage.environment import PRESETS
-from heartloop.environments.sage.rescore import RESCORING, out_of_range, rescored
+from heartloop.environments.catalogue import Entry, entry_of
+from heartloop.environments.stored import RESCORING
 from heartloop.errors import InputError, UseError
 from heartloop.evaluation.run_directory import check_new, saved_settings
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT, summarise
+from heartloop.wording import amount
 
 __all__ = ["Rescored", "rescore_run"]
 
@@ -37,13 +38,17 @@ class Rescored(NamedTuple):
     """Dialogues scored now that were not before."""
     asked_again: int
     """Dialogues now under `released` in which a change outside ±10 had been asked again instead of clamped."""
+    copied: bool = False
+    """Whether nothing is other than before: every dialogue was played by these rules."""
 
     @property
     def summary(self) -> str:
         """The same in a few sentences."""
-        parts = [f"{self.dialogues} dialogues computed anew, {self.changed} scores changed."]
+        parts = [f"{amount(self.dialogues, 'dialogue')} computed anew, {amount(self.changed, 'score')} changed."]
+        if self.copied:
+            parts.append("Nothing changes: the run was played by these rules already, and the new one is its copy.")
         if self.gained:
-            parts.append(f"{self.gained} are scored now that were not.")
+            parts.append(f"{self.gained} {'is scored now that was' if self.gained == 1 else 'are scored now that were'} not.")
         if self.asked_again:
             parts.append(
                 f"In {self.asked_again} a change outside ±10 was asked again; the later answer stands, "
@@ -63,39 +68,34 @@ def rescore_run(
     preset: str | None = None,
     success_at: float | None = None,
     failure_below: float | None = None,
+    relation_weight: float | None = None,
 ) -> Rescored:
-    """Writes `run` as another preset or other bounds compute it into `out`, by default a directory beside it.
+    """Writes `run` as another preset, bounds or weight compute it into `out`, by default a directory beside it.
 
     Raises:
-        UseError: nothing to change was asked for, a run of another environment than SAGE, an unknown preset,
+        UseError: nothing to change was asked for, an unknown preset, bounds or a weight that the environment does not have,
             bounds that do not fit, a run that was rescored itself, or an `out` that is not empty.
-        InputError: a directory that is no run, or a file of it that does not fit.
+        InputError: a directory that is no run, a file of it that does not fit, or a weight outside [0, 1].
     """
-    if preset is None and success_at is None and failure_below is None:
-        raise UseError("nothing to compute anew; give --preset, --success-at or --failure-below")
+    if preset is None and success_at is None and failure_below is None and relation_weight is None:
+        raise UseError("nothing to compute anew; give --preset, --relation-weight, --success-at or --failure-below")
     settings = saved_settings(run)
-    if settings.get("environment", "sage") != "sage":
-        raise UseError(f"rescore knows SAGE; {run} is of environment {settings['environment']!r}")
-    if preset is not None and preset not in PRESETS:
-        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
+    entry = entry_of(str(settings.get("environment", "sage")))
     bounds = {"success_at": success_at, "failure_below": failure_below}
-    summarise(  # refuses bounds that do not fit
-        [],
-        success_at=SUCCESS_AT if success_at is None else success_at,
-        failure_below=FAILURE_BELOW if failure_below is None else failure_below,
-    )
+    _check(entry, preset, bounds, relation_weight)
     if "rescored" in settings:
         raise UseError(f"{run} was itself rescored; rescore the run that it names in its settings.json")
     if "rejudged" in settings and preset is not None:
         raise UseError(
             f"{run} was rejudged; for another preset rejudge the run that it names in its settings.json, with --preset"
         )
-    beside = run if run.name not in ("", "..") else run.resolve()
-    out = out if out is not None else beside.with_name(f"{beside.name}-{preset or 'recounted'}")
+    asked: dict[str, Any] = {"preset": preset, "relation_weight": relation_weight}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    out = out if out is not None else _beside(run, preset, relation_weight)
     check_new(out)
     stored = run / "transcripts.jsonl"
     limit = settings.get("max_turns")
-    if preset is not None and not isinstance(limit, int):
+    if asked and not isinstance(limit, int):
         raise InputError(f"{run / 'settings.json'}, max_turns: {limit!r}; expected the turn limit the dialogues were played with")
     played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_transcripts(stored)}  # the last written
     presets = sorted({was for _, was in played.values()}) or [str(settings.get("preset"))]
@@ -104,16 +104,40 @@ def rescore_run(
         """Every dialogue as it was and as it is now, one at a time: all of them may not fit into memory."""
         for place, _ in played.values():
             dialogue = place.read()
-            if preset is None or not isinstance(limit, int):
-                yield dialogue, dialogue
-            else:
-                yield dialogue, rescored(dialogue, preset=preset, max_turns=limit)
+            how = {**asked, "preset": preset or dialogue.preset}
+            yield dialogue, entry.rescored(dialogue, max_turns=limit, **how) if asked else dialogue
 
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": _sha256(stored)}
+    source: dict[str, Any] = {"from": str(run), "preset": " and ".join(presets), "transcripts": _sha256(stored)}
+    if relation_weight is not None:
+        source["relation_weight"] = settings.get("relation_weight")
     more = {name: value for name, value in bounds.items() if value is not None}
-    told = _Told()
-    _write(out, run, {**settings, **({"preset": preset} if preset else {}), **more, "rescored": source}, map(told.count, pairs()))
+    told = _Told(entry, bounded=bool(more))
+    _write(out, run, {**settings, **asked, **more, "rescored": source}, map(told.count, pairs()))
     return told.of(out)
+
+
+def _check(entry: Entry, preset: str | None, bounds: dict[str, float | None], relation_weight: float | None) -> None:
+    """Refuses what the environment does not have, or what does not fit."""
+    entry.check_preset(preset)
+    entry.check_weight(relation_weight)
+    given = [f"--{name.replace('_', '-')}" for name, value in bounds.items() if value is not None]
+    if given and not entry.bounds:
+        raise UseError(f"{' and '.join(given)} count final emotions; {entry.name} counts outcomes by bounds of its own")
+    success_at, failure_below = bounds["success_at"], bounds["failure_below"]
+    summarise(  # refuses bounds that do not fit
+        [],
+        success_at=SUCCESS_AT if success_at is None else success_at,
+        failure_below=FAILURE_BELOW if failure_below is None else failure_below,
+    )
+    if relation_weight is not None and not 0.0 <= relation_weight <= 1.0:
+        raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
+
+
+def _beside(run: Path, preset: str | None, relation_weight: float | None) -> Path:
+    """The new run's directory where none is named."""
+    here = run if run.name not in ("", "..") else run.resolve()
+    parts = [preset or "", "" if relation_weight is None else f"weight-{relation_weight:g}"]
+    return here.with_name(f"{here.name}-{'-'.join(filter(None, parts)) or 'recounted'}")
 
 
 def _write(out: Path, run: Path, settings: dict[str, object], dialogues: Iterable[Transcript]) -> None:
@@ -135,9 +159,15 @@ def _sha256(path: Path) -> str:
 
 
 class _Told:
-    """Counts what came of each dialogue."""
+    """Counts what came of each dialogue.
 
-    def __init__(self) -> None:
+    Args:
+        bounded: other bounds were asked for, which change no dialogue and yet the run.
+    """
+
+    def __init__(self, entry: Entry, *, bounded: bool) -> None:
+        self._entry = entry
+        self.copied = not bounded
         self.dialogues = self.changed = self.gained = self.asked_again = 0
         self.unscored: Counter[str] = Counter()
 
@@ -145,13 +175,16 @@ class _Told:
         """Counts one dialogue, as it was and as it is now; gives back the latter."""
         was, now = pair
         self.dialogues += 1
+        self.copied = self.copied and (now is was or now == was)
         self.changed += was.scored and now.scored and was.score != now.score
         self.gained += not was.scored and now.scored
-        self.asked_again += now.scored and was.preset != now.preset and now.preset == "released" and out_of_range(now)
+        switched = was.preset != now.preset == "released"
+        self.asked_again += now.scored and switched and self._entry.asked_again(now)
         if now.failure and now.failure.role == RESCORING:
             self.unscored[now.failure.kind] += 1
         return now
 
     def of(self, out: Path) -> Rescored:
         """The counts."""
-        return Rescored(out, self.dialogues, self.changed, dict(self.unscored), self.gained, self.asked_again)
+        copied = self.copied and self.dialogues > 0
+        return Rescored(out, self.dialogues, self.changed, dict(self.unscored), self.gained, self.asked_again, copied)

@@ -9,8 +9,10 @@ A dialogue all of whose answers were stored (`replay`) costs nothing: it is no p
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from heartloop.chat import ChatModel
@@ -201,9 +203,10 @@ async def work_through(
                 await asyncio.sleep(0)  # a scripted dialogue never waits; this lets the progress and other workers live
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(max(1, min(max_connections, len(some)))):
-                    group.create_task(worker())
+            with _collecting_rarely():
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(max(1, min(max_connections, len(some)))):
+                        group.create_task(worker())
         except BaseExceptionGroup as group_of_errors:  # a full disk, a bug: the first is the cause, the others followed
             raise group_of_errors.exceptions[0] from group_of_errors
         return kept
@@ -231,6 +234,18 @@ async def work_through(
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
     return Run(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """Within it Python looks for reference cycles after 50,000 new objects, not 700: dialogues leave none worth the search."""
+    before = gc.get_threshold()
+    if before[0]:  # else somebody turned it off
+        gc.set_threshold(50_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _estimate(seen: Sequence[_Seen], jobs: Sequence[Job]) -> Estimate:

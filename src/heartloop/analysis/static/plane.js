@@ -75,6 +75,7 @@
     svg.append(draw("circle", { class: "ring", cx: at[0][0], cy: at[0][1], r: 6 }));
     at.slice(1).forEach(([px, py], i) => svg.append(draw("circle", { class: "point", cx: px, cy: py, r: i === at.length - 2 ? 5 : 2.8 })));
     const taken = at.map(([px, py], i) => [px - (i ? 4 : 7), py - (i ? 4 : 7), px + (i ? 4 : 7), py + (i ? 4 : 7)]);
+    taken.push([0, TOP, LEFT, bottom], [LEFT, bottom, right, bottom + 30]); // where the anchors are named
     for (const [px, py] of [[sx, sy], [fx, fy]]) taken.push([px - 7, py - 7, px + 7, py + 7]);
     for (const stop of stops(at).reverse()) { // the end first: it is never the one left out
       const words = stop.first === stop.last ? String(stop.first) : stop.first + "–" + stop.last;

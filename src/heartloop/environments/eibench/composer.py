@@ -204,6 +204,8 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
     >>> fill_slots("{they} left. {They} came back with {item}.", {"they": "she", "item": "a pram"})
     'She left. She came back with a pram.'
     """
+    if "{" not in text:  # as most texts
+        return text
 
     def value(found: re.Match[str]) -> str:
         name = found[1]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Stance, Story, Topic, appraise, lacks_english, matters_named, stances_of
 from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Matter, Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import Mood, Move, Weighed, chance, rule_hashes, total, weigh, weights_of
@@ -53,11 +54,11 @@ def story_of(scenario: Scenario, said: Sequence[str]) -> Story:
 
 def moves_of(view: View, appraisal: Appraisal) -> list[Move]:
     """What the scene itself sees in the latest reply, as reasons with points."""
-    points, scene = needs()["moves"], view.scenario.scene
+    points, scene = needs()["moves"], view.written.scene
     if appraisal.silent or appraisal.broken > 0.5:
         return []
-    now = _seen(view.scenario, view.heard[-1])
-    before = [_seen(view.scenario, reply) for reply in view.heard[:-1]]
+    now = _seen(view.written, view.heard[-1])
+    before = [_seen(view.written, reply) for reply in view.heard[:-1]]
     bound = max((s.bound for s in appraisal.sentences if s.related and not s.broken), default=0.0)
     quotes = [s.text for s in appraisal.sentences] or [view.heard[-1]]
     quote = now.quote or quotes[0]
@@ -101,19 +102,19 @@ def moves_of(view: View, appraisal: Appraisal) -> list[Move]:
 def feel(view: View) -> tuple[Felt, Appraisal]:
     """How the latest reply lands: pure, a function of the view alone."""
     table = needs()
-    story = story_of(view.scenario, view.said)
+    story = story_of(view.written, view.said)
     appraisal = appraise(view.heard[-1], story, view.heard[:-1])
     spread = table["seed"]["spread"]
     mood = Mood(
-        intention=view.scenario.scene,
-        temperament=view.scenario.temperament,
+        intention=view.written.scene,
+        temperament=view.written.temperament,
         emotion=100.0 - view.a,
         heard=sum(change < 0 for change in _steps(view)),
-        up=1.0 + spread * (2.0 * chance("up", view.scenario.id, view.seed) - 1.0),
-        down=1.0 + spread * (2.0 * chance("down", view.scenario.id, view.seed) - 1.0),
+        up=1.0 + spread * (2.0 * chance("up", view.written.id, view.seed) - 1.0),
+        down=1.0 + spread * (2.0 * chance("down", view.written.id, view.seed) - 1.0),
     )
     weighed = weigh(appraisal, mood, story, table, moves_of(view, appraisal))
-    axes = table["axes"][view.scenario.scene]
+    axes = table["axes"][view.written.scene]
     a = -axes["pace"]["a"] * total(weighed, mood, table, axes["a"])
     t = axes["pace"]["t"] * total(weighed, mood, table, axes["t"])
     return Felt(_whole(a), _whole(t), weighed), appraisal
@@ -127,12 +128,17 @@ class EmbeddedUser:
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"simulator": "embedded"}, "prompts": rule_hashes(__package__)}
 
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a scenario that is not in English.
+    def admit(self, scenario: AnyScenario) -> None:
+        """Refuses a released record, and a scenario that is not in English.
 
         Raises:
             InputError: says so.
         """
+        if isinstance(scenario, ReleasedScenario):
+            raise InputError(
+                f"scenario {scenario.id!r} is a released record, in Chinese and without written lines; "
+                "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
+            )
         if lacks_english(" ".join((scenario.opening or "", *(beat.text for beat in scenario.beats)))):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
@@ -245,7 +251,7 @@ _PUSH_BACK: Mapping[str, str] = {
 
 def _answer(view: View, felt: Felt, appraisal: Appraisal, after: tuple[float, float]) -> tuple[bool, str]:
     """Whether they go on, and the written line they say."""
-    scenario, lines, ends = view.scenario, view.scenario.lines, needs()["ends"]
+    scenario, lines, ends = view.written, view.written.lines, needs()["ends"]
     spoken = " ".join(view.said)
     a, t = scenario.anchors.a, scenario.anchors.t
 
@@ -299,7 +305,7 @@ def _think(view: View, felt: Felt, appraisal: Appraisal, after: tuple[float, flo
     stale = any(s.used for s in appraisal.sentences) or appraisal.severity("repetition") > 0
     tone = "hot" if after[0] > 60 else "cold" if after[1] < 20 else "warm" if after[1] > 60 else "mid"
     return {
-        "need": words["need"][view.scenario.scene],
+        "need": words["need"][view.written.scene],
         "quality": quality,
         "inertia": words["inertia"]["same" if stale else "new"],
         "changes": f"emotion {felt.a:+d}, relation {felt.t:+d}",

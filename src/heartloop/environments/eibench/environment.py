@@ -12,16 +12,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.dialogue import Call, StopReason
+from heartloop.dialogue import Call, StopReason, Transcript
+from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
-from heartloop.prompts import load_prompt
-from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, move, outcome, process_rewards
+from heartloop.prompts import Prompt, load_prompt
+from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 
-__all__ = ["FORMS", "MAX_TURNS", "PRESETS", "RELATION_WEIGHT", "EIBench", "EIBenchEpisode", "EIBenchUser", "Reaction", "View"]
+__all__ = [
+    "FORMS",
+    "MAX_TURNS",
+    "PRESETS",
+    "RELATION_WEIGHT",
+    "EIBench",
+    "EIBenchEpisode",
+    "EIBenchUser",
+    "Reaction",
+    "View",
+    "anchors_of",
+    "policy_prompt",
+    "relation_weight_of",
+    "taken",
+]  # fmt: skip
 
 Preset = Literal["paper", "released"]
 Form = Literal["think", "direct"]
@@ -39,7 +55,7 @@ RELATION_WEIGHT = 0.5
 class View(NamedTuple):
     """What the person knows when a reply arrives. In Charm `heard` begins, elsewhere `said` does."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     said: tuple[str, ...]
     """The person's own messages so far, an opening line included."""
     heard: tuple[str, ...]
@@ -50,6 +66,17 @@ class View(NamedTuple):
     seed: int
     preset: str
     max_turns: int
+
+    @property
+    def written(self) -> Scenario:
+        """The scenario with its written lines.
+
+        Raises:
+            InputError: it is a released record, which has none.
+        """
+        if isinstance(self.scenario, ReleasedScenario):
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected one of our own form")
+        return self.scenario
 
     @property
     def a(self) -> float:
@@ -88,7 +115,7 @@ class EIBenchUser(Protocol):
         """`models`, `sampling` and `prompts` of the roles it plays."""
         ...
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario this user cannot play.
 
         Raises:
@@ -117,7 +144,7 @@ class EIBench:
 
     def __init__(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Sequence[AnyScenario],
         user: EIBenchUser,
         *,
         preset: str = "paper",
@@ -133,7 +160,7 @@ class EIBench:
             raise UseError(f"max_turns is {max_turns}; expected at least 1")
         if not 0.0 <= relation_weight <= 1.0:
             raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
-        self.scenarios: dict[str, Scenario] = {scenario.id: scenario for scenario in scenarios}
+        self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
         if len(self.scenarios) < len(scenarios):
             twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
             raise InputError(f"scenario {twice!r} was given twice; ids must differ")
@@ -144,7 +171,6 @@ class EIBench:
         self.variant = variant
         self.max_turns = max_turns
         self.relation_weight = relation_weight
-        self.policy = load_prompt(__package__, f"policy_{variant}")
         self._fingerprints: dict[str, str] = {}
 
     @property
@@ -166,7 +192,8 @@ class EIBench:
         user = self.user.describe()
         if scenario_id not in self._fingerprints:
             self._fingerprints[scenario_id] = scenario.fingerprint
-        anchors = {axis: list(getattr(scenario.anchors, axis).values) for axis in ("a", "t")}
+        asked = _policy_prompts(self.variant, isinstance(scenario, ReleasedScenario))
+        anchors = {axis: list(values) for axis, values in zip("at", scenario.axes, strict=True)}
         return {
             "fingerprint": self._fingerprints[scenario_id],
             "preset": self.preset,
@@ -174,47 +201,36 @@ class EIBench:
             "simulator": self.user.name,
             "facts": {
                 "scene": scenario.scene,
-                **scenario.seed.model_dump(),
+                **scenario.facts,
                 "title": scenario.title,
                 "person": scenario.person,
                 "place": scenario.place,
-                "played": scenario.played,
-                "task": scenario.model.goal,
-                "limits": " ".join(scenario.model.limits),
-                "goal": scenario.user.goal,
                 "tags": " ".join(scenario.tags),
                 "anchors": json.dumps(anchors),
                 "relation_weight": f"{self.relation_weight:g}",
             },
             "models": user.get("models", {}),
             "sampling": user.get("sampling", {}),
-            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
+            "prompts": {**{prompt.name: prompt.hash for prompt in asked}, **user.get("prompts", {})},
         }
 
 
 class EIBenchEpisode:
     """One person for one dialogue."""
 
-    def __init__(self, environment: EIBench, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: EIBench, scenario: AnyScenario, seed: int) -> None:
         self._bench = environment
         self._scenario = scenario
         self._seed = seed
         self._said: list[str] = []
         self._heard: list[str] = []
-        self._states = [(float(scenario.anchors.a.start), float(scenario.anchors.t.start))]
+        a, t = scenario.axes
+        self._states = [(float(a.start), float(t.start))]
         self._log = CallLog()
 
     @property
     def policy_prompt(self) -> str:
-        model = self._scenario.model
-        return self._bench.policy.fill(
-            name=model.name,
-            role=model.role,
-            background=model.background,
-            knows=_listed(model.knows),
-            limits=_listed(model.limits),
-            goal=model.goal,
-        )
+        return policy_prompt(self._scenario, self._bench.variant)
 
     @property
     def calls(self) -> Sequence[Call]:
@@ -237,8 +253,9 @@ class EIBenchEpisode:
         except (ModelError, AnswerError) as error:
             raise RoleFailed("simulator", error) from error
         before = self._states[-1]
-        after = (move(before[0], felt.a), move(before[1], felt.t))
-        self._count_clamps(before, felt)
+        after, cut = taken(before, felt)
+        for what in cut:
+            self._log.count(what)
         self._states.append(after)
         stop: StopReason | None = None
         if not felt.goes_on:
@@ -257,19 +274,9 @@ class EIBenchEpisode:
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (EIBench Eq. 2); the process reward of each turn (Eq. 3); the states."""
-        anchors = self._scenario.anchors
-        a, t = self._states[-1]
-        score = outcome(a, t, anchors.a.values, anchors.t.values, self._bench.relation_weight)
+        score = outcome(*self._states[-1], *self._scenario.axes, self._bench.relation_weight)
         rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
         return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
-
-    def _count_clamps(self, before: tuple[float, float], felt: Reaction) -> None:
-        low, high = STATE_LIMITS
-        for value, change in zip(before, (felt.a, felt.t), strict=True):
-            if abs(change) > CHANGE_LIMIT:
-                self._log.count("clamped changes")
-            if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
-                self._log.count("states at their limit")
 
     def _view(self) -> View:
         return View(
@@ -282,6 +289,61 @@ class EIBenchEpisode:
             self._bench.preset,
             self._bench.max_turns,
         )
+
+
+def taken(before: tuple[float, float], felt: Reaction) -> tuple[tuple[float, float], list[str]]:
+    """The state (a, t) after a reaction, and what was cut on the way there, by the name under which it is counted."""
+    low, high = STATE_LIMITS
+    cut: list[str] = []
+    for value, change in zip(before, (felt.a, felt.t), strict=True):
+        if abs(change) > CHANGE_LIMIT:
+            cut.append("clamped changes")
+        if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
+            cut.append("states at their limit")
+    return (move(before[0], felt.a), move(before[1], felt.t)), cut
+
+
+def policy_prompt(scenario: AnyScenario, form: str) -> str:
+    """The system prompt of the model under test: who it is here, and how it is to speak (`think` or `direct`)."""
+    manner, profile = _policy_prompts(form, isinstance(scenario, ReleasedScenario))
+    if isinstance(scenario, ReleasedScenario):
+        told = profile.fill(profile=scenario.record.defender_profile.system_prompt.strip())
+        return manner.fill(profile=told, name="this person")
+    model = scenario.model
+    told = profile.fill(
+        name=model.name,
+        role=model.role,
+        background=model.background,
+        knows=_listed(model.knows),
+        limits=_listed(model.limits),
+        goal=model.goal,
+    )
+    return manner.fill(profile=told, name=model.name)
+
+
+@cache
+def _policy_prompts(form: str, released: bool) -> tuple[Prompt, Prompt]:
+    profile = "policy_profile_released" if released else "policy_profile"
+    return load_prompt(__package__, f"policy_{form}"), load_prompt(__package__, profile)
+
+
+def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
+    """Anchors of a and of t that a dialogue was played with; `None` where it tells none."""
+    try:
+        return _read_anchors(transcript.facts.get("anchors", ""))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def relation_weight_of(transcript: Transcript) -> float:
+    """Lambda of the outcome that a dialogue was scored with."""
+    return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
+
+
+@lru_cache(maxsize=4096)
+def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
+    found = json.loads(text)
+    return Anchors(*found["a"]), Anchors(*found["t"])
 
 
 def _state(values: tuple[float, float]) -> dict[str, float]:

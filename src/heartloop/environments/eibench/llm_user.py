@@ -10,26 +10,28 @@ then the dialogue is unscored. Nothing is read into an answer that is not there.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.chat import ChatModel, Reply
+from heartloop.dialogue import Call, Message, Sampling
 from heartloop.environments.eibench.environment import Reaction, View
-from heartloop.environments.eibench.scenario import Scenario, Scene, pools
+from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
+from heartloop.environments.eibench.scenario import Scene, pools
 from heartloop.environments.episode import CallLog
 from heartloop.environments.telling import speaks_for, told
-from heartloop.judging import ask
+from heartloop.judging import ask, parse
 from heartloop.prompts import load_prompt
 from heartloop.scoring.anchors import CHANGE_LIMIT
 
-__all__ = ["REASKS", "LLMUser"]
+__all__ = ["REASKS", "LLMUser", "reaction_of"]
 
 REASKS = 1
 """Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
+
+_MOST_KEPT = 4096  # system prompts, of some 6 KB each
 
 _MEANS: Mapping[Scene, tuple[str, str]] = {
     "charm": (
@@ -75,14 +77,19 @@ class LLMUser:
 
     Args:
         sampling: settings of its calls; its seed, or else the dialogue's, is advanced by the turn.
+        role: under which its calls are kept; `judge` where it only feels what a stored person heard.
     """
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
         self._model = model
+        self._role = role
         self._sampling = sampling or Sampling()
         self._system = load_prompt(__package__, "react")
         self._turn = load_prompt(__package__, "react_turn")
-        self._of = functools.lru_cache(maxsize=4096)(self._system_of)  # once a scenario, not once a turn
+        self._profile = load_prompt(__package__, "react_profile")
+        self._released = load_prompt(__package__, "react_profile_released")
+        self._prompts = (self._system, self._turn, self._profile, self._released)
+        self._made: dict[str, tuple[AnyScenario, Message]] = {}
 
     @property
     def name(self) -> str:
@@ -90,55 +97,68 @@ class LLMUser:
 
     def describe(self) -> Mapping[str, Any]:
         return {
-            "models": {"simulator": self._model.name},
-            "sampling": {"simulator": self._sampling},
-            "prompts": {prompt.name: prompt.hash for prompt in (self._system, self._turn)},
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
+            "prompts": {prompt.name: prompt.hash for prompt in self._prompts},
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         """A simulator model plays every scenario, in any language."""
 
     async def react(self, view: View, log: CallLog) -> Reaction:
-        other = view.scenario.model.name
-
         def fits(answer: _Answer) -> str | None:
-            if not answer.reply.strip():
-                return "the reply is blank"
-            if speaks_for(answer.reply, other):
-                return f"the reply speaks for {other}; write only what you say yourself"
+            wrong = _unsaid(answer, view.scenario.other)
             far = max((answer.emotion_change, answer.relation_change), key=abs)
-            if view.preset == "paper" and abs(far) > CHANGE_LIMIT:
+            if wrong is None and view.preset == "paper" and abs(far) > CHANGE_LIMIT:
                 return f"a change is {far}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
-            return None
+            return wrong
 
-        base = view.seed if self._sampling.seed is None else self._sampling.seed
         answer = await ask(
             self._model,
-            [Message(role="system", content=self._of(view.scenario)), Message(role="user", content=self._asked(view))],
+            [self._introduction(view.scenario), Message(role="user", content=self._asked(view))],
             _Answer,
             reasks=REASKS,
-            sampling=self._sampling.model_copy(update={"seed": base + view.turn}),
+            sampling=self._sampling.seeded(view.seed, view.turn),
             check=fits,
-            heard=log.listener("react", view.turn),
+            heard=log.listener("react", view.turn, self._role),
         )
-        return Reaction(
-            float(answer.emotion_change),
-            float(answer.relation_change),
-            answer.reply.strip(),
-            answer.goes_on == "yes",
-            answer.reflection.model_dump(),
-        )
+        return _reaction(answer)
 
     def _asked(self, view: View) -> str:
         return self._turn.fill(
             dialogue=told(_turns(view)), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
         )
 
-    def _system_of(self, scenario: Scenario) -> str:
-        user, anchors = scenario.user, scenario.anchors
+    def _introduction(self, scenario: AnyScenario) -> Message:
+        """The system prompt, made once for each person; found by id, as to hash a whole scenario every turn is slow."""
+        made = self._made.get(scenario.id)
+        if made is None or made[0] is not scenario:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            made = self._made[scenario.id] = (scenario, Message(role="system", content=self._told(scenario)))
+        return made[1]
+
+    def _told(self, scenario: AnyScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
+        a, t = scenario.axes
         return self._system.fill(
-            other=scenario.model.name,
+            profile=self._profile_of(scenario),
+            other=scenario.other,
+            emotion_means=emotion,
+            relation_means=relation,
+            start_a=f"{a.start:g}",
+            start_t=f"{t.start:g}",
+            success_a=f"{a.success:g}",
+            success_t=f"{t.success:g}",
+            fail_a=f"{a.fail:g}",
+            fail_t=f"{t.fail:g}",
+        )
+
+    def _profile_of(self, scenario: AnyScenario) -> str:
+        if isinstance(scenario, ReleasedScenario):
+            return self._released.fill(profile=scenario.record.aggressor_profile.system_prompt.strip())
+        user = scenario.user
+        return self._profile.fill(
             name=user.name,
             age=str(user.age),
             gender=user.gender,
@@ -149,21 +169,41 @@ class LLMUser:
             personality=pools().personalities[scenario.seed.personality][0],
             goal=user.goal,
             rules="\n".join(f"- {rule}" for rule in user.rules),
-            emotion_means=emotion,
-            relation_means=relation,
-            start_a=str(anchors.a.start),
-            start_t=str(anchors.t.start),
-            success_a=str(anchors.a.success),
-            success_t=str(anchors.t.success),
-            fail_a=str(anchors.a.fail),
-            fail_t=str(anchors.t.fail),
         )
+
+
+def reaction_of(call: Call) -> Reaction | None:
+    """A stored raw answer as the preset `released` takes it, whatever its changes; `None` where it is no answer.
+
+    One departure: a call does not tell the model's name, so an answer that speaks for it by name passes.
+    """
+    answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason), _Answer)
+    return None if answer is None or _unsaid(answer) is not None else _reaction(answer)
+
+
+def _unsaid(answer: _Answer, other: str = "") -> str | None:
+    """Why its reply is not what this person says, if it is not."""
+    if not answer.reply.strip():
+        return "the reply is blank"
+    if speaks_for(answer.reply, other):
+        return f"the reply speaks for {other}; write only what you say yourself"
+    return None
+
+
+def _reaction(answer: _Answer) -> Reaction:
+    return Reaction(
+        float(answer.emotion_change),
+        float(answer.relation_change),
+        answer.reply.strip(),
+        answer.goes_on == "yes",
+        answer.reflection.model_dump(),
+    )
 
 
 def _turns(view: View) -> list[tuple[str, str]]:
     """Speaker and words in order: in Charm the model begins, elsewhere the person."""
     said = [("You", text) for text in view.said]
-    heard = [(view.scenario.model.name, text) for text in view.heard]
+    heard = [(view.scenario.other, text) for text in view.heard]
     first, second = (heard, said) if view.scenario.opening is None else (said, heard)
     mixed = [turn for pair in zip(first, second, strict=False) for turn in pair]
     return mixed + (first[len(second) :] or second[len(first) :])

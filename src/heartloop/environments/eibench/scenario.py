@@ -27,7 +27,6 @@ from heartloop.scoring.anchors import Anchors, check_anchors
 __all__ = [
     "LINES",
     "SCENES",
-    "SETS",
     "AxisAnchors",
     "Beat",
     "Concern",
@@ -47,8 +46,6 @@ __all__ = [
 ]
 
 Scene = Literal["charm", "defense", "repair", "support"]
-SETS = {"test": "test.jsonl"}
-"""Scenario sets shipped with the package, by name."""
 SCENES: tuple[Scene, ...] = ("charm", "defense", "repair", "support")
 
 LINES: Mapping[Scene, tuple[str, ...]] = {
@@ -262,6 +259,22 @@ class Scenario(_Frozen):
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
+    @property
+    def axes(self) -> tuple[Anchors, Anchors]:
+        """Anchors of a and of t, as `scoring` takes them."""
+        return self.anchors.a.values, self.anchors.t.values
+
+    @property
+    def other(self) -> str:
+        """Who the model is to the person: its name."""
+        return self.model.name
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What reports show, beyond what every scenario has: the combination it was made from, and both sides' aims."""
+        aims = {"played": self.played, "task": self.model.goal, "limits": " ".join(self.model.limits), "goal": self.user.goal}
+        return {**self.seed.model_dump(), **aims}
+
 
 class Pools(NamedTuple):
     """The seed pools: keywords with the relationships that fit them by scene and theme, and the three modifiers."""
@@ -352,17 +365,17 @@ def read_scenarios(path: Path) -> list[Scenario]:
 
 
 def load_scenarios(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """A shipped set by name, or a file by path, without scenarios that carry an excluded tag.
+    """The shipped test set, or a file of our own form, without scenarios that carry an excluded tag; other sets: `scenario_sets`.
 
     Raises:
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    if name in SETS:
-        with resources.as_file(resources.files(__package__) / "scenarios" / SETS[name]) as path:
+    if name == "test":
+        with resources.as_file(resources.files(__package__) / "scenarios" / "test.jsonl") as path:
             scenarios = read_scenarios(path)
     elif Path(name).is_file():
         scenarios = read_scenarios(Path(name))
     else:
-        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
+        raise UseError(f"unknown scenario set {name!r}; expected test, or the path of a JSON-lines file")
     return without_tags(scenarios, exclude_tags, name)

@@ -15,7 +15,7 @@ is asked again; what cannot be mended raises, so that the dialogue is unscored i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -114,7 +114,7 @@ class LLMUser:
                 ),
             ],
             _FeelAnswer,
-            sampling=self._seeded(view, 0),
+            sampling=self._sampling.seeded(view.seed, 2 * view.turn),
             check=_change_in_range if view.preset == "corrected" else None,
             heard=log.listener("feel", view.turn, self._role),
         )
@@ -144,7 +144,7 @@ class LLMUser:
                 ),
             ],
             _SpeakAnswer,
-            sampling=self._seeded(view, 1),
+            sampling=self._sampling.seeded(view.seed, 2 * view.turn + 1),
             check=_speaks_for_itself,
             heard=log.listener("speak", view.turn, self._role),
         )
@@ -170,10 +170,6 @@ class LLMUser:
         self._made[key] = (scenario, message)
         return message
 
-    def _seeded(self, view: View, step: int) -> Sampling:
-        base = view.seed if self._sampling.seed is None else self._sampling.seed
-        return self._sampling.model_copy(update={"seed": base + 2 * view.turn + step})
-
 
 def _manner(variant: str) -> str:
     return f"manner_{variant}"
@@ -194,9 +190,8 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 
 
 def _dialogue(said: tuple[str, ...], heard: tuple[str, ...]) -> str:
-    pairs = zip_longest(said, heard)
-    turns = [(speaker, text) for pair in pairs for speaker, text in zip(("Person", "NPC"), pair, strict=True) if text is not None]
-    return told(turns)
+    pairs = zip_longest(zip(repeat("Person"), said), zip(repeat("NPC"), heard))
+    return told(turn for pair in pairs for turn in pair if turn is not None)
 
 
 def render_persona(scenario: AnyScenario) -> str:

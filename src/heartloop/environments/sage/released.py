@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.environments.records import read_records, read_text
+from heartloop.environments.records import first_record, read_records, read_text
 from heartloop.environments.sage.intentions import INTENTIONS, Family
 from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
 from heartloop.errors import InputError, UseError
@@ -212,7 +212,7 @@ def load_people(name: str, *, exclude_tags: Sequence[str] = ()) -> list[AnyScena
     path = Path(name)
     if name in SETS or not path.is_file():
         return list(load_scenarios(name, exclude_tags=exclude_tags))
-    keys = _first_keys(path)
+    keys = first_record(path).keys()
     if "form" in keys:
         if exclude_tags:
             raise UseError(f"--exclude-tag finds nothing in {name}: imported people carry no tags; leave lines out by hand")
@@ -220,13 +220,3 @@ def load_people(name: str, *, exclude_tags: Sequence[str] = ()) -> list[AnyScena
     if {"player", "scene"} <= keys:
         raise InputError(f"{path} is the authors' own file; run `heartloop import sage-profiles {path}` and use what it writes")
     return list(load_scenarios(name, exclude_tags=exclude_tags))
-
-
-def _first_keys(path: Path) -> set[str]:
-    """Keys of the first record; empty where there is none to read, which the reader of the file then says."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            record = json.loads(next((line for line in file if line.strip()), ""))
-    except (OSError, ValueError, RecursionError):
-        return set()
-    return set(record) if isinstance(record, dict) else set()

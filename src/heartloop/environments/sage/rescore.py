@@ -18,16 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heartloop.dialogue import Call, Failure, StopReason, Transcript, Turn, total_usage, visible, writable
+from heartloop.dialogue import Call, StopReason, Transcript, Turn, total_usage, visible, writable
 from heartloop.environments.sage.environment import PRESETS, says_goodbye
+from heartloop.environments.stored import unscored
 from heartloop.errors import UseError
 from heartloop.scoring.credit import turn_rewards
 from heartloop.scoring.emotion import CHANGE_LIMIT
 
-__all__ = ["RESCORING", "decided_to_leave", "out_of_range", "rescored"]
-
-RESCORING = "rescoring"
-"""The role named in the failure of a dialogue that the stored transcript cannot score."""
+__all__ = ["decided_to_leave", "out_of_range", "rescored"]
 
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
@@ -50,7 +48,7 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcri
         UseError: another environment, an unknown preset, or more turns than `max_turns`.
     """
     if transcript.environment != "sage":
-        raise UseError(f"rescore knows SAGE; {transcript.scenario} is of environment {transcript.environment!r}")
+        raise UseError(f"{transcript.scenario} is of environment {transcript.environment!r}; expected 'sage'")
     if preset not in PRESETS:
         raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
     if len(transcript.turns) > max_turns:
@@ -76,7 +74,7 @@ def _released(played: Transcript, max_turns: int) -> Transcript:
         if turn.message is not None and not by_mood and says_goodbye(turn.message):
             return _ended(played, "released", turns, "goodbye")
     if played.stop == "goodbye":
-        return _unscored(played, "released", "not played on")
+        return unscored(played, "released", "not played on", _WHY["not played on"])
     last = _reply_before_failure(played, max_turns)
     if last is not None:
         return _ended(played, "released", [*turns, last], "turn_limit")
@@ -85,15 +83,15 @@ def _released(played: Transcript, max_turns: int) -> Transcript:
 
 def _corrected(played: Transcript) -> Transcript:
     if played.counts.get("clamped changes"):
-        return _unscored(played, "corrected", "change clamped")
+        return unscored(played, "corrected", "change clamped", _WHY["change clamped"])
     for place, turn in enumerate(played.turns):
         by_mood = place == len(played.turns) - 1 and played.stop in ("success", "failure")
         if turn.message is not None and not by_mood and decided_to_leave(played.calls, turn.index):
             return _ended(played, "corrected", list(played.turns[: place + 1]), "goodbye")
     if played.stop == "goodbye":
-        return _unscored(played, "corrected", "not played on")
+        return unscored(played, "corrected", "not played on", _WHY["not played on"])
     if played.stop == "turn_limit" and (not played.turns or played.turns[-1].state is None):
-        return _unscored(played, "corrected", "not judged")
+        return unscored(played, "corrected", "not judged", _WHY["not judged"])
     return played.model_copy(update={"preset": "corrected"})
 
 
@@ -146,9 +144,3 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
             "counts": counts,
         }
     )
-
-
-def _unscored(played: Transcript, preset: str, kind: str) -> Transcript:
-    """Everything that was said stays; the score goes, with its cause."""
-    failure = Failure(role=RESCORING, kind=kind, detail=_WHY[kind])
-    return played.model_copy(update={"preset": preset, "stop": "failed", "failure": failure, "score": None, "rewards": ()})

@@ -5,7 +5,8 @@ Covers what `inspect view` and `inspect_ai.analysis` open. Does not cover readin
 
 What a log holds that the run does not: nothing. What is made up: the moments of the events, which only keep their order
 (a transcript knows how long a dialogue took, not when each call was). The simulator's prompts are not in a transcript, so
-its calls show answers and tokens without their input.
+its calls show answers and tokens without their input. Of an imported dialogue no call is known: each reply stands as a call of
+the model under test, without tokens, and is marked `words_only`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,11 @@ from inspect_ai.model import (
 
 import heartloop
 from heartloop.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
-from heartloop.errors import InputError, PromptError, UseError
+from heartloop.environments.catalogue import Person, entry_of
+from heartloop.errors import HeartloopError, InputError, PromptError, UseError
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.samples import KEY, facts_of, felt_of, kept_of, messages_of, score_of, unscored_error
-from heartloop.integrations.inspect.scorer import METRICS
+from heartloop.integrations.inspect.scorer import METRICS, SCORERS
 from heartloop.prompts import load_prompt
 
 __all__ = ["export_run", "log_of"]
@@ -68,11 +69,10 @@ def export_run(run: Path, out: Path | None = None) -> list[Path]:
 
     Raises:
         InputError: no run directory, no finished dialogue, or a record that does not fit.
-        UseError: a run of another environment than SAGE, a file named for several models, or a place that cannot be written.
+        UseError: an unknown environment, a file named for several models, or a place that cannot be written.
     """
     settings = saved_settings(run)
-    if settings.get("environment", "sage") != "sage":
-        raise UseError(f"export inspect knows SAGE; {run} is of environment {settings['environment']!r}")
+    entry_of(str(settings.get("environment", "sage")))
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
     models = list(dict.fromkeys([*map(str, settings.get("models", [])), *(model for model, _, _ in latest)]))
     models = [model for model in models if any(key[0] == model for key in latest)]
@@ -100,7 +100,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
     first = dialogues[0]
     scenarios = list(dict.fromkeys(dialogue.scenario for dialogue in dialogues))
     name = hashlib.sha256(json.dumps([dict(settings), first.model], sort_keys=True, default=str).encode()).hexdigest()[:22]
-    asked = ("preset", "variant", "max_turns", "limit", "user", "exclude_tags")
+    asked = ("preset", "variant", "max_turns", "relation_weight", "limit", "user", "exclude_tags")
     arguments = {"scenarios": settings.get("scenario_set"), **{key: settings.get(key) for key in asked}}
     others = {role: model for role, model in first.models.items() if role != "policy"}
     spec = EvalSpec(
@@ -118,9 +118,18 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         config=EvalConfig(epochs=1 + max(dialogue.repeat for dialogue in dialogues), fail_on_error=False, score_on_error=True),
         packages={"heartloop": str(settings.get("heartloop_version") or heartloop.__version__)},
         metadata={"heartloop": {key: value for key, value in settings.items() if key != "scenarios"}},
-        scorers=[EvalScorer(name="emotion", metrics=[EvalMetricDefinition(name=f"heartloop/{m}") for m in METRICS])],
+        scorers=[
+            EvalScorer(
+                name=SCORERS[first.environment],
+                metrics=[
+                    EvalMetricDefinition(name=f"heartloop/{name}", options=options or None)
+                    for name, options in METRICS[first.environment].items()
+                ],
+            )
+        ],
     )
-    samples = [_sample(dialogue, started) for dialogue in dialogues]
+    people = _people(first.environment, settings)
+    samples = [_sample(dialogue, people.get(dialogue.scenario), started) for dialogue in dialogues]
     usage = {role: total_usage(d.usage.get(role, Usage()) for d in dialogues) for role in first.models}
     log = EvalLog(
         status="success",
@@ -139,8 +148,8 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
     return log
 
 
-def _sample(dialogue: Transcript, started: datetime) -> EvalSample:
-    shown = messages_of(dialogue, _policy_prompt(dialogue.environment, dialogue.prompts.get("policy", "")))
+def _sample(dialogue: Transcript, person: Person | None, started: datetime) -> EvalSample:
+    shown = messages_of(dialogue, _policy_prompt(dialogue, person))
     failed = unscored_error(dialogue)
     score = score_of(dialogue)
     others = {role: usage for role, usage in dialogue.usage.items() if role != "policy"}
@@ -152,7 +161,7 @@ def _sample(dialogue: Transcript, started: datetime) -> EvalSample:
         target="",
         messages=shown,
         output=ModelOutput.from_content(model=dialogue.model, content=last),
-        scores={"emotion": score},
+        scores={SCORERS[dialogue.environment]: score},
         metadata=facts_of(dialogue),
         store={KEY: kept_of(dialogue)},
         events=list(_events(dialogue, shown, score, started)),
@@ -170,7 +179,9 @@ def _events(
 ) -> Iterable[ModelEvent | InfoEvent | ScoreEvent]:
     """Calls, then what the reply did, turn by turn."""
     by_turn: dict[int, list[Call]] = {}
-    for call in dialogue.calls:
+    known = any(call.role == "policy" for call in dialogue.calls)
+    words = () if known else (Call(role="policy", purpose="reply", turn=t.index, text=t.reply) for t in dialogue.turns)
+    for call in (*words, *dialogue.calls):
         by_turn.setdefault(call.turn, []).append(call)
     replies = [place for place, message in enumerate(shown) if message.role == "assistant"]
     number = 0
@@ -194,13 +205,18 @@ def _events(
                 output=_output(call, dialogue.models.get(call.role, dialogue.model)),
                 timestamp=when,
                 working_start=working,
-                metadata={"purpose": call.purpose, "turn": call.turn, "reask": call.reask},
+                metadata=_about(call, words_only=not known and call.role == "policy"),
             )
         if turn < len(dialogue.turns):
             when, working = moment()
             yield InfoEvent(source="heartloop", data=felt_of(dialogue.turns[turn]), timestamp=when, working_start=working)
     when, working = moment()
-    yield ScoreEvent(score=score, scorer="emotion", target="", timestamp=when, working_start=working)
+    yield ScoreEvent(score=score, scorer=SCORERS[dialogue.environment], target="", timestamp=when, working_start=working)
+
+
+def _about(call: Call, *, words_only: bool) -> dict[str, Any]:
+    found = {"purpose": call.purpose, "turn": call.turn, "reask": call.reask}
+    return {**found, "words_only": True} if words_only else found
 
 
 def _output(call: Call, model: str) -> ModelOutput:
@@ -231,14 +247,28 @@ def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfi
     return GenerateConfig(temperature=given.temperature, top_p=given.top_p, max_tokens=given.max_tokens, seed=seed)
 
 
-@cache
-def _policy_prompt(environment: str, wanted: str) -> str:
-    """The system prompt the policy had, if this version still has it word for word; else none is shown."""
+def _people(environment: str, settings: Mapping[str, Any]) -> Mapping[str, Person]:
+    """The run's people by id, as this version knows them; empty where their set or file is not there."""
     try:
-        prompt = load_prompt(f"heartloop.environments.{environment}", "policy")
+        return {person.id: person for person in entry_of(environment).load(str(settings.get("scenario_set")))}
+    except HeartloopError:
+        return {}
+
+
+def _policy_prompt(dialogue: Transcript, person: Person | None) -> str:
+    """The system prompt the policy had, if this version still has it word for word; else none is shown."""
+    asked = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
+    try:
+        prompts = [load_prompt(f"heartloop.environments.{dialogue.environment}", name) for name in asked]
     except PromptError:
         return ""
-    return prompt.text if prompt.hash == wanted else ""
+    if not asked or any(prompt.hash != asked[prompt.name] for prompt in prompts):
+        return ""
+    briefing = entry_of(dialogue.environment).briefing
+    if briefing is None:
+        return prompts[0].text
+    same = person is not None and person.fingerprint == dialogue.fingerprint
+    return briefing(person, dialogue.variant) if same else ""
 
 
 def _started(run: Path) -> datetime:

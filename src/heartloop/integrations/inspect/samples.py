@@ -11,8 +11,10 @@ from typing import Any
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score
 
+from heartloop.analysis.measures import points_of
 from heartloop.dialogue import Transcript, Turn
 from heartloop.errors import AnswerError, HeartloopError, ModelError
+from heartloop.wording import amount
 
 __all__ = ["KEY", "facts_of", "felt_of", "kept_of", "messages_of", "score_of", "unscored_error"]
 
@@ -54,7 +56,7 @@ def kept_of(transcript: Transcript) -> dict[str, Any]:
 
 
 def score_of(transcript: Transcript) -> Score:
-    """The outcome in the environment's units (SAGE: final emotion in [0, 100]); unscored, never 0, where an instrument failed."""
+    """The score in points (final emotion 0 to 100, outcome -100 to 100); unscored, never 0, where an instrument failed."""
     names = list(transcript.start)
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     known = {
@@ -65,13 +67,14 @@ def score_of(transcript: Transcript) -> Score:
         "rewards": list(transcript.rewards),
         "counts": transcript.counts,
     }
-    if transcript.failure is not None or transcript.score is None:
+    points = points_of(transcript)
+    if transcript.failure is not None or points is None:
         failure = transcript.failure
         role, why = (failure.role, f"{failure.kind}: {failure.detail}") if failure else ("simulator", "no outcome")
         return Score.unscored(reason=f"{role}_failed", explanation=f"The {role} failed: {why}", metadata=known)
-    path = " → ".join(f"{state[names[0]]:g}" for state in states)
-    ended = f"ended by {transcript.stop.replace('_', ' ')} after {len(transcript.turns)} replies"
-    return Score(value=transcript.score, answer=transcript.stop, explanation=f"{names[0]} {path}; {ended}", metadata=known)
+    path = ", ".join(f"{name} {' → '.join(f'{state[name]:g}' for state in states)}" for name in names)
+    ended = f"ended by {transcript.stop.replace('_', ' ')} after {amount(len(transcript.turns), 'reply', 'replies')}"
+    return Score(value=points, answer=transcript.stop, explanation=f"{path}; {ended}", metadata=known)
 
 
 def unscored_error(transcript: Transcript) -> HeartloopError | None:

@@ -1,37 +1,52 @@
-"""The scorer and its metrics: final emotion, read from the transcript that the solver left.
+"""Scorers and metrics: final emotion (SAGE) or outcome (EIBench), read from the transcript that the solver left.
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
+Outcomes have no task of their own here yet: their scorer names what an exported run was scored by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
+from statistics import fmean
 
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import TaskState
 
+from heartloop.analysis.measures import MEASURES
 from heartloop.dialogue import Transcript
 from heartloop.integrations.inspect.samples import KEY, score_of
-from heartloop.scoring.emotion import EmotionSummary, summarise
+from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "emotion", "failure", "interval", "mean", "success"]
+__all__ = ["METRICS", "SCORERS", "emotion", "failure", "interval", "mean", "outcome", "success"]
 
-METRICS = ("mean", "interval", "success", "failure")
-"""Names of the metrics below, in the order in which they are shown."""
+SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome"}
+"""What a dialogue's score is called, by environment."""
+
+METRICS: Mapping[str, Mapping[str, dict[str, float]]] = {
+    environment: {
+        "mean": {},
+        "interval": {},
+        "success": {"at": MEASURES[environment].success_at},
+        "failure": {"below": MEASURES[environment].failure_below},
+    }
+    for environment in SCORERS
+}
+"""Names of the metrics below with their options, in the order in which they are shown, by environment."""
 
 
-def _summary(scores: list[SampleScore]) -> EmotionSummary:
-    return summarise([score.score.as_float() for score in scores])
+def _points(scores: list[SampleScore]) -> list[float]:
+    return [score.score.as_float() for score in scores]
 
 
 @metric(name="mean", scores="unreduced")
 def mean() -> Metric:
-    """Mean final emotion over scored dialogues, in [0, 100]; nan without one."""
+    """Mean score over scored dialogues, in points; nan without one."""
 
     def worked_out(scores: list[SampleScore]) -> float:
-        return _summary(scores).mean
+        return fmean(_points(scores)) if scores else nan
 
     return worked_out
 
@@ -41,7 +56,7 @@ def interval() -> Metric:
     """95 % bootstrap interval of the mean, drawing people, so that epochs feign no certainty; nan for one person or none."""
 
     def worked_out(scores: list[SampleScore]) -> dict[str, float]:
-        finals = [score.score.as_float() for score in scores]
+        finals = _points(scores)
         people = [score.sample_id for score in scores]
         found = bootstrap_interval(finals, clusters=people) if finals else Interval(nan, nan, nan)
         return {"low": found.low, "high": found.high}
@@ -50,21 +65,21 @@ def interval() -> Metric:
 
 
 @metric(name="success", scores="unreduced")
-def success() -> Metric:
-    """How many dialogues ended in thanks (emotion 100)."""
+def success(at: float = SUCCESS_AT) -> Metric:
+    """How many dialogues ended with so many points or more: in thanks (emotion 100), or with both axes at their success."""
 
     def worked_out(scores: list[SampleScore]) -> int:
-        return _summary(scores).success
+        return sum(points >= at for points in _points(scores))
 
     return worked_out
 
 
 @metric(name="failure", scores="unreduced")
-def failure() -> Metric:
-    """How many dialogues the person left (emotion below 10)."""
+def failure(below: float = FAILURE_BELOW) -> Metric:
+    """How many dialogues ended below so many points: the person left (emotion below 10), or stands worse than at the start."""
 
     def worked_out(scores: list[SampleScore]) -> int:
-        return _summary(scores).failure
+        return sum(points < below for points in _points(scores))
 
     return worked_out
 
@@ -72,7 +87,16 @@ def failure() -> Metric:
 @scorer(metrics=[mean(), interval(), success(), failure()])
 def emotion() -> Scorer:
     """Final emotion; unscored where an instrument failed or a limit cut the sample."""
+    return _reader()
 
+
+@scorer(metrics=[mean(), interval(), success(**METRICS["eibench"]["success"]), failure(**METRICS["eibench"]["failure"])])
+def outcome() -> Scorer:
+    """Outcome in [-100, 100]; unscored as for `emotion`."""
+    return _reader()
+
+
+def _reader() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         kept = state.store.get(KEY)
         if kept is None:  # the solver did not come to an end

@@ -1,0 +1,71 @@
+"""A stored EIBench dialogue read by another judge: same replies, same words of the person, other changes.
+
+Covers who stands in for the person in the one turn loop: `StoredPerson` answers what the person answered, and the judge gives the
+reflection and both changes. Does not cover what every environment shares (`environments.stored`), nor whole runs
+(`evaluation.rejudging`).
+
+The judge sees its own running state. It is asked as a simulator is; the answer it would have given, and whether it would have
+gone on, are passed over: the talk ends where it ended, by the person's words or by the turn limit, so none is ever cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Reaction, View, relation_weight_of
+from heartloop.environments.eibench.released import AnyScenario
+from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.errors import AnswerError, ModelError
+
+__all__ = ["StoredPerson", "rejudged"]
+
+
+class StoredPerson:
+    """A person whose words are stored and whose changes are the judge's."""
+
+    def __init__(self, played: Transcript, judge: EIBenchUser) -> None:
+        self._played = played
+        self._judge = judge
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return about_judged(self._played, self._judge.name, self._judge.describe())
+
+    def admit(self, scenario: AnyScenario) -> None:
+        self._judge.admit(scenario)
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        try:
+            felt = await self._judge.react(view, log)
+        except (ModelError, AnswerError) as error:
+            raise RoleFailed("judge", error) from error
+        left = self._played.stop == "goodbye" and view.turn == len(self._played.turns) - 1
+        return felt._replace(reply=self._played.turns[view.turn].message or "", goes_on=not left)
+
+
+async def rejudged(played: Transcript, scenario: AnyScenario, judge: EIBenchUser, *, preset: str, max_turns: int) -> Transcript:
+    """The dialogue as the judge feels it, by the rules of `preset`. One that is unscored is passed on with its cause, unasked.
+
+    Args:
+        scenario: the person, word for word as they were played.
+        max_turns: policy replies in a dialogue at most, as it was played.
+
+    Raises:
+        InputError: as `check_readable`.
+        BudgetSpent: a hard stop was reached.
+    """
+    check_readable(played, scenario, judge)
+    person = StoredPerson(played, judge)
+    left = passed_on(played, person.name, person.describe(), preset)
+    if left is not None:
+        return left
+    bench = EIBench(
+        [scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, relation_weight=relation_weight_of(played)
+    )
+    return await read_again(played, bench)

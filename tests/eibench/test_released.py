@@ -1,0 +1,122 @@
+"""Released records as scenarios of EIBench, and the sets by name.
+
+1. A simulator model is told both free texts and the anchors, and nothing of one side is told to the other.
+2. States start at the record's anchors, whole or not; the outcome is by them.
+3. The embedded user refuses them in a sentence.
+4. The training set by name is what `scenarios compose` writes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from heartloop.chat import ScriptedChat
+from heartloop.environments.catalogue import home_of
+from heartloop.environments.check import check_environment
+from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, ReleasedScenario, load_people, load_scenarios
+from heartloop.environments.eibench.released import FORM, ReleasedRecord
+from heartloop.environments.episode import YOU_BEGIN, play
+from heartloop.errors import InputError, UseError
+from heartloop.evaluation.settings import stratified
+from tests.released_eibench import record
+
+REACTS = json.dumps(
+    {
+        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
+        "emotion_change": -5, "relation_change": 3, "reply": "那好吧。", "continue": "yes",
+    }
+)  # fmt: skip
+
+
+def released(number: int = 0, **more: object) -> ReleasedScenario:
+    return ReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
+
+
+def person(*scenarios: ReleasedScenario, variant: str = "think") -> tuple[EIBench, ScriptedChat]:
+    simulator = ScriptedChat([REACTS], name="lab/sim", cycle=True)
+    return EIBench(scenarios, LLMUser(simulator), variant=variant, max_turns=2), simulator
+
+
+async def test_each_side_is_told_its_own_text() -> None:
+    bench, simulator = person(released())
+    policy = ScriptedChat(["<think>x</think>不行。"], cycle=True)
+    played = await play(bench, "scene_defense_00", policy)
+    texts = record()
+    told, asked = policy.asked[0][0].content, simulator.asked[0][0].content
+    assert texts["defender_profile"]["system_prompt"] in told
+    assert "as this person" in told
+    assert "<think>" in told
+    assert texts["aggressor_profile"]["system_prompt"] in asked
+    assert texts["aggressor_profile"]["system_prompt"] not in told
+    assert texts["defender_profile"]["system_prompt"] not in asked
+    assert "You begin at emotion 75, relation 15." in asked
+    assert "near emotion 30, relation 45" in asked
+    assert "near emotion 95, relation 0" in asked
+    assert "the other person: 不行。" in simulator.asked[0][1].content
+    assert played.opening == "就差五分钟，你就不能等等吗？"
+    assert played.prompts.keys() == {
+        "policy_think", "policy_profile_released", "react", "react_turn", "react_profile", "react_profile_released",
+    }  # fmt: skip
+
+
+async def test_the_outcome_is_by_the_records_own_anchors() -> None:
+    bench, _ = person(released(initial_anger=62.5, target_anger=60))
+    played = await play(bench, "scene_defense_00", ScriptedChat(["好。"], cycle=True))
+    assert (played.start, played.turns[-1].state) == ({"a": 62.5, "t": 15}, {"a": 52.5, "t": 21})
+    assert played.score == pytest.approx((1 + 6 / 30) / 2)  # a is beyond its success; t 6 of 30
+    assert (played.facts["scene"], played.facts["title"], played.facts["tags"]) == ("defense", "渡口的末班船", "")
+
+
+async def test_in_charm_the_model_begins() -> None:
+    bench, simulator = person(released(scene_tag="charm", opening_line=None), variant="direct")
+    policy = ScriptedChat(["你好。"], cycle=True)
+    played = await play(bench, "scene_defense_00", policy)
+    assert played.opening is None
+    assert policy.asked[0][1].content == YOU_BEGIN
+    assert "think" not in policy.asked[0][0].content
+    assert simulator.asked[0][1].content.startswith("The talk so far:\nthe other person: 你好。")
+
+
+def test_the_environment_keeps_its_promises_with_them() -> None:
+    check_environment(person(released(1), released(2, scene_tag="charm", opening_line=None))[0])
+
+
+def test_the_embedded_user_refuses_them() -> None:
+    with pytest.raises(InputError, match="is a released record, in Chinese and without written lines; the embedded user"):
+        EIBench([released()], EmbeddedUser())
+
+
+def test_the_fingerprint_is_of_what_is_told() -> None:
+    assert released().fingerprint == released(title="another", goal_one_liner="another").fingerprint
+    other = (released(system_prompt="x"), released(opening_line="x"), released(target_anger=35), released(scene_tag="support"))
+    assert len({released().fingerprint, *(scenario.fingerprint for scenario in other)}) == 5
+
+
+class TestSets:
+    def test_an_imported_file_and_the_authors_own(self, tmp_path: Path) -> None:
+        mine = tmp_path / "mine.jsonl"
+        mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
+        assert load_people(str(mine)) == [released()]
+        assert home_of(str(mine)).name == "eibench"
+        with pytest.raises(UseError, match="imported records carry no tags"):
+            load_people(str(mine), exclude_tags=["death"])
+        theirs = tmp_path / "theirs.jsonl"
+        theirs.write_text(json.dumps(record()), encoding="utf-8")
+        assert home_of(str(theirs)).name == "eibench"
+        with pytest.raises(InputError, match="run `heartloop import eibench-scenarios"):
+            load_people(str(theirs))
+
+    def test_an_unknown_name(self) -> None:
+        with pytest.raises(UseError, match="unknown scenario set 'training'; expected test or train, or the path"):
+            load_people("training")
+
+    def test_the_training_set_has_its_size_and_shares_no_person_with_the_test_set(self) -> None:
+        train = load_people("train")
+        assert len(train) == 2009
+        assert train == load_people("train")
+        assert not {s.id for s in train} & {s.id for s in load_scenarios("test")}
+        assert [s.scene for s in stratified(train, 4)] == ["charm", "defense", "repair", "support"]
+        assert 0 < len(load_people("train", exclude_tags=["death"])) < 2009

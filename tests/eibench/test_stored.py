@@ -1,0 +1,214 @@
+"""Stored EIBench dialogues computed or read again.
+
+1. Another weight is another outcome of the same states, worked by hand.
+2. The presets differ over a change beyond ±10 alone: what was clamped, asked again, or refused; nothing is guessed.
+3. Another judge: the same replies, the same words, the judge's changes; the talk ends where it ended.
+4. Whoever judged before finds the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Transcript, Usage
+from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, load_scenarios
+from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.rejudge import rejudged
+from heartloop.environments.eibench.rescore import out_of_range, rescored
+from heartloop.environments.episode import CallLog, play
+from heartloop.environments.stored import RESCORING
+from heartloop.errors import AnswerError, InputError, UseError
+from heartloop.supporters import Supporter
+
+DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"
+PEOPLE = {s.id: s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM)}
+TURNS = 3
+
+
+def answer(a: int, t: int, *, goes_on: bool = True, reply: str = "And now?") -> Reply:
+    body = {
+        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
+        "emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no",
+    }  # fmt: skip
+    return Reply(json.dumps(body), usage=Usage(prompt_tokens=100, completion_tokens=10))
+
+
+async def talk(*answers: Reply, preset: str = "paper", scenario: str = DEFENSE) -> Transcript:
+    bench = EIBench(list(PEOPLE.values()), LLMUser(ScriptedChat(list(answers), name="lab/sim")), preset=preset, max_turns=TURNS)
+    return await play(bench, scenario, ScriptedChat(lambda m: f"reply {len(m) // 2}", name="lab/a"), seed=5)
+
+
+def again(played: Transcript, preset: str, weight: float | None = None) -> Transcript:
+    return rescored(played, preset=preset, max_turns=TURNS, relation_weight=weight)
+
+
+class TestWeight:
+    async def test_by_hand(self) -> None:
+        # a 80 -> 70 of 80 -> 30 is 10/50; t 15 -> 22 of 15 -> 50 is 7/35: both 0.2 until one weighs more
+        played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 1))
+        assert played.score == pytest.approx(0.2)
+        played = await talk(answer(-6, 4), answer(-4, 2), answer(5, 1))  # a 75: 0.1
+        found = again(played, "paper", 0.9)
+        assert found.score == pytest.approx(0.9 * 0.2 + 0.1 * 0.1)
+        assert found.facts == {**played.facts, "relation_weight": "0.9"}
+        assert again(found, "paper", 0.5) == played, "the same weight again is the same dialogue"
+        assert (found.turns, found.rewards, found.calls) == (played.turns, played.rewards, played.calls)
+
+    async def test_an_unscored_dialogue_stays_so(self) -> None:
+        played = await talk(Reply("no"), Reply("no"))
+        assert again(played, "paper", 0.9).score is None
+
+    async def test_what_does_not_fit_is_refused(self) -> None:
+        played = await talk(answer(0, 0, goes_on=False))
+        with pytest.raises(InputError, match=r"relation_weight is 1\.5; expected a number from 0 to 1"):
+            again(played, "paper", 1.5)
+        with pytest.raises(InputError, match="tells no anchors"):
+            again(played.model_copy(update={"facts": {}}), "paper", 0.9)
+        with pytest.raises(UseError, match="unknown preset 'corrected'"):
+            again(played, "corrected")
+        with pytest.raises(UseError, match="expected 'eibench'"):
+            again(played.model_copy(update={"environment": "sage"}), "paper")
+
+
+class TestPresets:
+    async def test_without_a_change_beyond_ten_they_are_one(self) -> None:
+        played = await talk(answer(-6, 4), Reply("broken"), answer(-4, 2), answer(0, 10))
+        found = again(played, "released")
+        assert found == played.model_copy(update={"preset": "released"})
+        assert again(found, "paper") == played
+        assert not out_of_range(played)
+
+    async def test_what_was_asked_again_keeps_its_later_answer_and_is_told(self) -> None:
+        played = await talk(answer(-14, 4), answer(-9, 4), answer(0, 0), answer(0, 0))
+        assert played.counts["re-asks"] == 1
+        assert again(played, "released").score == played.score
+        assert out_of_range(played)
+
+    async def test_what_was_clamped_was_not_asked_again(self) -> None:
+        played = await talk(answer(-14, 4), answer(0, 0), answer(0, 0), preset="released")
+        assert played.counts["clamped changes"] == 1
+        assert not out_of_range(played)
+
+    async def test_what_was_refused_in_the_last_turn_is_scored_by_its_first_answer(self) -> None:
+        played = await talk(answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."), answer(-15, 0))
+        assert played.failure is not None
+        found = again(played, "released")
+        assert found == (await talk(answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."), preset="released")).model_copy(
+            update={"seconds": found.seconds}
+        ), "as the run under released would have been"
+        assert (found.stop, found.counts["clamped changes"], found.turns[-1].state) == ("turn_limit", 1, {"a": 60, "t": 21})
+
+    async def test_what_was_refused_with_a_parting_word_is_scored(self) -> None:
+        played = await talk(answer(0, -12, goes_on=False), answer(0, -13))
+        found = again(played, "released")
+        assert (found.stop, found.turns[-1].change) == ("goodbye", {"a": 0, "t": -10})
+
+    async def test_what_was_refused_before_is_not_played_on(self) -> None:
+        played = await talk(answer(-6, 4), answer(-14, 0), answer(-15, 0))
+        found = again(played, "released")
+        assert found.failure is not None
+        assert (found.score, found.failure.role, found.failure.kind) == (None, RESCORING, "not played on")
+        assert found.turns == played.turns
+
+    async def test_a_broken_answer_stays_unscored_with_its_cause(self) -> None:
+        played = await talk(answer(-6, 4), Reply("no"), Reply("no"))
+        found = again(played, "released")
+        assert found == played.model_copy(update={"preset": "released"})
+
+    async def test_a_clamped_change_does_not_follow_under_paper(self) -> None:
+        played = await talk(answer(-14, 4), answer(0, 0), answer(0, 0), preset="released")
+        found = again(played, "paper")
+        assert found.failure is not None
+        assert (found.score, found.failure.kind) == (None, "change clamped")
+        assert found.turns == played.turns
+
+
+class Feels:
+    """Gives changes from a list, the last for ever, or breaks; its own words and ends must not count."""
+
+    name = "lab/judge"
+
+    def __init__(self, *changes: tuple[float, float], breaks_at: int = 99) -> None:
+        self._changes = changes
+        self._breaks_at = breaks_at
+        self.views: list[View] = []
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"judge": self.name}, "prompts": {"react": "1"}}
+
+    def admit(self, scenario: object) -> None:
+        pass
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        self.views.append(view)
+        if view.turn == self._breaks_at:
+            raise AnswerError("no more")
+        a, t = self._changes[min(view.turn, len(self._changes) - 1)]
+        return Reaction(a, t, "my own words", False, {"need": "mine"})
+
+
+def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
+    return [(turn.reply, turn.message) for turn in transcript.turns]
+
+
+async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: int = TURNS) -> Transcript:
+    return await rejudged(played, PEOPLE[played.scenario], judge, preset=preset, max_turns=turns)
+
+
+class TestJudges:
+    @pytest.mark.parametrize("scenario", [DEFENSE, CHARM])
+    async def test_the_judge_who_judged_before_finds_the_same(self, scenario: str) -> None:
+        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Supporter("diplomat"), seed=3)
+        found = await read(played, EmbeddedUser(), turns=8)
+        assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
+        assert found.models == {"policy": "heartloop/diplomat", "simulator": "embedded", "judge": "embedded"}
+
+    async def test_a_model_that_answers_as_before_finds_the_same(self) -> None:
+        answers = (answer(-6, 4), answer(3, -2, reply="No."), answer(-10, 8))
+        played = await talk(*answers)
+        found = await read(played, LLMUser(ScriptedChat(list(answers), name="lab/sim"), role="judge"))
+        assert (found.turns, found.score, found.stop) == (played.turns, played.score, played.stop)
+        assert {call.role for call in found.calls} == {"policy", "judge"}
+
+    async def test_other_changes_on_the_same_words(self) -> None:
+        played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
+        judge = Feels((5, -5), (2, 0))
+        found = await read(played, judge)
+        assert words(found) == words(played)
+        assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]
+        assert [turn.thoughts for turn in found.turns] == [{"need": "mine"}] * 3
+        assert (found.stop, found.simulator) == ("turn_limit", "lab/judge")
+        assert judge.views[1].said == ("And now?",) or judge.views[1].said[-1] == "And now?"
+        # a 80 -> 89 of 80 -> fail 100 is -9/20; t 15 -> 10 of 15 -> fail 0 is -5/15
+        assert found.score == pytest.approx((-9 / 20 - 5 / 15) / 2)
+
+    async def test_the_persons_parting_word_still_ends_it(self) -> None:
+        played = await talk(answer(-6, 4), answer(-4, 2, goes_on=False, reply="Bye."))
+        found = await read(played, Feels((-1, 1)))
+        assert (found.stop, len(found.turns), found.turns[-1].message) == ("goodbye", 2, "Bye.")
+
+    async def test_the_weight_stays(self) -> None:
+        played = again(await talk(answer(-5, 0), answer(0, 0), answer(0, 0)), "paper", 0.0)
+        found = await read(played, Feels((-10, 0), (0, 0)))
+        assert found.score == pytest.approx(10 / 50)
+
+    async def test_a_judge_who_fails_and_what_was_unscored(self) -> None:
+        played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
+        found = await read(played, Feels((0, 0), breaks_at=1))
+        assert found.failure is not None
+        assert (found.score, found.failure.role) == (None, "judge")
+        broken = await talk(Reply("no"), Reply("no"))
+        judge = Feels((0, 0))
+        left = await read(broken, judge)
+        assert left.failure is not None
+        assert (left.score, left.failure.role, judge.views) == (None, "simulator", [])
+
+    async def test_another_text_is_refused(self) -> None:
+        played = await talk(answer(0, 0, goes_on=False))
+        with pytest.raises(InputError, match="is another text now than in the run"):
+            await read(played.model_copy(update={"fingerprint": "other"}), Feels((0, 0)))
