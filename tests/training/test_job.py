@@ -66,7 +66,8 @@ def recipe_of(name: str, policy: Path, *settings: str) -> Recipe:
             f"policy.model={policy}", "policy.max_prompt=3000", "policy.max_response=64", "dialogue.chat_format=template",
             "dialogue.reply_tokens=8", "dialogue.max_turns=3", "batch.scenarios=2", "batch.mini_batch=2", "batch.rollouts=3",
             "batch.tokens_per_device=6000", "machine.ranks=2", "watching.validate_every=0", "watching.transcripts_every=1",
-            "watching.save_every=1", "optimiser.learning_rate=0.001", "optimiser.warmup_ratio=0", *settings,
+            "watching.save_every=1", "optimiser.learning_rate=0.001", "optimiser.warmup_ratio=0",
+            "optimiser.warmup_steps=0", *settings,
         ],
     )  # fmt: skip
 

@@ -9,11 +9,14 @@ Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is touched.
 from __future__ import annotations
 
 import os
+import tempfile
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import ray
 import torch
 import torch.distributed
 from verl.plugin.platform.platform_base import PlatformBase
@@ -125,6 +128,14 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
     def cudart(self) -> Any: ...
 
 
+def _meeting_place() -> str | None:
+    """Where the ranks of one machine find each other: a file, as torch's own server would listen on every network."""
+    if os.environ.get("WORLD_SIZE") != os.environ.get("RAY_LOCAL_WORLD_SIZE"):
+        return None  # several machines: the address that verl chose
+    session = ray.get_runtime_context().get_session_name()
+    return (Path(tempfile.gettempdir()) / f"heartloop-{session}-{os.environ['MASTER_PORT']}").as_uri()
+
+
 def _adapt() -> None:
     """The three assumptions, once a process: gloo named twice, a critic on flash attention, pinned memory for the reference."""
     import verl.utils.model
@@ -133,7 +144,10 @@ def _adapt() -> None:
     begin = torch.distributed.init_process_group
 
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-        begin("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **kwargs)
+        if backend == "cpu:gloo,cpu:gloo":
+            backend = "gloo"
+            kwargs["init_method"] = kwargs.get("init_method") or _meeting_place()
+        begin(backend, *args, **kwargs)
 
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification

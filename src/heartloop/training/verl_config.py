@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,6 +117,8 @@ def environment_of(recipe: Recipe) -> dict[str, str]:
         found |= {
             "VERL_PLATFORM": "cpu",
             "VERL_ENGINE_DEVICE": "cuda",  # a name by which verl finds its FSDP engine; no GPU is touched
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray takes 127.0.0.1 for its address and listens there only
+            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # small tensors: threads wait for each other
         }
