@@ -238,7 +238,8 @@ def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
         def __len__(self) -> int:
             return 4000
 
-    model = new_model(WarmStartSettings(), Words())  # type: ignore[arg-type]
+    words: Any = Words()
+    model = new_model(WarmStartSettings(), words)
     with torch.no_grad():
         assert copied(model) > 0.95
         for weights in (model.model.layers[0].self_attn.q_proj.bias, model.model.layers[1].self_attn.q_proj.weight):
@@ -247,7 +248,7 @@ def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
             assert copied(model) < 0.1, "both layers are needed"
             weights.copy_(kept)
     with pytest.raises(UseError, match="1 layers, 4 heads"):
-        new_model(WarmStartSettings.model_construct(**{**dict(WarmStartSettings()), "layers": 1}), Words())  # type: ignore[arg-type]
+        new_model(WarmStartSettings.model_construct(**{**dict(WarmStartSettings()), "layers": 1}), words)
 
 
 def test_a_warm_start_lowers_the_loss_and_is_found_again(made: tuple[Path, WarmStart]) -> None:

@@ -121,10 +121,9 @@ def _load(source: str, recipe: Recipe) -> Sequence[Any]:
 
 
 def _composed() -> Sequence[Any]:
-    from heartloop.environments.eibench import load_scenarios
-    from heartloop.environments.eibench.composer import train_set
+    from heartloop.environments.eibench.scenario_sets import training
 
-    return train_set([scenario.seed for scenario in load_scenarios("test")])
+    return training()
 
 
 def _where(source: str) -> str:

@@ -26,7 +26,7 @@ EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 """What the extra `train` brings, by module."""
 
 _LEAST_MEMORY = 3.0
-"""Gigabytes that verl, Ray and a laptop policy want together (ours; 1.6 were measured with a policy of a few thousand weights)."""
+"""Gigabytes that verl, Ray and a laptop policy want together (ours; 1.6 measured with a tiny policy)."""
 
 
 class Missing(NamedTuple):

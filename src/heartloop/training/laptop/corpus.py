@@ -27,7 +27,7 @@ from heartloop.chat import Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments import eibench, sage
 from heartloop.environments.catalogue import Ready, entry_of
-from heartloop.environments.eibench.composer import train_set
+from heartloop.environments.eibench.scenario_sets import load_people
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
 from heartloop.errors import InputError
@@ -130,10 +130,7 @@ def people_of(environment: str, part: str) -> Ready:
     entry = entry_of(environment)
     people: list[Any]
     if environment == "eibench":
-        people = eibench.load_scenarios("test")
-        if part == "train":
-            people = train_set([scenario.seed for scenario in people])
-        return entry.build(people, entry.person(None), variant="direct")
+        return entry.build(load_people(part), entry.person(None), variant="direct")
     people = [person for name in sage.SETS for person in sage.load_scenarios(name) if half_of(person.id) == part]
     return entry.build(people, entry.person(None))
 

@@ -55,7 +55,6 @@ _KEPT, _HANDED_ON = 0.7, 6.0
 are copied rightly (the tests check it), of the matter words in the warm-up talks two of three."""
 
 
-@torch.no_grad()
 def prime(model: Any, *, seed: int = 0) -> None:
     """Writes the circuit into three heads of the first layer and two of the second, in place.
 
@@ -65,6 +64,11 @@ def prime(model: Any, *, seed: int = 0) -> None:
     Raises:
         UseError: fewer than two layers, three heads in the first, or heads too small to hold the circuit.
     """
+    with torch.no_grad():
+        _write_circuit(model, seed=seed)
+
+
+def _write_circuit(model: Any, *, seed: int) -> None:
     config = model.config
     width, size = config.hidden_size, config.head_dim
     half, turns = size // 2, [float(x) for x in model.model.rotary_emb.inv_freq]
