@@ -1,11 +1,14 @@
 # make demo: the scripted supporters meet simulated people, offline.   make test: everything CI checks.
-# make constraints: refresh the pinned versions.                       make clean: forget the environment.
+# make test-train: what CI checks of the training room, in an environment of its own (2 GB).
+# make constraints, constraints-train: refresh the pinned versions.     make clean: forget the environments.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TRAIN_VENV ?= .venv-train
+TRAIN_BIN = $(TRAIN_VENV)/bin
 
-.PHONY: demo test lint types imports unit constraints docs wheel clean
+.PHONY: demo test test-train lint types imports unit constraints constraints-train docs wheel clean
 
 demo: $(VENV)/.core
 	@$(BIN)/heartloop demo
@@ -25,6 +28,9 @@ imports: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of its own
+	$(TRAIN_BIN)/python -m pytest tests/training
+
 docs: $(VENV)/.dev  # rewrites the generated parts of the documentation; a test compares them
 	$(BIN)/python -m tests.write_docs
 
@@ -33,6 +39,9 @@ wheel: $(VENV)/.dev
 
 constraints: $(VENV)/.dev
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --no-header --no-annotate pyproject.toml -o constraints.txt
+
+constraints-train: $(TRAIN_VENV)/.train  # what is installed there, local builds by their plain version
+	$(TRAIN_BIN)/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints-train.txt
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "heartloop needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
@@ -47,5 +56,11 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) -e '.[dev,inspect]'
 	@touch $@ $(VENV)/.core
 
+$(TRAIN_VENV)/.train: pyproject.toml constraints-train.txt  # without a GPU, put torch's small CPU wheel where pip finds it first
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "verl needs Python 3.11 or 3.12; set PYTHON=python3.11"; exit 2; }
+	test -x $(TRAIN_BIN)/python || $(PYTHON) -m venv $(TRAIN_VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints-train.txt $(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train]' hypothesis pytest pytest-asyncio
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TRAIN_VENV) build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

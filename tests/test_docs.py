@@ -1,7 +1,7 @@
 """Documentation is executed: generated pages are current, and every command in the README runs as written.
 
 A fenced block marked `sh` is run line by line in a fresh directory, except lines that need an endpoint, which are
-parsed by the command line but not carried out (they stand under a `# needs an endpoint` comment). A block
+parsed by the command line but not carried out (they stand under a `# needs an endpoint` comment, or `# needs the extra`). A block
 marked `python` is run whole.
 """
 
@@ -45,7 +45,8 @@ def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> N
     joined = re.sub(r"\\\n\s*", " ", text)
     for line in joined.splitlines():
         if line.startswith("#"):
-            needs_endpoint = "needs an endpoint" in line or (needs_endpoint and "no endpoint" not in line)
+            needs = "needs an endpoint" in line or "needs the extra" in line
+            needs_endpoint = needs or (needs_endpoint and "no endpoint" not in line)
             continue
         words = shlex.split(line, comments=True)
         if not words or words[0] in ("make", "git", "cd", "pip", "export") or words[0].endswith("_KEY"):

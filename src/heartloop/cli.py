@@ -16,6 +16,7 @@ from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
+from heartloop.cli_train import train_app
 from heartloop.cli_write import write_app
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ app.add_typer(scenarios_app, name="scenarios")
 scenarios_app.add_typer(write_app)
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
+app.add_typer(train_app)
 app.add_typer(import_app, name="import")
 app.add_typer(export_app, name="export")
 
@@ -125,7 +127,7 @@ def evaluate_command(
         typer.Option(
             "--model",
             "-m",
-            help="Model under test; repeat for several. service/model, heartloop/listener, python:module:function.",
+            help="Model under test, once each: service/model, heartloop/listener, python:module:function, checkpoint:DIR.",
         ),
     ],
     simulator: Annotated[str | None, typer.Option(help="Model that plays the person.")] = None,
@@ -176,9 +178,9 @@ def evaluate_command(
     from heartloop.errors import UseError
     from heartloop.evaluation import player
     from heartloop.evaluation.settings import Shard, read_samplings, stratified
-    from heartloop.models import Meter, counted, is_paid, load_env, load_prices, resolve
+    from heartloop.models import Meter, counted, is_paid, load_env, load_prices
     from heartloop.replay import store_at
-    from heartloop.running import Pilot, exit_code_of, play_run, settings_of, write_report
+    from heartloop.running import Pilot, exit_code_of, open_models, play_run, settings_of, write_report
 
     entry = entry_of(environment)
     if user not in (None, "embedded") or (user is None) == (simulator is None):
@@ -195,9 +197,7 @@ def evaluate_command(
     table = load_prices(prices) if prices is not None else {}
     names = [*model, simulator] if simulator is not None else list(model)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
-    found = {
-        name: resolve(name, timeout=timeout, retries=retries, max_connections=max_connections) for name in dict.fromkeys(names)
-    }
+    found = open_models(names, timeout=timeout, retries=retries, max_connections=max_connections)
     kept = store_at(store)
     policies: dict[str, ChatModel] = {name: counted(found[name], meter, "policy", kept) for name in model}
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
@@ -209,6 +209,7 @@ def evaluate_command(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings,
         prices={name: price._asdict() for name, price in table.items()},
+        weights={name: getattr(found[name], "source", "") for name in model if name.startswith("checkpoint:")},
     )  # fmt: skip
     run = out or Path("runs") / f"{entry.name}-{settings.hash}"
     paid = [name for name in names if is_paid(name)]

@@ -28,11 +28,11 @@ from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, work_thr
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import DECLINED, Estimate, Play
 from heartloop.evaluation.settings import Job, prompts_of
-from heartloop.models import Meter, close, endpoint_habits
+from heartloop.models import Meter, close, endpoint_habits, resolve
 from heartloop.replay import AnswerStore, Playing
 from heartloop.wording import amount
 
-__all__ = ["Pilot", "exit_code_of", "play_run", "settings_of", "write_report"]
+__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "settings_of", "write_report"]
 
 
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
@@ -50,6 +50,23 @@ def exit_code_of(ended: Run, *, done: str = "played") -> int:
         typer.echo(f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; mend the cause, then --retry-failed.", err=True)
         return 1
     return 0 if ended.stopped in (None, DECLINED) else 1
+
+
+def open_models(names: Iterable[str], **how: Any) -> dict[str, ChatModel]:
+    """Models by name: those of `models.resolve`, which takes `how`, and `checkpoint:<directory>` (extra `train`).
+
+    Raises:
+        UseError: a name that means no model.
+    """
+    found: dict[str, ChatModel] = {}
+    for name in dict.fromkeys(names):
+        if name.startswith("checkpoint:"):
+            from heartloop.training.checkpoints import CheckpointModel
+
+            found[name] = CheckpointModel(name.removeprefix("checkpoint:"))
+        else:
+            found[name] = resolve(name, **how)
+    return found
 
 
 class Pilot:

@@ -62,12 +62,12 @@ def load_prices(path: Path) -> dict[str, Price]:
 
 
 def is_paid(name: str) -> bool:
-    """Whether calls of a model cost money; scripted, embedded and Python models and servers of one's own do not.
+    """Whether calls of a model cost money; scripted, embedded and Python models, checkpoints and servers of one's own do not.
 
     >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/listener")
     (True, False, False)
     """
-    return not (is_scripted(name) or name.startswith("python:") or name.partition("/")[0].lower() in LOCAL)
+    return not (is_scripted(name) or name.startswith(("python:", "checkpoint:")) or name.partition("/")[0].lower() in LOCAL)
 
 
 class Spend(NamedTuple):

@@ -20,7 +20,7 @@ from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.sage import MAX_TURNS, PRESETS, Sage, load_scenarios
+from heartloop.environments.sage import MAX_TURNS, PRESETS, EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError, UseError
@@ -237,6 +237,43 @@ class TestEnds:
     async def test_a_message_that_is_the_policys_own_goodbye_ends_nothing(self) -> None:
         transcript = await dialogue(ScriptedUser([1]), preset="released", reply="Goodbye!")
         assert transcript.stop == "turn_limit"
+
+
+class TestTraining:
+    """RLVER's training rules: another start, another end, another policy prompt."""
+
+    async def test_it_starts_at_30_and_the_person_stays_until_0(self) -> None:
+        transcript = await dialogue(ScriptedUser([-10, -10, -3, -10]), start=30, leaves_at=0, max_turns=8)
+        assert transcript.start == {"emotion": 30}
+        assert emotions(transcript) == [20, 10, 7, 0]
+        assert transcript.stop == "failure"
+        assert transcript.facts["leaves_at"] == "0"
+
+    async def test_who_stays_in_a_bad_mood_speaks_as_one_who_stays(self) -> None:
+        user = ScriptedUser([-10, -10, -3, -10])
+        await dialogue(user, start=30, leaves_at=0, max_turns=8)
+        assert [view.manner for view in user.spoke] == ["C", "C", "C", "F"]
+
+    async def test_the_written_person_has_something_to_say_to_the_end(self) -> None:
+        sage = Sage(SCENARIOS, EmbeddedUser(), start=30, leaves_at=0, max_turns=8)
+        rude = ScriptedChat(["Get over it. You are pathetic and boring."], cycle=True)
+        transcript = await play(sage, FIRST.id, rude)
+        assert transcript.failure is None
+        assert transcript.stop == "failure"
+        assert transcript.score == 0
+
+    @pytest.mark.parametrize(("form", "said"), [("think", "<think>"), ("direct", "short and loose")])
+    async def test_the_policy_is_asked_in_one_of_two_forms(self, form: str, said: str) -> None:
+        policy = ScriptedChat(["I see."], cycle=True)
+        transcript = await play(Sage(SCENARIOS, ScriptedUser(), form=form, max_turns=1), FIRST.id, policy)
+        assert said in policy.asked[0][0].content
+        assert set(transcript.prompts) == {f"policy_{form}", "feel"}
+
+    def test_what_is_no_form_and_no_mood_is_refused(self) -> None:
+        with pytest.raises(UseError, match="unknown form 'loud'; expected plain or think or direct"):
+            Sage(SCENARIOS, ScriptedUser(), form="loud")
+        with pytest.raises(UseError, match="emotion is -1"):
+            Sage(SCENARIOS, ScriptedUser(), leaves_at=-1)
 
 
 class TestInstruments:

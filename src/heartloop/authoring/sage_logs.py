@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -32,7 +31,8 @@ from heartloop.environments.sage.released import (
     story_fingerprint,
 )
 from heartloop.errors import InputError, UseError
-from heartloop.scoring.emotion import CHANGE_LIMIT, band
+from heartloop.scoring.credit import turn_rewards
+from heartloop.scoring.emotion import band
 
 __all__ = ["COUNTED", "ImportedLogs", "ReleasedLog", "read_logs", "without_label"]
 
@@ -209,7 +209,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         turns=tuple(turns),
         stop=stop,
         score=final,
-        rewards=tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(emotions)),
+        rewards=tuple(map(float, turn_rewards(emotions))),
         counts={**{name: n for name, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
@@ -27,7 +27,7 @@ from heartloop.environments.sage.llm_user import render_background, render_perso
 from heartloop.environments.stored import Judge
 from heartloop.errors import UseError
 
-__all__ = ["Entry", "Person", "Player", "Ready", "entry_of", "environments", "find_person", "home_of"]
+__all__ = ["Entry", "Person", "Player", "Ready", "entry_of", "environments", "find_person", "home_of", "stratified"]
 
 
 class Person(Protocol):
@@ -54,6 +54,9 @@ class Person(Protocol):
 
     @property
     def fingerprint(self) -> str: ...
+
+
+Somebody = TypeVar("Somebody", bound=Person)
 
 
 class Player(Protocol):
@@ -263,6 +266,21 @@ def find_person(scenario: str, scenarios: str | None = None) -> tuple[Entry, Any
             if person.id == scenario:
                 return entry, person
     raise UseError(f"no scenario {scenario!r} in {' or '.join(sets)}; `heartloop scenarios list` shows them")
+
+
+def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebody]:
+    """The first `limit` scenarios, taken in turn from each intention or scene, in order; all when `limit` is `None`."""
+    if limit is None or limit >= len(scenarios):
+        return list(scenarios)
+    if limit < 1:
+        raise UseError(f"--limit is {limit}; expected at least 1")
+    groups: dict[str, list[Somebody]] = {}
+    for scenario in scenarios:
+        groups.setdefault(scenario.stratum, []).append(scenario)
+    deep = max(len(group) for group in groups.values())
+    taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
+    chosen = {scenario.id for scenario in taken}
+    return [scenario for scenario in scenarios if scenario.id in chosen]
 
 
 def _sage_line(s: Any) -> str:

@@ -126,6 +126,9 @@ def _check_alike(sources: Sequence[_Source]) -> None:
     for other in sources[1:]:
         mine = one.settings.model_dump(mode="json")
         names = [n for n in one.settings.differences(other.settings.model_dump(mode="json")) if n not in _MAY_DIFFER]
+        mixed = {**one.settings.weights, **other.settings.weights}
+        if mixed == {**other.settings.weights, **one.settings.weights}:  # no checkpoint of one name is two
+            names = [name for name in names if name != "weights"]
         told = [f"{name} ({_difference(mine[name], other.settings.model_dump(mode='json')[name])})" for name in names]
         if told:
             raise UseError(
@@ -161,6 +164,7 @@ def _united(members: Sequence[_Source]) -> EvaluationSettings:
         update={
             "models": tuple(dict.fromkeys(model for source in members for model in source.settings.models)),
             "scenarios": scenarios,
+            "weights": {model: hash_ for source in members for model, hash_ in source.settings.weights.items()},
             "repeats": max(source.settings.repeats for source in members),
             "shard": None if whole or len(by_part) > 1 else first.settings.shard,
         }

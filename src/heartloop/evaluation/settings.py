@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import heartloop
 from heartloop.dialogue import Sampling
 from heartloop.environments.catalogue import Person as AnyPerson
+from heartloop.environments.catalogue import stratified
 from heartloop.environments.episode import Environment
 from heartloop.errors import UseError
 
@@ -93,14 +94,16 @@ class EvaluationSettings(BaseModel):
     relation_weight: float | None = None
     """The outcome's lambda, in [0, 1]; `None` where the score has none."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
+    weights: Mapping[str, str] = Field(default_factory=dict)
+    """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     """The user's prices per million tokens, for the report's cost; no part of the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except version, prices and a weight that the score lacks."""
-        absent = {"relation_weight"} if self.relation_weight is None else set()
+        """First 10 hex digits of the SHA-256 of everything above except version, prices and what this run has none of."""
+        absent = {name for name in ("relation_weight", "weights") if getattr(self, name) in (None, {})}
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -121,27 +124,13 @@ class EvaluationSettings(BaseModel):
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        other = {"weights": {}, **other}  # runs from before there were checkpoints name none
         return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     """A seed in [0, 2^31) for one dialogue: the same for every model, so that all meet the same person."""
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
-
-
-def stratified(scenarios: Sequence[Person], limit: int | None) -> list[Person]:
-    """The first `limit` scenarios, taken in turn from each intention or scene, in order; all when `limit` is `None`."""
-    if limit is None or limit >= len(scenarios):
-        return list(scenarios)
-    if limit < 1:
-        raise UseError(f"--limit is {limit}; expected at least 1")
-    groups: dict[str, list[Person]] = {}
-    for scenario in scenarios:
-        groups.setdefault(scenario.stratum, []).append(scenario)
-    deep = max(len(group) for group in groups.values())
-    taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
-    chosen = {scenario.id for scenario in taken}
-    return [scenario for scenario in scenarios if scenario.id in chosen]
 
 
 def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, Sampling]:

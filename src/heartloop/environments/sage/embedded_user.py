@@ -166,7 +166,7 @@ def answer(view: View, feeling: Feeling) -> str | None:
                 return left[int(chance("line", scenario.id, view.seed, view.turn) * len(left))]
         return None
 
-    state = band(view.emotion)
+    state = view.manner
     if state == "S":
         return fresh(lines.thanks)
     if state == "F":

@@ -1,6 +1,7 @@
 """The SAGE environment: rules of the dialogue, whoever plays the user (SAGE sections 2.1 to 2.2, App. E).
 
-Covers state update, ends, presets and score. The user is one of two: `LLMUser` or `EmbeddedUser`.
+Covers state update, ends, presets and score. The user is one of two: `LLMUser` or `EmbeddedUser`. For training as RLVER does,
+the start, the mood at which the person leaves, and the form of the policy prompt are settings, too.
 
 Presets. `corrected` (default, ours): every policy reply is judged, the last one too; a change outside ±10 is
 asked again; the person ends the talk by deciding to. `released`: as the authors' code computes it: the
@@ -21,9 +22,11 @@ from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
 from heartloop.prompts import load_prompt
-from heartloop.scoring.emotion import CHANGE_LIMIT, START, band, step
+from heartloop.scoring.credit import turn_rewards
+from heartloop.scoring.emotion import CHANGE_LIMIT, START, Band, band, step
 
 __all__ = [
+    "FORMS",
     "MAX_TURNS",
     "PRESETS",
     "VARIANTS",
@@ -40,6 +43,10 @@ Preset = Literal["corrected", "released"]
 Variant = Literal["vanilla", "challenging"]
 PRESETS: tuple[Preset, ...] = ("corrected", "released")
 VARIANTS: tuple[Variant, ...] = ("vanilla", "challenging")
+
+Form = Literal["plain", "think", "direct"]
+FORMS: tuple[Form, ...] = ("plain", "think", "direct")
+"""Of the policy prompt: as SAGE measures, or RLVER's two training templates (App. A.5; our words)."""
 
 MAX_TURNS = 10
 """Policy replies in a dialogue (SAGE released logs)."""
@@ -72,6 +79,15 @@ class View(NamedTuple):
     seed: int
     preset: str
     variant: str
+    leaves_at: float | None = None
+    """As `Sage` has it."""
+
+    @property
+    def manner(self) -> Band:
+        """The band in whose manner the person speaks: F only where they leave."""
+        own = band(self.emotion)
+        leaves = own == "F" if self.leaves_at is None else self.emotion <= self.leaves_at
+        return "F" if leaves else "C" if own == "F" else own
 
     @property
     def written(self) -> Scenario:
@@ -138,8 +154,13 @@ class SageUser(Protocol):
 class Sage:
     """SAGE over a list of scenarios, with one kind of user.
 
+    Args:
+        start: the mood before the first reply; RLVER trains from 30.
+        leaves_at: the mood at or below which the person leaves, 0 in RLVER's training; by default below 10.
+        form: of the policy prompt.
+
     Raises:
-        UseError: unknown preset or variant, a turn limit below 1, or a start outside [0, 100].
+        UseError: unknown preset, variant or form, a turn limit below 1, or a mood outside [0, 100].
         InputError: two scenarios of one id, or one that the user cannot play.
     """
 
@@ -154,6 +175,8 @@ class Sage:
         variant: str = "vanilla",
         max_turns: int = MAX_TURNS,
         start: float = START,
+        leaves_at: float | None = None,
+        form: str = FORMS[0],
     ) -> None:
         if preset not in PRESETS:
             raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
@@ -161,7 +184,11 @@ class Sage:
             raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}")
         if max_turns < 1:
             raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        if form not in FORMS:
+            raise UseError(f"unknown form {form!r}; expected {' or '.join(FORMS)}, the form of the policy prompt")
         band(start)
+        if leaves_at is not None:
+            band(leaves_at)
         self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
         if len(self.scenarios) < len(scenarios):
             twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
@@ -173,7 +200,8 @@ class Sage:
         self.variant = variant
         self.max_turns = max_turns
         self.start = start
-        self.policy = load_prompt(__package__, "policy")
+        self.leaves_at = leaves_at
+        self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
         self._fingerprints: dict[str, str] = {}
 
     @property
@@ -209,10 +237,11 @@ class Sage:
                 "person": scenario.person,
                 "place": scenario.place,
                 "tags": " ".join(scenario.tags),
+                **({} if self.leaves_at is None else {"leaves_at": f"{self.leaves_at:g}"}),
             },
             "models": user.get("models", {}),
             "sampling": user.get("sampling", {}),
-            "prompts": {"policy": self.policy.hash, **user.get("prompts", {})},
+            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
         }
 
 
@@ -259,7 +288,7 @@ class SageEpisode:
         if abs(feeling.change) > CHANGE_LIMIT:
             self._log.count("clamped changes")
         self._emotions.append(after)
-        stop: StopReason | None = {"S": "success", "F": "failure"}.get(band(after))  # type: ignore[assignment]
+        stop: StopReason | None = {"S": "success", "F": "failure"}.get(self._view().manner)  # type: ignore[assignment]
         message: str | None = None
         if stop is None and last:
             stop = "turn_limit"
@@ -283,7 +312,7 @@ class SageEpisode:
 
     def outcome(self) -> Outcome:
         """Final emotion in [0, 100]; a reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
-        rewards = tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(self._emotions))
+        rewards = tuple(map(float, turn_rewards(self._emotions)))
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 
     def _view(self) -> View:
@@ -298,4 +327,5 @@ class SageEpisode:
             self._seed,
             self._sage.preset,
             self._sage.variant,
+            self._sage.leaves_at,
         )

@@ -29,7 +29,7 @@ from heartloop.environments.telling import speaks_for, told
 from heartloop.errors import InputError
 from heartloop.judging import ask
 from heartloop.prompts import load_prompt
-from heartloop.scoring.emotion import CHANGE_LIMIT, band
+from heartloop.scoring.emotion import CHANGE_LIMIT
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
 
@@ -138,7 +138,7 @@ class LLMUser:
                     content=self._prompts["speak_turn"].fill(
                         dialogue=_dialogue(view.said, view.heard),
                         planning=planning,
-                        band=band(view.emotion),
+                        band=view.manner,
                         emotion=f"{view.emotion:g}",
                     ),
                 ),

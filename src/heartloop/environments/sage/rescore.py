@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from heartloop.dialogue import Call, StopReason, Transcript, Turn, total_usage, visible, writable
 from heartloop.environments.sage.environment import PRESETS, says_goodbye
 from heartloop.environments.stored import unscored
 from heartloop.errors import UseError
+from heartloop.scoring.credit import turn_rewards
 from heartloop.scoring.emotion import CHANGE_LIMIT
 
 __all__ = ["decided_to_leave", "out_of_range", "rescored"]
@@ -138,7 +138,7 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
             "stop": stop,
             "failure": None,
             "score": emotions[-1],
-            "rewards": tuple((after - before) / CHANGE_LIMIT for before, after in pairwise(emotions)),
+            "rewards": tuple(map(float, turn_rewards(emotions))),
             "calls": calls,
             "usage": usage,
             "counts": counts,

@@ -1,0 +1,102 @@
+"""What can the laptop policy do? `python -m benchmarks.laptop_policy` (extra `train`)
+
+Makes the warm-started policy (or takes a checkpoint, `--model DIR`), lets it talk with people of EIBench's test set who are
+played by rules, several times with each, and tells: outcome by scene, how far rollouts with one person lie apart (what group
+methods learn from), how much better the best of each group is than its mean (what training can gain), how its replies end, and
+some of them to read. Does not train.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+
+from benchmarks.machine import machine
+from heartloop.dialogue import Sampling, Transcript
+from heartloop.environments.episode import play
+from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.training.checkpoints import CheckpointModel
+from heartloop.training.laptop.corpus import people_of
+from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
+
+RESULTS = Path(__file__).parent / "results" / "laptop_policy.json"
+
+
+async def talk(model: CheckpointModel, people: Sequence[str], rollouts: int, sampling: Sampling) -> list[list[Transcript]]:
+    """So many dialogues with each person, person by person."""
+    environment = people_of("eibench", "test")
+    jobs = [(person, number) for person in people for number in range(rollouts)]
+    played = await asyncio.gather(
+        *(play(environment, person, model, seed=dialogue_seed(0, person, n), repeat=n, sampling=sampling) for person, n in jobs)
+    )
+    return [list(played[start : start + rollouts]) for start in range(0, len(played), rollouts)]
+
+
+def measured(groups: Sequence[Sequence[Transcript]]) -> dict[str, Any]:
+    """What the dialogues say about the policy."""
+    scores = [[one.score for one in group if one.score is not None] for group in groups]
+    by_scene: dict[str, list[float]] = defaultdict(list)
+    for group, values in zip(groups, scores, strict=True):
+        by_scene[group[0].facts["scene"]] += values
+    replies = [turn.reply for group in groups for one in group for turn in one.turns]
+    found = {
+        "dialogues": sum(map(len, scores)),
+        "outcome": round(fmean(value for values in scores for value in values), 3),
+        "by_scene": {scene: round(fmean(values), 3) for scene, values in sorted(by_scene.items())},
+        "ending_with_punctuation": round(fmean(reply.rstrip('"')[-1:] in (".", "!", "?", "…") for reply in replies), 4),
+        "different_replies": round(len(set(replies)) / len(replies), 3),
+        "words_a_reply": round(fmean(len(reply.split()) for reply in replies), 1),
+        "bound": round(fmean(turn.evidence["bound"] for group in groups for one in group for turn in one.turns), 3),
+    }
+    if min(map(len, scores)) > 1:
+        found["deviation_in_a_group"] = round(fmean(stdev(values) for values in scores), 3)
+        found["best_less_mean"] = round(fmean(max(values) - fmean(values) for values in scores), 3)
+    return found
+
+
+def main() -> None:
+    """Prints and writes what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, help="a checkpoint; the warm start is made without one")
+    parser.add_argument("--folder", type=Path, default=Path("build/laptop"), help="where the warm start is made or found")
+    parser.add_argument("--people", type=int, default=28)
+    parser.add_argument("--rollouts", type=int, default=8)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--read", type=int, default=20, help="replies to print")
+    parser.add_argument("--seed", type=int, default=0, help="of the warm start")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {**machine("torch", "transformers")}
+    path = arguments.model
+    if path is None:
+        started = time.perf_counter()
+        start = prepare(arguments.folder, WarmStartSettings(seed=arguments.seed), tell=print)
+        found |= {"seconds": round(time.perf_counter() - started, 1), "perplexity": start.perplexity}
+        path = start.model
+    torch.set_num_threads(1)  # of a model this small two threads are no faster
+    people = [person.id for person in stratified(list(people_of("eibench", "test").scenarios.values()), arguments.people)]
+    sampling = Sampling(temperature=arguments.temperature, max_tokens=48)
+    started = time.perf_counter()
+    groups = asyncio.run(talk(CheckpointModel(path), people, arguments.rollouts, sampling))
+    found |= {"talking_seconds": round(time.perf_counter() - started, 1), **measured(groups)}
+    print(json.dumps(found, indent=1))
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    turns = [(one, turn) for group in groups for one in group for turn in one.turns]
+    for one, turn in random.Random(0).sample(turns, min(arguments.read, len(turns))):
+        heard = one.turns[turn.index - 1].message if turn.index else one.opening
+        change = turn.change or {}
+        print(f"\n[{one.facts['scene']}] {heard or '(nobody has spoken yet)'}\n  > {turn.reply}   {dict(change)}")
+
+
+if __name__ == "__main__":
+    main()

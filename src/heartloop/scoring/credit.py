@@ -1,0 +1,242 @@
+"""What a training step learns from: advantages of a group of rollouts and of their turns, and RLVER's rewards.
+
+Covers group advantages (GRPO; EIBench Eq. 4), centred turn credit (CTC-GRPO; EIBench Eq. 7), RLVER's turn, outcome and mixed
+rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with what breaking it costs (RLVER App. A.5). Does not
+cover process rewards and outcomes of EIBench (`scoring.anchors`), nor tokens, masks and losses (`training`).
+
+Departures. A group of which one rollout is left, or whose outcomes are all equal, has advantages of zero: it has no contrast to
+learn from. The std is the sample one (ddof 1), as in the engines the authors used; the papers do not say. The floor replaces
+the small number that engines add to the std. The paper gives a broken format zero; zero is the worst that a valid dialogue can
+come to under the outcome reward only, so under the others it costs what their worst costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heartloop.errors import InputError
+from heartloop.scoring.emotion import CHANGE_LIMIT, SUCCESS_AT
+
+__all__ = [
+    "ALPHA",
+    "REWARDS",
+    "SIGMA_MIN",
+    "RewardKind",
+    "broken_format_return",
+    "dialogue_rewards",
+    "group_advantages",
+    "keeps_format",
+    "outcome_reward",
+    "rewards_to_go",
+    "turn_advantages",
+    "turn_rewards",
+]
+
+Array = npt.NDArray[np.float64]
+
+RewardKind = Literal["outcome", "turn", "mixed"]
+REWARDS: tuple[RewardKind, ...] = ("outcome", "turn", "mixed")
+"""What a dialogue is rewarded for: its end, each turn, or the mean of both (RLVER Table 9)."""
+
+ALPHA = 15.0
+"""Weight of the turn credit (EIBench section 5.1)."""
+SIGMA_MIN = 0.1
+"""Floor of the std of a group's outcomes (EIBench section 5.1)."""
+
+_THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<said>.*)", re.DOTALL)
+
+
+def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SIGMA_MIN, ddof: int = 1) -> Array:
+    """EIBench Eq. 4, (r - mean)/max(std, sigma_min) over the K rollouts of one scenario: shape (K,).
+
+    Rollouts that are unscored are left out by the caller. A group of one, or of equals, gives zeros.
+
+    Args:
+        outcomes: shape (K,), one per rollout.
+        sigma_min: floor of the std, at least 0; 0 is no floor.
+        ddof: 1 for the sample std, 0 for the population's.
+
+    Raises:
+        InputError: an outcome that is not finite, a negative floor, or another ddof.
+
+    >>> group_advantages([0.5, -0.5])  # std 0.7071
+    array([ 0.70710678, -0.70710678])
+    >>> group_advantages([0.52, 0.48])  # std 0.028, below the floor
+    array([ 0.2, -0.2])
+    """
+    outcomes_k = _finite(outcomes, "outcomes")
+    if not 0.0 <= sigma_min < np.inf:
+        raise InputError(f"sigma_min is {sigma_min!r}; expected a number of at least 0")
+    if ddof not in (0, 1):
+        raise InputError(f"ddof is {ddof!r}; expected 1 (sample) or 0 (population)")
+    if len(outcomes_k) < 2 or np.ptp(outcomes_k) == 0.0:  # rounding would make a contrast of equals
+        return np.zeros_like(outcomes_k)
+    deviations_k = outcomes_k - outcomes_k.mean()
+    return np.asarray(deviations_k / max(float(outcomes_k.std(ddof=ddof)), sigma_min))
+
+
+def turn_advantages(
+    outcomes: Sequence[float] | Array,
+    process: Sequence[Sequence[float] | Array],
+    *,
+    alpha: float = ALPHA,
+    sigma_min: float = SIGMA_MIN,
+    centre: bool = True,
+    ddof: int = 1,
+) -> list[Array]:
+    """EIBench Eq. 7, the advantage of every turn of every rollout of one scenario: K arrays, the k-th of shape (T_k,).
+
+    A turn has its rollout's group advantage, plus alpha times how much its process reward is above the mean of that rollout's
+    turns. So the turns of a rollout have its group advantage as their mean. A group of one gives zeros.
+
+    Args:
+        outcomes: shape (K,).
+        process: K sequences of process rewards, one per policy turn.
+        alpha: weight of the turn credit; 0 is plain GRPO.
+        sigma_min: as in `group_advantages`.
+        centre: false adds the process reward as it is (EIBench Eq. 5).
+        ddof: as in `group_advantages`.
+
+    Raises:
+        InputError: as `group_advantages`; another number of rollouts in `process`; a process reward or alpha that is not finite.
+
+    >>> turn_advantages([0.5, -0.5], [[0.05, 0.01], [-0.02]], alpha=10)  # +-0.7071, and +-0.02 x 10 between the first's turns
+    [array([0.90710678, 0.50710678]), array([-0.70710678])]
+    """
+    if len(process) != len(outcomes):
+        raise InputError(f"got {len(outcomes)} outcomes and process rewards of {len(process)} rollouts; expected as many of each")
+    if not np.isfinite(alpha):
+        raise InputError(f"alpha is {alpha!r}; expected a finite number")
+    advantages_k = group_advantages(outcomes, sigma_min=sigma_min, ddof=ddof)
+    process_k_t = [_finite(rewards_t, f"process rewards of rollout {k}") for k, rewards_t in enumerate(process)]
+    if len(outcomes) == 1:
+        return [np.zeros_like(process_k_t[0])]
+    found = []
+    for advantage, rewards_t in zip(advantages_k, process_k_t, strict=True):
+        offset = rewards_t.mean() if centre and len(rewards_t) else 0.0
+        found.append(np.asarray(advantage + alpha * (rewards_t - offset)))
+    return found
+
+
+def turn_rewards(emotions: Sequence[float] | Array) -> Array:
+    """RLVER's turn reward (H.1), (e_t - e_{t-1})/10: shape (T,) from T + 1 emotions in [0, 100].
+
+    Raises:
+        InputError: no emotion at all, or one outside [0, 100].
+
+    >>> turn_rewards([40, 45, 35])
+    array([ 0.5, -1. ])
+    """
+    emotions_t = _finite(emotions, "emotions")
+    if not len(emotions_t):
+        raise InputError("got no emotion; expected T + 1 of them, the one before the first reply included")
+    for emotion in emotions_t:
+        _in_range(float(emotion))
+    return np.asarray(np.diff(emotions_t) / CHANGE_LIMIT)
+
+
+def outcome_reward(emotion: float) -> float:
+    """RLVER's outcome reward (section 2.1): the final emotion in [0, 100], over 100.
+
+    Raises:
+        InputError: an emotion outside [0, 100].
+    """
+    _in_range(emotion)
+    return emotion / SUCCESS_AT
+
+
+def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: RewardKind) -> Array:
+    """The reward of every turn of a dialogue: shape (T,). Their sum is what a rollout of it counts in a group (ours).
+
+    `outcome` puts the outcome on the last turn, `turn` is the turn rewards, `mixed` the mean of both (RLVER H.1, which
+    leaves open where the outcome stands; on every turn, it would pay for talking longer).
+
+    Raises:
+        InputError: an unknown kind, no turn, or a reward that is not finite.
+
+    >>> dialogue_rewards(0.35, [0.5, -1.0], "outcome"), dialogue_rewards(0.35, [0.5, -1.0], "mixed")
+    (array([0.  , 0.35]), array([ 0.25 , -0.325]))
+    """
+    _known(kind)
+    turns_t = _finite(turns, "turn rewards")
+    if not len(turns_t) or not np.isfinite(outcome):
+        raise InputError(f"got the outcome {outcome!r} and {len(turns_t)} turns; expected a finite number and at least one turn")
+    if kind == "turn":
+        return turns_t
+    ends_t = np.zeros_like(turns_t)
+    ends_t[-1] = outcome
+    return ends_t if kind == "outcome" else (turns_t + ends_t) / 2.0
+
+
+def rewards_to_go(rewards: Sequence[float] | Array) -> Array:
+    """What each turn and all that follow it bring, undiscounted (RLVER: gamma = lambda = 1): shape (T,).
+
+    Raises:
+        InputError: a reward that is not finite.
+
+    >>> rewards_to_go([0.5, -1.0, 0.25])
+    array([-0.25, -0.75,  0.25])
+    """
+    return np.cumsum(_finite(rewards, "rewards")[::-1])[::-1].copy()
+
+
+def keeps_format(reply: str, *, opened: bool = False) -> bool:
+    """Whether a raw reply is one `<think>...</think>` block and then something said (RLVER App. A.5).
+
+    Space around the parts is free, the thought may be empty; a second tag, other case or an empty reply breaks the format.
+
+    Args:
+        opened: the chat template has already written the opening tag, as some do; then the reply begins inside the block.
+
+    >>> keeps_format("<think>she is hurt</think> That was unkind."), keeps_format("That was unkind.")
+    (True, False)
+    """
+    match = _THINK_THEN_SAY.fullmatch(f"<think>{reply}" if opened else reply)
+    if match is None:
+        return False
+    said = match["said"]
+    return bool(said.strip()) and "<think>" not in match["thought"] and "<think>" not in said and "</think>" not in said
+
+
+def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns: float) -> float:
+    """What a dialogue counts in which one reply broke the format: a constant, the worst that a valid dialogue can come to.
+
+    RLVER: 0 for the outcome reward, as published; a mood that starts at 30 can lose 3 turn rewards in sum.
+
+    Args:
+        worst_outcome: the lowest outcome there is; 0 in SAGE, -1 in EIBench.
+        worst_turns: the lowest sum of turn rewards; -start/10 in SAGE.
+
+    Raises:
+        InputError: an unknown kind.
+
+    >>> [broken_format_return(kind, worst_outcome=0.0, worst_turns=-3.0) for kind in REWARDS]
+    [0.0, -3.0, -1.5]
+    """
+    _known(kind)
+    return {"outcome": worst_outcome, "turn": worst_turns, "mixed": (worst_outcome + worst_turns) / 2.0}[kind]
+
+
+def _finite(values: Sequence[float] | Array, what: str) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise InputError(f"{what} have shape {array.shape}; expected one dimension")
+    if not np.isfinite(array).all():
+        at = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InputError(f"{what} hold {array[at]} at {at}; expected finite numbers, and what is unscored left out")
+    return array
+
+
+def _in_range(emotion: float) -> None:
+    if not 0.0 <= emotion <= SUCCESS_AT:
+        raise InputError(f"emotion is {emotion!r}; expected a number from 0 to {SUCCESS_AT:g}")
+
+
+def _known(kind: str) -> None:
+    if kind not in REWARDS:
+        raise InputError(f"unknown reward {kind!r}; expected {', '.join(REWARDS)}")

@@ -1,0 +1,283 @@
+"""verl's agent loop: one call plays one dialogue and gives back its samples.
+
+Covers the adapter between verl (an `AgentLoopBase`, a token server, rows) and `rollouts`. Does not cover the dialogue itself
+(`environments.episode.play`) nor what the rows are worth to each other (`estimators`).
+
+A dialogue whose simulator failed gives no sample: verl's V1 trainer then has a rollout less in that group; `trainer` counts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.utils.profiler import simple_timer
+
+from heartloop.dialogue import Sampling, Transcript, write_line
+from heartloop.environments.episode import play
+from heartloop.errors import TransportError
+from heartloop.models import close
+from heartloop.training.dialogue_settings import DialogueSettings
+from heartloop.training.generation import Generated
+from heartloop.training.rollouts import PromptFormat, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
+from heartloop.training.template_format import TemplateFormat
+
+__all__ = ["DialogueLoop", "DialogueOutput"]
+
+logger = logging.getLogger(__name__)
+
+
+class DialogueOutput(AgentLoopOutput):  # type: ignore[misc]
+    """A sample with a reward for each of its tokens."""
+
+    token_rewards: list[float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """verl's row; the rewards by token take the place of the one number at the end."""
+        row: dict[str, Any] = super().as_dict()
+        row["rm_scores"] = torch.tensor(row.pop("token_rewards"), dtype=torch.float32)
+        return row
+
+
+class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
+    """Plays one dialogue of the row's scenario with the policy behind verl's token server.
+
+    A row's `extra_info` names the `scenario`; further `seed`, `split` ("train" or "val") and `index`. The rollouts of a row meet
+    the same person in the same mood (equal seeds of the episode, ours); what they draw differs by the rollout's number.
+
+    Args:
+        settings: as `DialogueSettings` has them.
+    """
+
+    def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
+        kwargs.pop("tools", None)
+        super().__init__(*args, **kwargs)
+        self.stage = _stage(json.dumps(_plain(settings), sort_keys=True))
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
+        """The samples of one dialogue; none where an instrument failed."""
+        stage, settings, rollout = self.stage, self.stage.settings, self.rollout_config
+        info = kwargs["extra_info"]
+        scenario, split = str(info["scenario"]), str(info.get("split", "train"))
+        step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
+        row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
+        options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
+        form = _form(settings.chat_format, self.tokenizer, options, int(rollout.prompt_length))
+        server = _VerlServer(
+            self.server_manager,
+            sampling_params,
+            f"{kwargs.get('uid', scenario)}-{session}",
+            _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer),
+            seeded=rollout.name in SEEDED,
+        )
+        policy = TokenPolicy(
+            server,
+            form,
+            ends=server.ends,
+            max_prompt=int(rollout.prompt_length),
+            max_tokens=min(settings.reply_tokens, int(rollout.response_length)),
+            temperature=float(sampling_params["temperature"]),
+            top_p=float(sampling_params["top_p"]),
+            top_k=int(sampling_params["top_k"]),
+            name=f"policy-{step}",
+        )
+        timing: dict[str, Any] = {}
+        async with stage.playing():
+            with simple_timer("dialogue", timing):
+                transcript = await play(
+                    stage.environment,
+                    scenario,
+                    policy,
+                    seed=_seed(*row),
+                    repeat=session,
+                    sampling=Sampling(seed=_seed(*row, session)),
+                )
+        stage.keep(transcript, split=split, step=step)
+        if transcript.failure is not None:
+            why = transcript.failure
+            logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", scenario, why.role, why.kind, why.detail)
+            return []
+        opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
+        worth = worth_of(transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened)
+        metrics = {
+            "generate_sequences": server.seconds,
+            "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
+            "compute_score": 0.0,
+        }
+        found = samples(policy.spoken, per=settings.sample, max_response=int(rollout.response_length))
+        about = _about(transcript, policy, worth, stratum=str(stage.environment.scenarios[scenario].stratum), samples=len(found))
+        return [
+            DialogueOutput(
+                prompt_ids=sample.prompt,
+                response_ids=sample.response,
+                response_mask=sample.mask,
+                response_logprobs=sample.logprobs,
+                reward_score=worth.outcome,
+                token_rewards=token_rewards(sample, worth, credit=settings.credit),
+                num_turns=2 * len(transcript.turns),
+                metrics=metrics,
+                extra_fields={
+                    "min_global_steps": server.weights[0],
+                    "max_global_steps": server.weights[1],
+                    "reward_extra_info": {"score": transcript.score, "return": worth.outcome, "turns": len(transcript.turns)},
+                    "credit": {
+                        "rollout": session,
+                        "outcome": worth.outcome,
+                        "process": [float(value) for value in worth.process],
+                        "spans": [list(span) for span in sample.spans],
+                    },
+                    "dialogue": about if number == 0 else None,
+                },
+            )
+            for number, sample in enumerate(found)
+        ]
+
+
+SEEDED = ("hf_cpu", "vllm")
+"""Rollout engines that take a `seed` with a request."""
+
+
+class _VerlServer:
+    """verl's client as a `TokenServer`, for one dialogue."""
+
+    def __init__(self, client: Any, params: Mapping[str, Any], request_id: str, ends: frozenset[int], *, seeded: bool) -> None:
+        self.ends = ends
+        self.seconds = 0.0
+        self.weights = (0, 0)
+        """Steps of the oldest and the newest weights that answered."""
+        self._client, self._params, self._request_id, self._seeded = client, params, request_id, seeded
+        self._asked = False
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+    ) -> Generated:
+        params = {**self._params, "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k}
+        params["logprobs"] = True
+        if self._seeded and seed is not None:
+            params["seed"] = seed
+        timing: dict[str, Any] = {}
+        with simple_timer("generate", timing):
+            out = await self._client.generate(request_id=self._request_id, prompt_ids=list(prompt), sampling_params=params)
+        self.seconds += timing["generate"]
+        if out.stop_reason in ("aborted", "abort") or not out.token_ids:
+            raise TransportError(f"the token server gave {len(out.token_ids)} tokens and stopped with {out.stop_reason!r}")
+        oldest, newest = (int(out.extra_fields.get(name) or 0) for name in ("min_global_steps", "max_global_steps"))
+        self.weights = (min(self.weights[0], oldest), max(self.weights[1], newest)) if self._asked else (oldest, newest)
+        self._asked = True
+        tokens = [int(token) for token in out.token_ids]
+        return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self.ends else "length")
+
+
+class _Stage:
+    """The environment of a worker, its simulator, and where transcripts go. Made once per process."""
+
+    def __init__(self, settings: DialogueSettings) -> None:
+        self.settings = settings
+        self.environment, self._models = settings.build()
+        self._playing = 0
+
+    @asynccontextmanager
+    async def playing(self) -> AsyncIterator[None]:
+        """Sockets are open while dialogues are; verl ends its workers without a word, so nobody could close them later."""
+        self._playing += 1
+        try:
+            yield
+        finally:
+            self._playing -= 1
+            if not self._playing:
+                await close(self._models)
+
+    def keep(self, transcript: Transcript, *, split: str, step: int) -> None:
+        if self.settings.transcripts is None or step % self.settings.transcripts_every:
+            return
+        folder = Path(self.settings.transcripts)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{split}-{step:06d}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(write_line(transcript))
+
+
+@cache
+def _stage(settings: str) -> _Stage:
+    return _Stage(DialogueSettings.model_validate_json(settings))
+
+
+_FORMS: dict[tuple[str, int, str, int], PromptFormat] = {}
+
+
+def _form(kind: str, tokenizer: Any, options: str, longest: int) -> PromptFormat:
+    key = (kind, id(tokenizer), options, longest)
+    if key not in _FORMS:
+        if kind == "messages":
+            from heartloop.training.chat_format import ChatFormat
+
+            _FORMS[key] = ChatFormat(tokenizer, longest=longest)
+        else:
+            _FORMS[key] = TemplateFormat(tokenizer, options=json.loads(options))
+    return _FORMS[key]
+
+
+@cache
+def _generation_ends(path: str) -> tuple[int, ...]:
+    from transformers import GenerationConfig
+
+    try:
+        named = GenerationConfig.from_pretrained(path).eos_token_id
+    except OSError:
+        return ()
+    return () if named is None else tuple(named) if isinstance(named, (list, tuple)) else (named,)
+
+
+def _ends(path: str, tokenizer: Any) -> frozenset[int]:
+    return frozenset((*_generation_ends(path), tokenizer.eos_token_id))
+
+
+def _plain(settings: Any) -> Any:
+    return OmegaConf.to_container(settings, resolve=True) if OmegaConf.is_config(settings) else dict(settings)
+
+
+def _seed(*parts: Any) -> int:
+    """31 bits from anything that prints the same everywhere."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest()) >> 1
+
+
+def _about(transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum: str, samples: int) -> dict[str, Any]:
+    """What the trainer's metrics tell of a dialogue."""
+    instruments = [call for call in transcript.calls if call.role != "policy"]
+    return {
+        "stratum": stratum,
+        "score": transcript.score,
+        "return": worth.outcome,
+        "stop": transcript.stop,
+        "turns": len(transcript.turns),
+        "samples": samples,
+        "reply_tokens": [len(said.tokens) for said in policy.spoken],
+        "counts": {
+            **transcript.counts,
+            "overflows": policy.overflows,
+            "reencoded": _reencoded(policy.spoken),
+            "broken format": int(worth.broken),
+        },
+        "simulator_calls": len(instruments),
+        "simulator_tokens": sum(call.usage.total for call in instruments),
+    }
+
+
+def _reencoded(spoken: Sequence[Spoken]) -> int:
+    return sum(said.kept is None and bool(said.heard) for said in spoken)

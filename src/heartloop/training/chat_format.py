@@ -1,0 +1,76 @@
+"""From a dialogue to token ids, message by message: what was once generated is never tokenised again.
+
+A prompt is a row of pieces, one a message, each rendered by the tokenizer's chat template as if it stood alone; a reply of the
+policy's own stands in it as the very ids that it was generated as. That holds for templates that render message by message, such
+as the laptop policy's (`laptop.tokenizer`). Does not cover templates that look at the whole list, as those of large models do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from heartloop.dialogue import Message
+from heartloop.errors import UseError
+
+__all__ = ["ChatFormat"]
+
+
+class ChatFormat:
+    """Prompts by one tokenizer (a `transformers` one).
+
+    Words that the tokenizer does not know are left out, so that no model can learn to say the unknown token.
+
+    Args:
+        longest: tokens of a prompt. Beyond it the oldest messages but the system prompt are left out.
+
+    Raises:
+        UseError: the tokenizer has no chat template or no end-of-text token.
+    """
+
+    def __init__(self, tokenizer: Any, *, longest: int = 960) -> None:
+        if not tokenizer.chat_template or tokenizer.eos_token_id is None:
+            raise UseError("the tokenizer has no chat template or no end token; expected both in its tokenizer_config.json")
+        self.tokenizer = tokenizer
+        self.longest = longest
+        self.end = int(tokenizer.eos_token_id)
+        """The token that closes a reply."""
+        probe = [{"role": "user", "content": ""}]
+        bare = tokenizer.apply_chat_template(probe, tokenize=False)
+        opened = tokenizer.apply_chat_template(probe, tokenize=False, add_generation_prompt=True)
+        self.opening = self._encode(opened[len(bare) :])
+        """What stands before a reply."""
+        self._rendered = lru_cache(maxsize=20_000)(self._render)
+
+    def message_ids(self, message: Message) -> tuple[int, ...]:
+        """One message with its markers."""
+        return self._rendered(message.role, message.content)
+
+    def reply_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """A reply with its markers, from the ids it was generated as, with or without their end token."""
+        return (*self.opening, *ids, *(() if ids and ids[-1] == self.end else (self.end,)))
+
+    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
+        """The dialogue so far and what opens a reply.
+
+        Args:
+            reply_ids: the ids of the policy's own replies, by place in `messages`; other messages are encoded from their text.
+        """
+        own = reply_ids or {}
+        pieces = [self.reply_ids(own[i]) if i in own else self.message_ids(m) for i, m in enumerate(messages)]
+        first = int(bool(messages) and messages[0].role == "system")
+        while len(pieces) > first + 1 and sum(map(len, pieces)) + len(self.opening) > self.longest:
+            del pieces[first]
+        return [token for piece in pieces for token in piece] + list(self.opening)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What a reply says, without markers."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _render(self, role: str, content: str) -> tuple[int, ...]:
+        return self._encode(self.tokenizer.apply_chat_template([{"role": role, "content": content}], tokenize=False))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        unknown = self.tokenizer.unk_token_id
+        return tuple(token for token in self.tokenizer.encode(text, add_special_tokens=False) if token != unknown)

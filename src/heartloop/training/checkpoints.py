@@ -1,0 +1,141 @@
+"""A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`.
+
+Covers any causal language model with a chat template that `transformers` reads from a directory: the laptop policy before and
+after training, or the export of a large one. Calls that wait are answered together, on a GPU where there is one. Does not cover
+serving at scale (any endpoint, such as vLLM) nor training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heartloop.chat import Reply
+from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.errors import ModelError, UseError
+
+__all__ = ["PREFIX", "CheckpointModel"]
+
+PREFIX = "checkpoint:"
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+_SMALL = 64 * 1024 * 1024
+
+
+class _Loaded(NamedTuple):
+    form: Any
+    generator: Any
+    longest: int
+    """Tokens of a prompt and its reply."""
+    defaults: Sampling
+
+
+class CheckpointModel:
+    """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. Its weights are read at the first call.
+
+    Without sampling settings of its own a call takes those of the checkpoint's `generation_config.json`, temperature 1 where
+    that names none. The same seed and messages give the same reply.
+
+    Args:
+        max_tokens: of a reply, where the call says nothing.
+
+    Raises:
+        UseError: the directory holds no checkpoint, or the extra `train` is not installed.
+    """
+
+    def __init__(self, path: Path | str, *, max_batch: int = 64, max_tokens: int = 512) -> None:
+        self.path = Path(path)
+        self._max_batch = max_batch
+        self._max_tokens = max_tokens
+        self._loaded: _Loaded | None = None
+        self._lock = threading.Lock()
+        if not (self.path / "config.json").is_file() or not self._weight_files():
+            raise UseError(
+                f"{self.name}: no config.json with weights (*.safetensors) in {self.path}; "
+                "expected a directory that save_pretrained wrote, with its tokenizer"
+            )
+        try:
+            import torch  # noqa: F401
+            import transformers  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise UseError(f"{self.name} needs {error.name}; install the extra: pip install 'heartloop[train]'") from error
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.path}"
+
+    @property
+    def source(self) -> str:
+        """First 12 hex digits of a SHA-256 of the checkpoint: of its files, of a file above 64 MB only name, size and time."""
+        found = hashlib.sha256()
+        for file in [*sorted(self.path.glob("*.json")), *sorted(self.path.glob("*.jinja")), *self._weight_files()]:
+            about = file.stat()
+            found.update(f"{file.name} {about.st_size}\n".encode())
+            found.update(file.read_bytes() if about.st_size <= _SMALL else str(about.st_mtime_ns).encode())
+        return found.hexdigest()[:12]
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One reply; a schema is not enforced.
+
+        Raises:
+            UseError: the directory's files do not make a model.
+            ModelError: the messages leave no room for a reply.
+        """
+        loaded = await asyncio.to_thread(self._load)
+        sampling, defaults = sampling or Sampling(), loaded.defaults
+        prompt = loaded.form.prompt_ids(messages)
+        room = loaded.longest - len(prompt)
+        if room < 1:
+            raise ModelError(f"{self.name}: the messages are {len(prompt)} tokens; expected fewer than {loaded.longest}")
+        drawn = await loaded.generator.generate(
+            prompt,
+            max_tokens=min(room, sampling.max_tokens or self._max_tokens),
+            temperature=(defaults.temperature or 0.0) if sampling.temperature is None else sampling.temperature,
+            top_p=(defaults.top_p or 1.0) if sampling.top_p is None else sampling.top_p,
+            seed=sampling.seed,
+        )
+        usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
+        return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
+
+    def _weight_files(self) -> list[Path]:
+        return sorted(file for pattern in _WEIGHTS for file in self.path.glob(pattern))
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._read()
+            return self._loaded
+
+    def _read(self) -> _Loaded:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
+
+        from heartloop.training.chat_format import ChatFormat
+        from heartloop.training.generation import BatchedGenerator, end_tokens
+        from heartloop.training.laptop.tokenizer import CHAT_TEMPLATE
+        from heartloop.training.template_format import TemplateFormat
+
+        disable_progress_bar()
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
+            model = AutoModelForCausalLM.from_pretrained(self.path, local_files_only=True, dtype="auto")
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UseError(f"{self.name} cannot be loaded: {said}") from error
+        if torch.cuda.is_available():
+            model = model.to("cuda")
+        ends = end_tokens(model, tokenizer)
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends)
+        form = ChatFormat(tokenizer) if tokenizer.chat_template == CHAT_TEMPLATE else TemplateFormat(tokenizer)
+        drawn = model.generation_config
+        defaults = Sampling(temperature=1.0 if drawn.temperature is None else drawn.temperature, top_p=drawn.top_p or 1.0)
+        generator = BatchedGenerator(model, eos=ends, pad=pad, max_batch=self._max_batch)
+        longest = int(getattr(model.config, "max_position_embeddings", None) or 32_768)
+        return _Loaded(form, generator, longest, defaults)

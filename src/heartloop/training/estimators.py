@@ -1,0 +1,104 @@
+"""verl's estimator of CTC-GRPO: rows to rollouts to groups, and `scoring.credit` does the rest.
+
+Covers the adapter. Does not cover the maths (`scoring.credit`) nor where rows come from (`agent_loop`).
+
+verl hands an estimator rewards, masks and `index`, one text per row, which is the prompt's. Who a row is, a rollout of which
+group and which turns of it, stands nowhere else; so `trainer` lays a `Row` into that text. Rewards would be the only other
+carrier, and then every mean of rewards that verl logs would be wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from verl.trainer.ppo.core_algos import register_adv_est
+
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
+
+__all__ = ["ESTIMATOR", "Row", "ctc_grpo", "ctc_grpo_advantages", "lone"]
+
+ESTIMATOR = "ctc_grpo"
+"""Its name for `algorithm.adv_estimator`; with `algorithm.ctc.alpha` 0 it is GRPO with a floor."""
+
+
+class Row(NamedTuple):
+    """Who a row of a batch is."""
+
+    group: str
+    """The prompt's id."""
+    rollout: int
+    outcome: float
+    """Return of the rollout."""
+    process: tuple[float, ...]
+    """Process rewards of all turns of the rollout."""
+    spans: tuple[tuple[int, int, int], ...]
+    """Turn, start and stop of each policy turn among the row's response tokens."""
+
+    def text(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(self)
+
+    @classmethod
+    def of(cls, text: str) -> Row | None:
+        """Back from `text`; `None` for a row that verl added as padding."""
+        if not text.startswith("["):
+            return None
+        group, rollout, outcome, process, spans = json.loads(text)
+        return cls(group, rollout, outcome, tuple(process), tuple(tuple(span) for span in spans))
+
+
+def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **settings: Any) -> Tensor:
+    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows.
+
+    Args:
+        rows: of the batch, B of them; `None` is padding.
+        settings: as `scoring.credit.turn_advantages` has them.
+    """
+    advantages = torch.zeros(shape)
+    groups: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        if row is not None:
+            groups.setdefault(row.group, {})[row.rollout] = row
+    turns: dict[tuple[str, int], Any] = {}
+    for name, group in groups.items():
+        found = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
+        turns.update({(name, rollout): values for rollout, values in zip(group, found, strict=True)})
+    for place, row in enumerate(rows):
+        if row is not None:
+            for turn, start, stop in row.spans:
+                advantages[place, start:stop] = float(turns[row.group, row.rollout][turn])
+    return advantages
+
+
+@register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
+def ctc_grpo(
+    token_level_rewards: Tensor, response_mask: Tensor, index: Iterable[str], config: Any = None, **_: Any
+) -> tuple[Tensor, Tensor]:
+    """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `Row` as text for each row of the batch.
+
+    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not looked at.
+    """
+    settings: Mapping[str, Any] = (config.get("ctc", None) if config is not None else None) or {}
+    advantages = ctc_grpo_advantages(
+        [Row.of(str(text)) for text in index],
+        (token_level_rewards.shape[0], token_level_rewards.shape[1]),
+        alpha=float(settings.get("alpha", ALPHA)),
+        sigma_min=float(settings.get("sigma_min", SIGMA_MIN)),
+        centre=bool(settings.get("centre", True)),
+        ddof=int(settings.get("ddof", 1)),
+    )
+    advantages = advantages.to(token_level_rewards.device) * response_mask
+    return advantages, advantages
+
+
+def lone(rows: Sequence[Row | None]) -> list[bool]:
+    """Which rows belong to a group of which one rollout is left: they have nothing to be compared with."""
+    members: dict[str, set[int]] = {}
+    for row in rows:
+        if row is not None:
+            members.setdefault(row.group, set()).add(row.rollout)
+    return [row is not None and len(members[row.group]) < 2 for row in rows]

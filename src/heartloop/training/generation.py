@@ -1,0 +1,309 @@
+"""Sampling from a transformers causal model on the spot: requests that wait are answered together.
+
+Covers what a rollout needs where no inference engine runs: token ids in, token ids and their log-probabilities out,
+temperature, top-p, top-k, a seed per request, and new weights between batches. Does not cover text (`rollouts`, and the
+tokenizer), nor serving to other processes (`replica_cpu`).
+
+One request at a time would cost minutes a training step: a small model takes nearly the same time for one row as for sixty.
+So a thread of its own takes what waits, answers it as one batch, and looks again. A batch is closed once begun; a row that has
+ended leaves it, so that the others go on cheaper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import random
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from heartloop.errors import UseError
+
+__all__ = ["BatchedGenerator", "Generated", "TokenServer", "end_tokens"]
+
+GATHER = 0.004
+"""Seconds without a new request after which a batch is begun: dialogues of one training step arrive within that of each other."""
+
+
+class Generated(NamedTuple):
+    """One reply as token ids. A closing end-of-text token is part of it."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    """Of each token under the model at the sampling temperature, before top-p and top-k cut: what the loss compares with."""
+    stop: Literal["stop", "length"]
+    """`stop`: it ended by itself. `length`: it was cut."""
+
+
+class TokenServer(Protocol):
+    """Whatever answers token ids with token ids: a `BatchedGenerator` here, an inference engine on a cluster."""
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+    ) -> Generated:
+        """One reply.
+
+        Args:
+            max_tokens: at most so many, the end-of-text token included.
+            temperature: 0 takes the likeliest token; its log-probabilities are those at temperature 1.
+            top_p: keep the likeliest tokens up to this share; 1 keeps all.
+            top_k: keep this many; 0 or less keeps all.
+            seed: equal seeds, prompts and weights draw equal replies.
+        """
+        ...
+
+
+class _Request(NamedTuple):
+    prompt: list[int]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    draw: random.Random
+    loop: asyncio.AbstractEventLoop
+    told: asyncio.Future[Generated]
+
+
+class BatchedGenerator:
+    """Answers requests with a causal model of `transformers`, as many at once as wait.
+
+    Args:
+        eos: the token that ends a reply, or several.
+        pad: fills the left of shorter prompts; any token will do, for it is masked.
+        max_batch: most replies at once.
+        seed: of the draws of requests that bring none.
+
+    Raises:
+        UseError: no end token, or a batch below 1.
+    """
+
+    def __init__(self, model: Any, *, eos: int | Collection[int], pad: int, max_batch: int = 64, seed: int = 0) -> None:
+        ends = {eos} if isinstance(eos, int) else set(eos)
+        if not ends:
+            raise UseError("no end-of-text token was given; a reply could not end, give the tokenizer's eos_token_id")
+        if max_batch < 1:
+            raise UseError(f"max_batch is {max_batch}; expected at least 1")
+        self.model = model.eval()
+        self.weights = 0
+        """How often new weights were loaded."""
+        self.batches = 0
+        """Batches answered so far."""
+        self._ends = ends
+        self._pad = pad
+        self._max_batch = max_batch
+        self._draw = random.Random(seed)
+        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._weights_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+    ) -> Generated:
+        """One reply; `TokenServer.generate` says what the arguments mean.
+
+        Raises:
+            UseError: an empty prompt, a setting out of range, or a generator that was closed.
+        """
+        if not prompt or max_tokens < 1:
+            raise UseError(f"a prompt of {len(prompt)} tokens with at most {max_tokens} to answer; expected at least 1 of each")
+        if not 0.0 <= temperature < float("inf") or not 0.0 < top_p <= 1.0:
+            raise UseError(f"temperature {temperature:g} with top_p {top_p:g}; expected at least 0, and more than 0 up to 1")
+        if self._closed:
+            raise UseError("this generator was closed; make another one")
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Generated] = loop.create_future()
+        draw = random.Random(self._draw.getrandbits(64) if seed is None else seed)
+        self._waiting.put(_Request(list(prompt), max_tokens, temperature, top_p, max(0, top_k), draw, loop, told))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="generation")
+            self._thread.start()
+        return await told
+
+    def load(self, state_dict: Mapping[str, Tensor]) -> None:
+        """New weights, from the next batch on. Tied weights may be left out.
+
+        Raises:
+            UseError: names that the model lacks, or weights that are missing.
+        """
+        with self._weights_lock:
+            missing, unexpected = self.model.load_state_dict(state_dict, strict=False)
+            self.model.tie_weights()
+            tied = set(
+                getattr(self.model, "all_tied_weights_keys", None) or getattr(self.model, "_tied_weights_keys", None) or ()
+            )
+            if lost := [name for name in missing if name not in tied]:
+                raise UseError(f"weights {', '.join(lost[:3])} are missing from what was loaded ({len(lost)} in all)")
+            if unexpected:
+                raise UseError(f"the model has no weights {', '.join(unexpected[:3])}; they are of another architecture")
+            self.weights += 1
+
+    def close(self) -> None:
+        """Ends the thread once what waits is answered."""
+        self._closed = True
+        self._waiting.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            batch, ended = self._gather(first)
+            self.batches += 1
+            try:
+                with self._weights_lock, torch.inference_mode():
+                    answers = self._answer(batch)
+            except Exception as error:  # the requests fail, the thread goes on
+                for request in batch:
+                    _tell(request, error)
+            else:
+                for request, answer in zip(batch, answers, strict=True):
+                    _tell(request, answer)
+            if ended:
+                return
+
+    def _gather(self, first: _Request) -> tuple[list[_Request], bool]:
+        """What waits by now, and whether the end was among it."""
+        batch = [first]
+        while len(batch) < self._max_batch:
+            try:
+                request = self._waiting.get(timeout=GATHER)
+            except queue.Empty:
+                break
+            if request is None:
+                return batch, True
+            batch.append(request)
+        return batch, False
+
+    def _answer(self, batch: Sequence[_Request]) -> list[Generated]:
+        tokens: list[list[int]] = [[] for _ in batch]
+        logprobs: list[list[float]] = [[] for _ in batch]
+        rows = list(range(len(batch)))  # which request each row of the batch belongs to
+        longest = max(len(request.prompt) for request in batch)
+        lengths = torch.tensor([len(request.prompt) for request in batch])
+        ids = torch.tensor([[self._pad] * (longest - len(r.prompt)) + r.prompt for r in batch])
+        mask = (torch.arange(longest) >= (longest - lengths)[:, None]).long()
+        position = (mask.cumsum(-1) - 1).clamp(min=0)
+        device = self.model.device
+        cache = None
+        settings = _Settings.of(batch, device)
+        while True:
+            out = self.model(
+                input_ids=ids.to(device),
+                attention_mask=mask.to(device),
+                position_ids=position.to(device),
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            cache = out.past_key_values
+            drawn, scores = _sample(out.logits[:, -1], settings, [batch[row].draw.random() for row in rows])
+            for row, token, score in zip(rows, drawn, scores, strict=True):
+                tokens[row].append(token)
+                logprobs[row].append(score)
+            going = [
+                place
+                for place, (row, token) in enumerate(zip(rows, drawn, strict=True))
+                if token not in self._ends and len(tokens[row]) < batch[row].max_tokens and not batch[row].told.cancelled()
+            ]
+            if not going:
+                break
+            ids = torch.tensor(drawn)[:, None]
+            mask = torch.cat([mask, mask.new_ones(len(rows), 1)], -1)
+            position = position[:, -1:] + 1
+            if len(going) < len(rows):
+                keep = torch.tensor(going)
+                ids, mask, position = ids[keep], mask[keep], position[keep]
+                cache.batch_select_indices(keep.to(device))
+                settings = settings.select(keep.to(device))
+                rows = [rows[place] for place in going]
+        return [
+            Generated(mine, scores, "stop" if mine[-1] in self._ends else "length")
+            for mine, scores in zip(tokens, logprobs, strict=True)
+        ]
+
+
+class _Settings(NamedTuple):
+    """Sampling settings of the rows of a batch, each of shape (rows, 1)."""
+
+    temperature: Tensor
+    top_p: Tensor
+    top_k: Tensor
+
+    @classmethod
+    def of(cls, batch: Sequence[_Request], device: torch.device) -> _Settings:
+        columns = [[r.temperature for r in batch], [r.top_p for r in batch], [r.top_k for r in batch]]
+        return cls(*(torch.tensor(column, device=device)[:, None] for column in columns))
+
+    def select(self, rows: Tensor) -> _Settings:
+        return _Settings(self.temperature[rows], self.top_p[rows], self.top_k[rows])
+
+
+def _sample(logits: Tensor, settings: _Settings, draws: Sequence[float]) -> tuple[list[int], list[float]]:
+    """A token of each row, and its log-probability at the row's temperature over all tokens."""
+    greedy = settings.temperature <= 0.0
+    logprobs = torch.log_softmax(logits.float() / torch.where(greedy, 1.0, settings.temperature), -1)
+    if bool(greedy.all()):
+        chosen = logprobs.argmax(-1, keepdim=True)
+    elif not bool((greedy | (settings.top_p < 1.0) | (settings.top_k > 0)).any()):  # nothing is cut: no need to sort
+        share = logprobs.exp().cumsum(-1)
+        aim = torch.tensor(draws, device=share.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        chosen = torch.searchsorted(share, aim, right=True).clamp(max=share.shape[-1] - 1)
+    else:
+        kept, order = logprobs.exp().sort(-1, descending=True)
+        rank = torch.arange(kept.shape[-1], device=kept.device)
+        before = kept.cumsum(-1) - kept  # share of the likelier ones: the first that passes top_p is kept
+        cut = (before >= settings.top_p) | ((settings.top_k > 0) & (rank >= settings.top_k)) | (greedy & (rank > 0))
+        share = kept.masked_fill(cut, 0.0).cumsum(-1)
+        aim = torch.tensor(draws, device=kept.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        # the first token whose cumulative share passes the draw; rounding may leave none, then the last that was kept
+        place = torch.searchsorted(share, aim, right=True).minimum((~cut).sum(-1, keepdim=True) - 1)
+        chosen = order.gather(-1, place)
+    scores = logprobs.gather(-1, chosen)
+    return chosen[:, 0].tolist(), scores[:, 0].tolist()
+
+
+def _tell(request: _Request, answer: Generated | Exception) -> None:
+    def settle() -> None:
+        if request.told.done():  # nobody waits any more
+            return
+        if isinstance(answer, Exception):
+            request.told.set_exception(answer)
+        else:
+            request.told.set_result(answer)
+
+    try:
+        request.loop.call_soon_threadsafe(settle)
+    except RuntimeError:  # the loop is closed: whoever asked is gone
+        return
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a reply: what the model's generation settings name, and the tokenizer's end of text.
+
+    Raises:
+        UseError: neither names one.
+    """
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    found = set(named if isinstance(named, (list, tuple)) else [named]) | {tokenizer.eos_token_id}
+    found.discard(None)
+    if not found:
+        raise UseError("neither the model's generation settings nor its tokenizer name an end-of-text token; add eos_token_id")
+    return frozenset(int(token) for token in found)

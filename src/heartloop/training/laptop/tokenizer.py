@@ -1,0 +1,87 @@
+"""A word tokenizer of our own: one token a word or punctuation mark, case kept, its leading space included.
+
+Words that occur only once in the corpus are left unknown. What is known comes back exactly as it was written, blanks between
+words apart (each run of them becomes one space). The chat template keeps of a system prompt what a small model can use, cuts long
+messages, and takes out `<`, so that no message can hold a marker. Does not cover putting a dialogue together (`chat_format`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["CHAT_TEMPLATE", "MARKERS", "build_tokenizer"]
+
+MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
+"""Token ids 0 to 5. `<end>` closes every message and ends a reply."""
+
+_SPACE = "▁"
+_PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
+
+CHAT_TEMPLATE = """\
+{%- for m in messages -%}
+<{{ m['role'] }}>
+{%- if m['role'] == 'system' -%}
+{%- set kept = namespace(words=[]) -%}
+{%- for heading in ('What you are after', 'What you know', 'Your situation') -%}
+{%- for part in m['content'].split('## ') -%}
+{%- if part.startswith(heading + '\\n') -%}
+{%- set kept.words = kept.words + part[heading | length:].replace('\\n- ', '\\n').split() -%}
+{%- endif -%}
+{%- endfor -%}
+{%- endfor -%}
+{{ (kept.words[:130] | join(' ')).replace('<', '') }}
+{%- else -%}
+{{ (m['content'].split()[:48] | join(' ')).replace('<', '') }}
+{%- endif -%}
+<end>
+{%- endfor -%}
+{%- if add_generation_prompt -%}<assistant>{%- endif -%}
+"""
+"""Of EIBench's system prompt the goal, what it knows and the situation, 130 words; of any other system prompt nothing, of any
+other message the first 48 words."""
+
+
+def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokenizerFast:
+    """A tokenizer that knows the words of some texts.
+
+    Args:
+        texts: each counts once, however often it is given.
+        least: how often a word must occur to be known.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            normalizers.Replace(Regex("[’‘]"), "'"),
+            normalizers.Replace(Regex("[“”]"), '"'),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always", split=False),
+            pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True),
+        ]
+    )
+    tokenizer.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
+    tokenizer.train_from_iterator(sorted(set(texts)), trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        eos_token="<end>",
+        additional_special_tokens=["<system>", "<user>", "<assistant>"],
+        chat_template=CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        model_max_length=1024,
+    )

@@ -1,0 +1,239 @@
+"""A training run in its folder: prepared, started, followed, gone on with.
+
+    settings.json    the recipe, resolved; a run is gone on with only by the same
+    data/            people as verl reads them
+    attempts/001/    one folder each time it was started: log.txt, verl's metrics.jsonl, hydra's configuration
+    metrics.jsonl    a line a step, over all attempts
+    checkpoints/     verl's; global_step_N/actor/huggingface is a policy that `checkpoint:DIR` names
+    transcripts/     dialogues, where the recipe keeps them
+
+Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own. Does not cover
+what it does (verl, and our parts in it), nor the command line (`cli_train`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+import heartloop
+from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.training.dataset import Cast, cast_of, dialogue_settings, rows, write_parquet
+from heartloop.training.dialogue_settings import write_agent_loops
+from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line
+from heartloop.training.readiness import missing
+from heartloop.training.recipe import COMPOSED, LAPTOP, Recipe
+from heartloop.training.verl_config import RunPaths, environment_of, overrides
+
+__all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
+
+_LOOK_EVERY = 0.5
+_PATIENCE = 30.0
+"""Seconds that verl gets to put its actors away when it is stopped."""
+_ERROR = re.compile(r"(?:\(.*?\) ?)?\s*([\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Ended(NamedTuple):
+    """How a training run ended."""
+
+    step: int
+    """The last step that was made."""
+    code: int
+    """verl's exit status; 0 is done."""
+    failures: Failures
+    why: str
+    """The last error in the log; empty where it is done."""
+    log: Path
+
+
+def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
+    """Prepares a run's folder, trains, and follows it to its end. A run that is there is gone on with from its last checkpoint.
+
+    Args:
+        tell: is told what happens, a line at a time.
+
+    Raises:
+        UseError: something is missing here, or another process has the run.
+        SettingsMismatch: the run has other settings; names them.
+        InputError: people that cannot be read or played.
+    """
+    stops = [item for item in missing(recipe) if item.stops]
+    if stops:
+        raise UseError("cannot train here: " + "; ".join(f"{item.what} ({item.mend})" for item in stops))
+    cast = cast_of(recipe)
+    paths = RunPaths(run.resolve())
+    with _held(paths):
+        _write_settings(recipe, cast, paths)
+        _write_people(recipe, cast, paths)
+        resumed = checkpoint_step(paths.run)
+        if resumed >= recipe.batch.steps:
+            lines = read_metrics(paths.run) if paths.metrics.exists() else []
+            tell(f"All {recipe.batch.steps} steps are made already.")
+            return Ended(resumed, 0, failures_of(lines), "", paths.attempts)
+        model = _policy(recipe, paths, tell)
+        arguments = overrides(recipe, paths, model=model, train_rows=len(cast.train))
+        if resumed:
+            tell(f"Going on after step {resumed}.")
+            arguments.append("trainer.val_before_train=false")
+        return _follow(recipe, cast, paths, arguments, resumed, tell)
+
+
+def checkpoint_step(run: Path) -> int:
+    """The step of the last whole checkpoint of a run; 0 without one."""
+    try:
+        return int((RunPaths(run).checkpoints / "latest_checkpointed_iteration.txt").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def policy_at(run: Path, step: int) -> Path:
+    """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
+    return RunPaths(run).checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+
+
+@contextmanager
+def _held(paths: RunPaths) -> Iterator[None]:
+    try:
+        if paths.run.exists() and not paths.run.is_dir():
+            raise UseError(f"{paths.run} is a file; choose another --out")
+        strangers = [path.name for path in paths.run.iterdir() if path.name != ".lock"] if paths.run.is_dir() else []
+        if strangers and not paths.settings.exists():
+            raise UseError(f"{paths.run} is not empty and holds no training run; choose an empty directory for --out")
+        paths.run.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(paths.run / ".lock")
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UseError(f"another process trains in {paths.run}; wait for it, or choose another --out") from error
+    except OSError as error:
+        raise UseError(f"cannot write to {paths.run}: {error.strerror}; choose another --out") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write_settings(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
+    people = {
+        split: {person.id: person.fingerprint for person in chosen} for split, chosen in zip(cast._fields, cast, strict=True)
+    }
+    mine = {"recipe": recipe.decisive(), "people": people}
+    if paths.settings.exists():
+        try:
+            saved = json.loads(paths.settings.read_text(encoding="utf-8"))
+            theirs = {"recipe": saved["recipe"], "people": saved["people"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{paths.settings} is not a training run's; choose another --out") from error
+        theirs["recipe"] = {name: theirs["recipe"].get(name) for name in mine["recipe"]}
+        changed = sorted(_differences(mine, theirs))
+        if changed:
+            raise SettingsMismatch(
+                f"{paths.run} was made with other settings: {', '.join(changed[:5])} differ; "
+                "repeat the first command to go on with it, or choose another --out"
+            )
+    body = {"recipe": recipe.model_dump(mode="json"), "people": people, "hash": recipe.hash, "heartloop": heartloop.__version__}
+    part = paths.settings.with_suffix(".part")
+    part.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(paths.settings)
+
+
+def _differences(mine: Any, theirs: Any, name: str = "") -> Iterator[str]:
+    if isinstance(mine, dict) and isinstance(theirs, dict) and name not in ("people.train", "people.held_out"):
+        for key in mine.keys() | theirs.keys():
+            yield from _differences(mine.get(key), theirs.get(key), f"{name}.{key}" if name else key)
+    elif mine != theirs:
+        yield name.removeprefix("recipe.")
+
+
+def _write_people(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
+    for split, file in (("train", paths.train), ("held_out", paths.held_out)):
+        write_parquet(rows(getattr(cast, split), recipe, split=split), file)
+    if recipe.people.train == COMPOSED and not paths.composed.exists():
+        part = paths.composed.with_suffix(".part")
+        part.write_text("".join(person.model_dump_json() + "\n" for person in cast.train), encoding="utf-8")
+        part.replace(paths.composed)
+    write_agent_loops(dialogue_settings(recipe, paths), paths.agent_loops)
+
+
+def _policy(recipe: Recipe, paths: RunPaths, tell: Callable[[str], None]) -> str:
+    if recipe.policy.model == LAPTOP:
+        from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
+
+        settings = WarmStartSettings.model_validate(dict(recipe.policy.warm_start))
+        return str(prepare(paths.policies, settings, tell=tell).model.resolve())
+    path = Path(recipe.policy.model)
+    return str(path.resolve()) if path.is_dir() else recipe.policy.model
+
+
+def _follow(
+    recipe: Recipe, cast: Cast, paths: RunPaths, arguments: list[str], resumed: int, tell: Callable[[str], None]
+) -> Ended:
+    paths.attempts.mkdir(exist_ok=True)
+    attempt = paths.attempts / f"{len(list(paths.attempts.iterdir())) + 1:03}"
+    attempt.mkdir()
+    log = attempt / "log.txt"
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments, f'hydra.run.dir="{attempt}"']
+    (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
+    metrics = MetricsFile(paths, attempt, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata())
+    environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
+    )
+    environment.setdefault("TENSORBOARD_DIR", str(paths.run / "tensorboard"))
+    lines: list[dict[str, Any]] = []
+    tell(f"Starting verl; what it says goes to {log}")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=attempt, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )  # fmt: skip
+    try:
+        while True:
+            code = process.poll()  # asked before the file is read: what was written until then is in it
+            for line in metrics.news():
+                lines.append(line)
+                tell(step_line(lines, steps=recipe.batch.steps))
+            if code is not None:
+                break
+            time.sleep(_LOOK_EVERY)
+    finally:
+        _stop(process)
+    step = max([checkpoint_step(paths.run) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
+    why = "" if code == 0 else _last_error(log)
+    return Ended(step, code, failures_of(read_metrics(paths.run)), why, log)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends verl and what it started, kindly at first."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, number)
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _end_with_parent() -> None:
+    """Asks Linux to end verl when this process is killed, so that the run can be gone on with."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def _last_error(log: Path) -> str:
+    """The last line that names an error; Ray repeats an actor's error once for each who waited for it."""
+    text = _ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
+    found = [match[1].strip() for line in text.splitlines() if (match := _ERROR.match(line))]
+    return found[-1][:500] if found else "no error in its log"

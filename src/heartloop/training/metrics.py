@@ -1,0 +1,63 @@
+"""What a training step's dialogues come to in numbers, for the trainer's log.
+
+Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, counts, simulator calls. Does not
+cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.analysis`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["dialogue_metrics"]
+
+
+def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[str], *, expected: int) -> dict[str, float]:
+    """Metrics of one step, by the name they are logged under.
+
+    Args:
+        dialogues: what the agent loop tells of each (`agent_loop`), scored ones only.
+        groups: the prompt of each, as many.
+        expected: dialogues that were begun; those that are missing failed.
+    """
+    found: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
+    if not dialogues:
+        return found
+    by_stratum: dict[str, list[float]] = defaultdict(list)
+    by_group: dict[str, list[float]] = defaultdict(list)
+    by_turn: dict[int, list[int]] = defaultdict(list)
+    counts: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    for dialogue, group in zip(dialogues, groups, strict=True):
+        by_stratum[dialogue["stratum"]].append(dialogue["score"])
+        by_group[group].append(dialogue["return"])
+        for turn, tokens in enumerate(dialogue["reply_tokens"], start=1):
+            by_turn[turn].append(tokens)
+        counts.update(dialogue["counts"])
+        stops[dialogue["stop"]] += 1
+    returns = [dialogue["return"] for dialogue in dialogues]
+    found |= {
+        "dialogue/score": _mean(dialogue["score"] for dialogue in dialogues),
+        "dialogue/return": float(np.mean(returns)),
+        "dialogue/return_std": float(np.std(returns)),
+        "dialogue/turns": _mean(dialogue["turns"] for dialogue in dialogues),
+        "dialogue/samples": _mean(dialogue["samples"] for dialogue in dialogues),
+        "dialogue/reply_tokens": _mean(tokens for turn in by_turn.values() for tokens in turn),
+        "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
+        "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
+        "simulator/calls": float(sum(dialogue["simulator_calls"] for dialogue in dialogues)),
+        "simulator/tokens": float(sum(dialogue["simulator_tokens"] for dialogue in dialogues)),
+    }
+    found |= {f"dialogue/score/{stratum}": float(np.mean(values)) for stratum, values in sorted(by_stratum.items())}
+    found |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
+    found |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
+    found |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
+    return found
+
+
+def _mean(values: Any) -> float:
+    found = [float(value) for value in values]
+    return float(np.mean(found)) if found else 0.0

@@ -1,0 +1,164 @@
+"""verl on processors alone: a platform of its kind, chosen with `VERL_PLATFORM=cpu`, for laptops and tests.
+
+Covers what verl asks a platform for, and the three places of verl 0.9.1 where a device is assumed beyond that. Does not cover
+the rollout server (`replica_cpu`). `VERL_ENGINE_DEVICE=cuda` has to be set beside it: a name by which verl finds its FSDP engine.
+
+Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+import torch.distributed
+from verl.plugin.platform.platform_base import PlatformBase
+from verl.plugin.platform.platform_manager import PlatformRegistry
+
+__all__ = ["PlatformCPU"]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+class _Device(types.ModuleType):
+    """What stands where `torch.cuda` is expected: `torch.cpu`, and answers to the calls that it lacks."""
+
+    max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = staticmethod(_zero)
+    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = staticmethod(_nothing)
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
+    get_rng_state = staticmethod(torch.get_rng_state)
+    set_rng_state = staticmethod(torch.set_rng_state)
+
+    @staticmethod
+    def get_device_name(*_: Any) -> str:
+        return "cpu"
+
+    @staticmethod
+    def mem_get_info(*_: Any) -> tuple[int, int]:
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.cpu, name)
+
+
+_DEVICE = _Device("heartloop.training.cpu_device")
+
+
+@PlatformRegistry.register(platform="cpu")
+class PlatformCPU(PlatformBase):  # type: ignore[misc]
+    """Processors as verl's device. Never chosen by itself, only by `VERL_PLATFORM=cpu`."""
+
+    @property
+    def device_name(self) -> str:
+        return "cpu"
+
+    @property
+    def vendor_name(self) -> str:
+        return "generic"
+
+    @property
+    def device_module(self) -> types.ModuleType:
+        return _DEVICE
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        return False
+
+    def current_device(self) -> Any:
+        return "cpu"  # verl hands it to torch as a device
+
+    def device_count(self) -> int:
+        return 1
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
+        return None, None
+
+    def communication_backend_name(self) -> str:
+        return "gloo"
+
+    def visible_devices_envvar(self) -> str:
+        return "CUDA_VISIBLE_DEVICES"
+
+    def ray_resource_name(self) -> str:
+        return "GPU"
+
+    def ray_noset_envvars(self) -> list[str]:
+        return []
+
+    def is_ipc_supported(self) -> bool:
+        return False
+
+    def manual_seed(self, seed: int) -> None:
+        torch.manual_seed(seed)
+
+    manual_seed_all = manual_seed
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Iterator[None]:
+        yield
+
+    def set_device(self, device_index: int) -> None: ...
+
+    def synchronize(self, device_index: int | None = None) -> None: ...
+
+    def set_allocator_settings(self, settings: str) -> None: ...
+
+    def empty_cache(self) -> None: ...
+
+    def profiler_start(self) -> None: ...
+
+    def profiler_stop(self) -> None: ...
+
+    def cudart(self) -> Any: ...
+
+
+def _meeting_place() -> str | None:
+    """Where the ranks of one machine find each other: a file, as torch's own server would listen on every network."""
+    if os.environ.get("WORLD_SIZE") != os.environ.get("RAY_LOCAL_WORLD_SIZE"):
+        return None  # several machines: the address that verl chose
+    session = ray.get_runtime_context().get_session_name()
+    return (Path(tempfile.gettempdir()) / f"heartloop-{session}-{os.environ['MASTER_PORT']}").as_uri()
+
+
+def _adapt() -> None:
+    """The three assumptions, once a process: gloo named twice, a critic on flash attention, pinned memory for the reference."""
+    import verl.utils.model
+    import verl.workers.engine.fsdp.transformer_impl as fsdp_engine  # asks for the platform while it is imported
+
+    begin = torch.distributed.init_process_group
+
+    def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
+        if backend == "cpu:gloo,cpu:gloo":
+            backend = "gloo"
+            kwargs["init_method"] = kwargs.get("init_method") or _meeting_place()
+        begin(backend, *args, **kwargs)
+
+    def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path, dtype=torch_dtype, config=model_config, attn_implementation="sdpa", trust_remote_code=trust_remote_code
+        )
+
+    torch.distributed.init_process_group = init_process_group
+    verl.utils.model.load_valuehead_model = load_valuehead_model
+    fsdp_engine.CPUOffloadPolicy = lambda **_: None  # there is nowhere to offload from
+
+
+_adapt()

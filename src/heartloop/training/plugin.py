@@ -1,0 +1,15 @@
+"""What verl loads of heartloop in every process: by the entry point group `verl.plugins` when verl itself is imported.
+
+verl logs a plug-in that fails to load at DEBUG and goes on without it. So nothing here is optional at the other end: a run that
+names `trainer.v1.trainer_mode=heartloop` ends at once where this was not loaded.
+"""
+
+from __future__ import annotations
+
+import os
+
+if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+    from heartloop.training import platform_cpu  # noqa: F401
+from heartloop.training import estimators, replica_cpu, trainer  # noqa: F401
+
+__all__: list[str] = []

@@ -1,0 +1,145 @@
+"""What a recipe needs that this machine lacks, each with what to do about it.
+
+Covers the extra, GPUs and memory, the policy's weights, the simulator's endpoint, Ray's cluster. Asks no network and
+loads no engine, so that it can be asked anywhere. Does not cover the people (`dataset`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from heartloop.errors import UseError
+from heartloop.models import resolve
+from heartloop.training.recipe import LAPTOP, Recipe
+
+__all__ = ["EXTRA", "Missing", "gigabytes_per_gpu", "missing"]
+
+EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
+"""What the extra `train` brings, by module."""
+
+_LEAST_MEMORY = 3.0
+"""Gigabytes that verl, Ray and a laptop policy want together (ours; 1.6 measured with a tiny policy)."""
+
+
+class Missing(NamedTuple):
+    """Something that is not there."""
+
+    what: str
+    mend: str
+    stops: bool = True
+    """Whether a run cannot start without it."""
+
+
+def missing(recipe: Recipe) -> list[Missing]:
+    """What this machine lacks for a recipe; what stops a run comes first."""
+    found = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_simulator(recipe)]
+    return sorted(found, key=lambda item: not item.stops)
+
+
+def gigabytes_per_gpu(recipe: Recipe) -> float | None:
+    """Memory of weights alone, from the size in the policy's name; `None` without one.
+
+    Sixteen bytes a weight for training (weight, gradient, AdamW's two), spread over all GPUs, and two for drawing replies, spread
+    over `tensor_parallel`. What offloading moves out is left out. Activations and the key-value cache come on top.
+    """
+    size = re.search(r"(\d+(?:\.\d+)?)B\b", recipe.policy.model, re.IGNORECASE)
+    if size is None:
+        return None
+    machine, billions = recipe.machine, float(size[1])
+    training = (4 if machine.offload else 16) * billions * (2 if recipe.algorithm.name == "ppo" else 1)
+    return training / (machine.ranks * machine.nodes) + 2 * billions / machine.tensor_parallel
+
+
+def _software(recipe: Recipe) -> Iterator[Missing]:
+    lacking = [name for name in EXTRA if find_spec(name) is None]
+    if lacking:
+        python = "" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12"
+        yield Missing(
+            f"the extra train is not installed ({', '.join(lacking)} not found)", f"pip install 'heartloop[train]'{python}"
+        )
+    engine = {"vllm": "vllm", "sglang": "sglang"}.get(recipe.machine.engine)
+    if engine and find_spec(engine) is None:
+        yield Missing(f"the engine {engine} is not installed", f"pip install {engine} as verl's documentation says for your GPU")
+    if recipe.machine.flash_attention and find_spec("flash_attn") is None:
+        yield Missing("flash-attn is not installed", "install it, or --set machine.flash_attention=false")
+    for logger in recipe.watching.loggers:
+        if find_spec(logger) is None:
+            yield Missing(f"the logger {logger} is not installed", f"pip install {logger}, or leave it out of watching.loggers")
+
+
+def _hardware(recipe: Recipe) -> Iterator[Missing]:
+    machine = recipe.machine
+    if machine.nodes > 1 and not os.environ.get("RAY_ADDRESS"):
+        yield Missing(
+            f"{machine.nodes} nodes need a Ray cluster", "start one with `ray start`, and set RAY_ADDRESS to its address"
+        )
+    if machine.device == "cpu":
+        free = _free_memory()
+        if free is not None and free < _LEAST_MEMORY:
+            yield Missing(f"{free:.1f} GB of memory are free", f"free some; a run takes about {_LEAST_MEMORY:g} GB", stops=False)
+        return
+    gpus = _gpus()
+    if len(gpus) < machine.ranks:
+        yield Missing(f"{len(gpus)} GPUs here, {machine.ranks} wanted", "run it where they are, or --set machine.ranks=...")
+    wanted = gigabytes_per_gpu(recipe)
+    if gpus and wanted is not None and min(gpus) < wanted:
+        said = f"a GPU here has {min(gpus):.0f} GB; the weights alone take about {wanted:.0f} GB on each"
+        yield Missing(said, "more GPUs (machine.ranks, machine.nodes), or --set machine.offload=true", stops=False)
+
+
+def _weights(recipe: Recipe) -> Iterator[Missing]:
+    model = recipe.policy.model
+    if model == LAPTOP or (Path(model) / "config.json").is_file():
+        return
+    if model.startswith((".", "/", "~")):
+        yield Missing(f"{model} holds no checkpoint (config.json)", "give a directory that holds one: --set policy.model=DIR")
+        return
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
+    if not cache.is_dir():
+        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+        yield Missing(
+            f"{model} is not on this machine",
+            "give a directory: --set policy.model=DIR" if offline else "it is downloaded at the start; or --set policy.model=DIR",
+            stops=offline,
+        )
+
+
+def _simulator(recipe: Recipe) -> Iterator[Missing]:
+    if recipe.dialogue.user == "embedded":
+        return
+    try:
+        resolve(recipe.dialogue.user)
+    except UseError as error:
+        yield Missing(f"the simulator cannot be asked: {error}", "or another one: --set dialogue.user=service/model")
+
+
+def _gpus() -> list[float]:
+    """Gigabytes of each GPU, by the driver's own tool; empty where there is none."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [float(line) / 1024 for line in said.stdout.split() if line.isdigit()] if said.returncode == 0 else []
+
+
+def _free_memory() -> float | None:
+    """Gigabytes that Linux would give out; `None` elsewhere."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"MemAvailable:\s+(\d+) kB", text)
+    return int(found[1]) / 2**20 if found else None

@@ -1,0 +1,111 @@
+"""verl's synchronous V1 trainer, told who its rows are: `trainer.v1.trainer_mode=heartloop`.
+
+Covers three things that in verl 0.9.1 only the trainer can do: an estimator learns which rollout and turns a row is
+(`estimators.Row`), a rollout that has nothing to be compared with teaches nothing, and the numbers of the dialogues reach the
+log. Everything else is verl's. Does not cover how rows are made (`agent_loop`).
+
+A dialogue whose simulator failed has no rows. A group of which one rollout is left gets mask 0: no gradient, no entropy, no KL
+from it. Where that holds of a whole step, the actor is not updated and the step is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import transfer_queue as tq
+from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
+from verl.utils import tensordict_utils as tu
+
+from heartloop.errors import ModelError
+from heartloop.training.estimators import ESTIMATOR, Row, lone
+from heartloop.training.metrics import dialogue_metrics
+
+__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer"]
+
+TRAINER = "heartloop"
+"""Its name for `trainer.v1.trainer_mode`."""
+
+POLL_INTERVAL = 0.05
+"""Seconds between two looks for finished rollouts; verl's own 2 s would be most of a laptop's step.
+`+trainer.v1.heartloop.poll_interval` sets another."""
+
+COMPARING = (ESTIMATOR, "grpo")
+"""Estimators that compare the rollouts of a group."""
+
+
+@register_trainer(TRAINER)
+class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """Trains on dialogues."""
+
+    def _build_replay_buffer(self) -> Any:
+        self.trainer_mode = "sync"  # what verl's branches ask for; ours is a sync trainer under another name
+        buffer = super()._build_replay_buffer()
+        settings = self.config.trainer.v1.get(TRAINER, None) or {}
+        buffer.poll_interval = float(settings.get("poll_interval", POLL_INTERVAL))
+        return buffer
+
+    def _step_once(self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int) -> Any:
+        try:
+            return super()._step_once(metrics, timing_raw, sample_batch_size)
+        except RuntimeError as error:
+            if "no materializable trajectories" not in str(error):
+                raise
+            raise ModelError(
+                f"all dialogues of step {self.global_steps} failed; the warnings above say of what. "
+                "Mend the simulator, then start the run again: it goes on from its last checkpoint"
+            ) from error
+
+    def _balance_batch(self, batch: Any, metrics: dict[str, Any], **how: Any) -> Any:
+        """Rows in one order, whichever dialogue was finished first: equal seeds make equal batches."""
+        where = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["index"])["index"]
+        places = [(int(index), *map(int, key.rsplit("_", 2)[1:])) for index, key in zip(where, batch.keys, strict=True)]
+        batch.reorder(sorted(range(len(places)), key=places.__getitem__))
+        return super()._balance_batch(batch, metrics, **how)
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "extra_fields"])
+        groups, extras = list(data["uid"]), list(data["extra_fields"])
+        real = [not tag.get("is_padding", False) for tag in batch.tags]
+        rows = [
+            _row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)
+        ]
+        told = [
+            (extra["dialogue"], group)
+            for group, extra, is_real in zip(groups, extras, real, strict=True)
+            if is_real and extra["dialogue"] is not None
+        ]
+        expected = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+        metrics.update(dialogue_metrics([about for about, _ in told], [group for _, group in told], expected=expected))
+        estimator = str(self.config.algorithm.adv_estimator)
+        if estimator == ESTIMATOR:
+            texts = [row.text() if row is not None else group for row, group in zip(rows, groups, strict=True)]
+            self._put(batch, batch.keys, {"uid": np.array(texts, dtype=object)})
+        batch = super()._compute_advantage(batch, metrics)
+        self._idle = False
+        if estimator in COMPARING:
+            alone = lone(rows)
+            self._idle = all(alone[place] for place, row in enumerate(rows) if row is not None)
+            self._silence(batch, [key for key, is_lone in zip(batch.keys, alone, strict=True) if is_lone])
+        return batch
+
+    def _silence(self, batch: Any, keys: list[str]) -> None:
+        """Mask 0 for these rows."""
+        if not keys:
+            return
+        masks = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["response_mask"])["response_mask"]
+        nothing = torch.nested.as_nested_tensor([torch.zeros_like(mask) for mask in masks.unbind()], layout=torch.jagged)
+        self._put(batch, keys, {"response_mask": nothing, "loss_mask": nothing.clone()})
+
+    def _put(self, batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
+        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        metrics["training/skipped_updates"] = float(self._idle)
+        return batch if self._idle else super()._update_actor(batch, metrics)
+
+
+def _row(group: str, credit: dict[str, Any]) -> Row:
+    spans = tuple(tuple(span) for span in credit["spans"])
+    return Row(group, int(credit["rollout"]), float(credit["outcome"]), tuple(credit["process"]), spans)

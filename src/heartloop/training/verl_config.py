@@ -1,0 +1,310 @@
+"""A recipe in verl's words: overrides of its `ppo_trainer` configuration, and the environment variables of a run.
+
+Covers how each setting is called there (verl 0.9.1). Knows no verl, so that a run can be shown where it is not installed; that
+verl accepts every recipe is a test. Does not cover what the settings mean (`recipe`), nor starting verl (`launch`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heartloop.training.dialogue_settings import AGENT
+from heartloop.training.recipe import Recipe
+
+__all__ = ["PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
+
+PLUGIN = "heartloop.training.plugin"
+"""The module that verl loads in every process."""
+_TRAINER = "heartloop"
+_FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+_ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
+
+
+class RunPaths(NamedTuple):
+    """Where the parts of a run lie."""
+
+    run: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.run / "settings.json"
+
+    @property
+    def train(self) -> Path:
+        return self.run / "data" / "train.parquet"
+
+    @property
+    def held_out(self) -> Path:
+        return self.run / "data" / "held_out.parquet"
+
+    @property
+    def composed(self) -> Path:
+        """EIBench's training set, where it is composed for the run."""
+        return self.run / "data" / "composed.jsonl"
+
+    @property
+    def agent_loops(self) -> Path:
+        return self.run / "agent_loops.yaml"
+
+    @property
+    def policies(self) -> Path:
+        """Laptop policies by the hash of their settings, beside the run: other runs begin with the same."""
+        return self.run.parent / "policies"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.run / "checkpoints"
+
+    @property
+    def transcripts(self) -> Path:
+        return self.run / "transcripts"
+
+    @property
+    def metrics(self) -> Path:
+        """One line a step, over all attempts."""
+        return self.run / "metrics.jsonl"
+
+    @property
+    def attempts(self) -> Path:
+        """One folder for each time that training was started: `log.txt`, `metrics.jsonl`."""
+        return self.run / "attempts"
+
+
+def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
+    """verl's settings by dotted name; a name with `+` before it is none of verl's own.
+
+    Args:
+        model: directory or Hugging Face name of the policy.
+        train_rows: people trained on; decides in how many epochs the steps fit.
+    """
+    found = {
+        **_data(recipe, paths),
+        **_policy(recipe, model),
+        **_actor(recipe),
+        **_rollout(recipe, paths),
+        **_trainer(recipe, paths, train_rows),
+        **_machine(recipe),
+    }
+    if recipe.algorithm.name == "ppo":
+        found |= _critic(recipe, model)
+    return found | dict(recipe.verl)
+
+
+def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
+    """The same as arguments of `python -m verl.trainer.main_ppo`."""
+    settings = verl_settings(recipe, paths, model=model, train_rows=train_rows)
+    return [f"{'+' if key.startswith('+') else ''}{key.lstrip('+')}={_hydra(value)}" for key, value in settings.items()]
+
+
+def environment_of(recipe: Recipe) -> dict[str, str]:
+    """Environment variables that a run needs beside those it finds."""
+    found = {
+        "HYDRA_FULL_ERROR": "1",
+        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, one that does not load ends the run with its error
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",  # Ray would tell its makers of the run
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONUNBUFFERED": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+    if recipe.machine.device == "cpu":
+        found |= {
+            "VERL_PLATFORM": "cpu",
+            "VERL_ENGINE_DEVICE": "cuda",  # a name by which verl finds its FSDP engine; no GPU is touched
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray takes 127.0.0.1 for its address and listens there only
+            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # small tensors: threads wait for each other
+        }
+    return found
+
+
+def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
+    return {
+        "data.train_files": str(paths.train),
+        "data.val_files": str(paths.held_out),
+        "data.train_batch_size": recipe.batch.scenarios,
+        "data.max_prompt_length": recipe.policy.max_prompt,
+        "data.max_response_length": recipe.policy.max_response,
+        "data.filter_overlong_prompts": False,  # a row holds a name, no prompt
+        "data.dataloader_num_workers": 0,
+        "data.shuffle": True,
+        "data.seed": recipe.seed,
+        **{f"+data.apply_chat_template_kwargs.{name}": value for name, value in recipe.policy.template.items()},
+    }
+
+
+def _policy(recipe: Recipe, model: str) -> dict[str, Any]:
+    return _model("actor_rollout_ref.model", recipe, model)
+
+
+def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
+    machine = recipe.machine
+    found: dict[str, Any] = {
+        f"{where}.path": model,
+        f"{where}.external_lib": PLUGIN,
+        f"{where}.use_remove_padding": machine.flash_attention,
+        f"{where}.enable_gradient_checkpointing": machine.device == "gpu",
+    }
+    if not machine.flash_attention:
+        found[f"+{where}.override_config.attn_implementation"] = "sdpa"
+    return found
+
+
+def _actor(recipe: Recipe) -> dict[str, Any]:
+    algorithm, optimiser, batch = recipe.algorithm, recipe.optimiser, recipe.batch
+    actor = "actor_rollout_ref.actor"
+    found: dict[str, Any] = {
+        "algorithm.adv_estimator": _ESTIMATORS[algorithm.name],
+        "critic.enable": algorithm.name == "ppo",
+        f"{actor}.strategy": "fsdp2",
+        f"{actor}.ppo_mini_batch_size": batch.mini_batch,
+        f"{actor}.ppo_epochs": batch.passes,
+        f"{actor}.use_dynamic_bsz": True,  # the only way to a mini-batch above the batch
+        f"{actor}.ppo_max_token_len_per_gpu": batch.tokens_per_device,
+        f"{actor}.clip_ratio": algorithm.clip,
+        f"{actor}.clip_ratio_low": algorithm.clip,
+        f"{actor}.clip_ratio_high": algorithm.clip,
+        f"{actor}.entropy_coeff": algorithm.entropy,
+        f"{actor}.calculate_entropy": True,  # logged, where it has no weight, too
+        f"{actor}.use_kl_loss": algorithm.kl > 0,
+        f"{actor}.kl_loss_coef": algorithm.kl,
+        f"{actor}.data_loader_seed": recipe.seed,
+        f"{actor}.grad_clip": optimiser.max_norm,
+        f"{actor}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
+        f"{actor}.checkpoint.load_contents": ["model", "optimizer", "extra"],
+        f"{actor}.optim.lr": optimiser.learning_rate,
+        f"{actor}.optim.lr_scheduler_type": optimiser.schedule,
+        f"{actor}.optim.lr_warmup_steps_ratio": optimiser.warmup_ratio,
+        f"{actor}.optim.lr_warmup_steps": -1 if optimiser.warmup_steps is None else optimiser.warmup_steps,
+        f"{actor}.optim.min_lr_ratio": optimiser.min_ratio,
+        f"{actor}.optim.zero_indexed_step": False,  # else the first step has a learning rate of 0
+        f"{actor}.optim.weight_decay": optimiser.weight_decay,
+        f"{actor}.optim.clip_grad": optimiser.max_norm,
+    }
+    if algorithm.name == "ppo":
+        found |= {"algorithm.gamma": algorithm.gamma, "algorithm.lam": algorithm.lam}
+        found["trainer.critic_warmup"] = algorithm.critic_warmup
+    else:
+        settings = {
+            "alpha": algorithm.alpha,
+            "centre": algorithm.centre,
+            "sigma_min": algorithm.sigma_min,
+            "ddof": algorithm.ddof,
+        }
+        found |= {f"+algorithm.ctc.{name}": value for name, value in settings.items()}
+    return found
+
+
+def _critic(recipe: Recipe, model: str) -> dict[str, Any]:
+    return {
+        **_model("critic.model", recipe, model),
+        "critic.strategy": "fsdp2",
+        "critic.optim.lr": recipe.algorithm.critic_learning_rate,
+        "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
+        "critic.data_loader_seed": recipe.seed,
+    }
+
+
+def _rollout(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
+    policy, machine = recipe.policy, recipe.machine
+    rollout = "actor_rollout_ref.rollout"
+    top_k = policy.top_k or -1  # how vllm and verl call all tokens
+    return {
+        f"{rollout}.name": machine.engine,
+        f"{rollout}.n": recipe.batch.rollouts,
+        f"{rollout}.temperature": policy.temperature,
+        f"{rollout}.top_p": policy.top_p,
+        f"{rollout}.top_k": top_k,
+        f"{rollout}.seed": recipe.seed,
+        f"{rollout}.val_kwargs.do_sample": True,
+        f"{rollout}.val_kwargs.temperature": policy.temperature,
+        f"{rollout}.val_kwargs.top_p": policy.top_p,
+        f"{rollout}.val_kwargs.top_k": top_k,
+        f"{rollout}.val_kwargs.n": 1,
+        f"{rollout}.tensor_model_parallel_size": machine.tensor_parallel,
+        f"{rollout}.gpu_memory_utilization": machine.engine_memory,
+        f"{rollout}.agent.num_workers": machine.workers,
+        f"{rollout}.agent.agent_loop_config_path": str(paths.agent_loops),
+        f"{rollout}.agent.default_agent_loop": AGENT,
+    }
+
+
+def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]:
+    batch, watching = recipe.batch, recipe.watching
+    steps_per_epoch = max(1, train_rows // batch.scenarios)
+    return {
+        "trainer.v1.trainer_mode": _TRAINER,
+        "trainer.total_training_steps": batch.steps,
+        "trainer.total_epochs": math.ceil(batch.steps / steps_per_epoch) + 1,
+        "trainer.project_name": "heartloop",
+        "trainer.experiment_name": f"{recipe.name}-{recipe.hash}",
+        "trainer.logger": ["file", *watching.loggers],
+        "trainer.default_local_dir": str(paths.checkpoints),
+        "trainer.resume_mode": "auto",
+        "trainer.val_before_train": watching.validate_every > 0 and watching.validate_first,
+        "trainer.test_freq": watching.validate_every or -1,
+        "trainer.save_freq": watching.save_every or batch.steps,
+        "trainer.max_actor_ckpt_to_keep": watching.keep,
+        "trainer.max_critic_ckpt_to_keep": watching.keep,
+    }
+
+
+def _machine(recipe: Recipe) -> dict[str, Any]:
+    machine, actor, critic = recipe.machine, "actor_rollout_ref.actor.fsdp_config", "critic.fsdp"
+    found: dict[str, Any] = {
+        "trainer.n_gpus_per_node": machine.ranks,
+        "trainer.nnodes": machine.nodes,
+        "reward.num_workers": 1,  # rewards come with the dialogues
+        "+ray_kwargs.ray_init.include_dashboard": False,
+        f"{actor}.seed": recipe.seed,
+        f"{actor}.param_offload": machine.offload,
+        f"{actor}.optimizer_offload": machine.offload,
+    }
+    if machine.nodes == 1:
+        found["+ray_kwargs.ray_init._node_ip_address"] = "127.0.0.1"
+    if machine.cpus is not None:
+        found["ray_kwargs.ray_init.num_cpus"] = machine.cpus
+    if machine.device == "gpu":
+        return found | {"trainer.device": "cuda"}
+    plain = {"use_torch_compile": False, "dtype": "float32"}
+    return {
+        **found,
+        "trainer.device": "cpu",
+        "+ray_kwargs.ray_init.num_gpus": machine.ranks,  # logical ones: how verl counts ranks
+        "+ray_kwargs.ray_init.object_store_memory": 1_000_000_000,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+        "actor_rollout_ref.actor.use_torch_compile": False,
+        **{f"{actor}.{name}": value for name, value in plain.items()},
+        **{f"actor_rollout_ref.ref.fsdp_config.{name}": value for name, value in plain.items()},
+        **{f"{critic}.{name}": value for name, value in plain.items()},
+        # else the losses are computed in bfloat16, slower on a CPU and off from what the replies were drawn with
+        **{f"+{where}.mixed_precision": _FLOAT32 for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
+        "actor_rollout_ref.rollout.dtype": "float32",
+        "actor_rollout_ref.rollout.free_cache_engine": False,
+    }
+
+
+def _hydra(value: Any) -> str:
+    """A value as hydra's command line reads it.
+
+    >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra(True)
+    ('["file"]', 'null', '1e-06', 'true')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_hydra(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_hydra, value)) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,1 @@
+"""The specification. A package, so that no other distribution's `tests` is found in its place."""

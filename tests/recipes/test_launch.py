@@ -1,0 +1,294 @@
+"""A training run in its folder, with a stand-in for verl that is a few lines long: what is asked of it, and what is made of it.
+
+1. A run's folder holds all that decided it; another recipe is refused there, the same goes on from the last checkpoint.
+2. Every step is told when it is made, and kept once, whichever attempt made it.
+3. A run that fails says why and where its log is; failed dialogues are counted, and more than 5 % of them end with 1.
+4. Whoever stops the run stops verl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import heartloop
+from heartloop.cli import app
+from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.training import launch
+from heartloop.training.launch import checkpoint_step, policy_at, train
+from heartloop.training.progress import failures_of, read_metrics, step_line
+from heartloop.training.readiness import Missing
+from heartloop.training.recipe import Recipe, read_recipe
+from heartloop.training.verl_config import RunPaths
+
+VERL = '''
+"""Makes as many steps as it is told, from its last checkpoint; dies after step DIE_AFTER, sleeps in step SLEEP_IN."""
+import json, os, pathlib, sys, time
+
+given = dict(text.lstrip("+").split("=", 1) for text in sys.argv[1:])
+folder = pathlib.Path(json.loads(given["trainer.default_local_dir"]))
+latest = folder / "latest_checkpointed_iteration.txt"
+done = int(latest.read_text()) if latest.exists() else 0
+metrics = open(os.environ["VERL_FILE_LOGGER_PATH"], "w")
+
+def log(step, **data):
+    metrics.write(json.dumps({"step": step, "data": data}) + "\\n")
+    metrics.flush()
+
+print("verl was here", os.environ.get("VERL_PLATFORM"), flush=True)
+if given["trainer.val_before_train"] == "true":
+    log(done, **{"val-aux/sage_listen/score/mean@1": 40.0, "val-aux/sage_advice/score/mean@1": 10.0})
+for step in range(done + 1, int(given["trainer.total_training_steps"]) + 1):
+    if str(step) == os.environ.get("SLEEP_IN"):
+        time.sleep(600)
+    failed = int(os.environ.get("FAILED", "0"))
+    log(step, **{"dialogue/score": step / 10, "dialogue/failed": failed, "dialogue/scored": 10 - failed, "timing_s/step": 2.0,
+                 "pid": os.getpid()})
+    if step % int(given["trainer.save_freq"]) == 0:
+        folder.mkdir(exist_ok=True)
+        latest.write_text(str(step))
+    if str(step) == os.environ.get("DIE_AFTER"):
+        raise ValueError("the learning rate fell over")
+'''
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verl of a few lines, a machine that lacks nothing, a policy on disk."""
+    package = tmp_path / "elsewhere" / "verl" / "trainer"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "main_ppo.py").write_text(VERL, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(launch, "missing", lambda recipe: [])
+    monkeypatch.setattr(launch, "_LOOK_EVERY", 0.02)
+    (tmp_path / "policy").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+def recipe_of(*settings: str) -> Recipe:
+    return read_recipe(
+        "rlver_ppo_tiny",
+        settings=["policy.model=policy", "batch.steps=4", "watching.save_every=2", "watching.validate_every=2", *settings],
+    )
+
+
+class Told(list[str]):
+    def __call__(self, text: str) -> None:
+        self.append(text)
+
+    @property
+    def steps(self) -> list[str]:
+        return [text for text in self if text.startswith("step ")]
+
+
+class TestARun:
+    def test_it_trains_to_its_end(self, tmp_path: Path) -> None:
+        told = Told()
+        ended = train(recipe_of(), tmp_path / "run", tell=told)
+        assert (ended.step, ended.code, ended.why, ended.failures) == (4, 0, "", (0, 40))
+        assert [text.split()[1] for text in told.steps] == ["0/4", "1/4", "2/4", "3/4", "4/4"]
+        assert "score +0.100  2.0 s a step  0:06 left" in told.steps[1]
+        assert checkpoint_step(tmp_path / "run") == 4
+        assert policy_at(tmp_path / "run", 4).parts[-3:] == ("global_step_4", "actor", "huggingface")
+        assert "verl was here cpu" in ended.log.read_text()
+
+    def test_its_folder_holds_what_decided_it(self, tmp_path: Path) -> None:
+        recipe = recipe_of()
+        train(recipe, tmp_path / "run", tell=Told())
+        paths = RunPaths(tmp_path / "run")
+        settings = json.loads(paths.settings.read_text())
+        assert (settings["recipe"]["batch"]["steps"], settings["hash"], settings["heartloop"]) == (
+            4,
+            recipe.hash,
+            heartloop.__version__,
+        )
+        assert (len(settings["people"]["train"]), len(settings["people"]["held_out"])) == (80, 20)
+        assert paths.train.is_file()
+        assert paths.held_out.is_file()
+        (loop,) = json.loads(paths.agent_loops.read_text())
+        assert loop["settings"]["environment"] == "sage"
+        command = json.loads((paths.attempts / "001" / "command.json").read_text())
+        assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
+
+    def test_held_out_means_are_over_people_not_over_scenes(self, tmp_path: Path) -> None:
+        train(recipe_of(), tmp_path / "run", tell=Told())
+        data = read_metrics(tmp_path / "run")[0]["data"]
+        # of the 20 held out, 2 want to be listened to, 3 want advice
+        assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
+        assert data["held_out/score/listen"] == 40
+
+    def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            launch, "missing", lambda recipe: [Missing("no GPU", "buy one"), Missing("little memory", "", stops=False)]
+        )
+        with pytest.raises(UseError, match=r"cannot train here: no GPU \(buy one\)$"):
+            train(recipe_of(), tmp_path / "run", tell=Told())
+        assert not (tmp_path / "run").exists()
+
+
+class TestGoingOn:
+    def test_a_run_that_died_goes_on_from_its_last_checkpoint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DIE_AFTER", "3")
+        ended = train(recipe_of(), tmp_path / "run", tell=Told())
+        assert (ended.step, ended.code) == (3, 1)
+        assert ended.why == "ValueError: the learning rate fell over"
+        monkeypatch.delenv("DIE_AFTER")
+        told = Told()
+        ended = train(recipe_of(), tmp_path / "run", tell=told)
+        assert (ended.step, ended.code) == (4, 0)
+        assert told[0] == "Going on after step 2."
+        assert [text.split()[1] for text in told.steps] == ["3/4", "4/4"]
+        lines = read_metrics(tmp_path / "run")
+        assert [(line["step"], line["attempt"]) for line in lines] == [(0, "001"), (1, "001"), (2, "001"), (3, "002"), (4, "002")]
+        assert ended.failures == (0, 40)  # the third step's dialogues were played twice and count once
+
+    def test_a_run_that_is_done_is_not_trained_again(self, tmp_path: Path) -> None:
+        train(recipe_of(), tmp_path / "run", tell=Told())
+        told = Told()
+        assert train(recipe_of(), tmp_path / "run", tell=told).step == 4
+        assert told == ["All 4 steps are made already."]
+        assert len(list((tmp_path / "run" / "attempts").iterdir())) == 1
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [(["batch.steps=5"], "batch.steps differ"), (["people.train_limit=40"], "people.train, people.train_limit differ")],
+    )
+    def test_another_recipe_is_refused(self, tmp_path: Path, settings: Sequence[str], said: str) -> None:
+        train(recipe_of(), tmp_path / "run", tell=Told())
+        with pytest.raises(SettingsMismatch, match=said):
+            train(recipe_of(*settings), tmp_path / "run", tell=Told())
+
+    def test_it_may_be_watched_otherwise_and_run_elsewhere(self, tmp_path: Path) -> None:
+        train(recipe_of(), tmp_path / "run", tell=Told())
+        assert train(recipe_of("machine.workers=2", "watching.keep=1"), tmp_path / "run", tell=Told()).code == 0
+
+    def test_a_folder_with_something_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "letters.txt").touch()
+        with pytest.raises(UseError, match="holds no training run"):
+            train(recipe_of(), tmp_path / "run", tell=Told())
+        (tmp_path / "run" / "settings.json").write_text('{"models": []}', encoding="utf-8")
+        with pytest.raises(InputError, match="is not a training run's"):
+            train(recipe_of(), tmp_path / "run", tell=Told())
+        with pytest.raises(UseError, match="is a file"):
+            train(recipe_of(), tmp_path / "run" / "letters.txt", tell=Told())
+
+
+PROGRAM = """
+import sys
+from heartloop.training import launch
+from heartloop.training.recipe import read_recipe
+launch.missing = lambda recipe: []
+settings = ["policy.model=policy", "batch.steps=4", "watching.save_every=2"]
+launch.train(read_recipe("rlver_ppo_tiny", settings=settings), launch.Path("run"), tell=lambda text: print(text, flush=True))
+"""
+
+
+class TestStopping:
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+    def test_who_stops_the_run_stops_verl(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+        if number == signal.SIGKILL and sys.platform != "linux":
+            pytest.skip("only Linux tells a process that its parent died")
+        monkeypatch.setenv("SLEEP_IN", "2")
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'elsewhere'}{os.pathsep}{Path(heartloop.__file__).parents[1]}")
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        metrics = tmp_path / "run" / "metrics.jsonl"
+        until(lambda: metrics.exists() and len(read_metrics(tmp_path / "run")) == 1 + 1)
+        verl = int(read_metrics(tmp_path / "run")[-1]["data"]["pid"])
+        assert alive(verl)
+        with pytest.raises(UseError, match="another process trains in"):
+            train(recipe_of(), tmp_path / "run", tell=Told())
+        process.send_signal(number)
+        process.wait(20)
+        until(lambda: not alive(verl))
+
+
+def until(holds: Any) -> None:
+    started = time.monotonic()
+    while not holds():
+        assert time.monotonic() - started < 60
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class TestTheCommand:
+    def run(self, *words: str) -> Any:
+        return CliRunner().invoke(app, ["train", *words])
+
+    def settings(self) -> list[str]:
+        return ["--set", "policy.model=policy", "--set", "batch.steps=2", "--set", "watching.save_every=2", "--out", "run"]
+
+    def test_it_trains_and_says_how_to_evaluate(self) -> None:
+        done = self.run("rlver_ppo_tiny", *self.settings())
+        assert done.exit_code == 0, done.output
+        assert (
+            "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2/actor/huggingface --user embedded"
+            in done.output
+        )
+
+    def test_a_failed_run_ends_with_1_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DIE_AFTER", "1")
+        done = self.run("rlver_ppo_tiny", *self.settings())
+        assert done.exit_code == 1
+        assert "exit status 1 after step 1: ValueError: the learning rate fell over" in done.output
+
+    @pytest.mark.parametrize(("failed", "code"), [("0", 0), ("1", 1)])
+    def test_more_than_5_percent_failed_dialogues_end_with_1(
+        self, monkeypatch: pytest.MonkeyPatch, failed: str, code: int
+    ) -> None:
+        monkeypatch.setenv("FAILED", failed)  # of ten a step
+        done = self.run("rlver_ppo_tiny", *self.settings())
+        assert done.exit_code == code
+        assert ("2 of 20 dialogues failed (10.0%)" in done.output) == (failed == "1")
+
+    def test_a_dry_run_says_what_will_run_and_what_is_missing(self) -> None:
+        done = self.run("ctc_grpo_tiny", "--dry-run", "--set", "people.train=test", "--set", "people.held_out_share=0.2")
+        assert "8 scenarios x 8 rollouts = 64 dialogues" in done.output
+        assert "python -m verl.trainer.main_ppo" in done.output
+        lacking = "the extra train is not installed" in done.output
+        assert done.exit_code == (2 if lacking else 0)
+        assert not Path("runs").exists()
+
+    def test_people_that_are_not_here_are_missing_too(self) -> None:
+        done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")
+        assert done.exit_code == 2
+        assert "- the people cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
+
+    def test_the_recipes_are_listed(self) -> None:
+        done = self.run("list")
+        assert done.exit_code == 0
+        assert "ctc_grpo_qwen3_8b" in done.output
+
+
+class TestTheLine:
+    def test_it_tells_the_time_left_by_the_last_ten_steps(self) -> None:
+        lines = [{"step": step, "data": {"timing_s/step": 100.0 if step < 5 else 3.0}} for step in range(1, 15)]
+        assert step_line(lines, steps=1214) == "step 14/1214  3.0 s a step  1:00:00 left"
+
+    def test_numbers_that_are_none_are_left_out(self) -> None:
+        line = {
+            "step": 2,
+            "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0, "actor/kl_loss": 0.001},
+        }
+        assert step_line([line], steps=2) == "step 2/2  held out +0.250  kl 0.0010  3 failed"
+
+    def test_failures_without_dialogues(self) -> None:
+        assert failures_of([{"step": 0, "data": {}}]).share == 0.0

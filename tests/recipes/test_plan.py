@@ -1,0 +1,210 @@
+"""Before a run: what it will come to, who is in it, and what this machine lacks for it.
+
+1. Counts are those of the paper where it prints them (EIBench Table 12).
+2. Nobody is both trained on and held out; both are spread over scenes or intentions.
+3. What is missing is said with what to do, and whether it stops a run. Nothing is asked of the network.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from heartloop.analysis.published import published
+from heartloop.environments.catalogue import entry_of
+from heartloop.errors import InputError, UseError
+from heartloop.training import readiness
+from heartloop.training.dataset import cast_of, dialogue_settings, rows, write_parquet
+from heartloop.training.plan import counts_of, plan_text
+from heartloop.training.readiness import gigabytes_per_gpu, missing
+from heartloop.training.recipe import read_recipe
+from heartloop.training.verl_config import RunPaths, environment_of, overrides
+
+
+class TestCounts:
+    @pytest.mark.parametrize("size", ["8b", "32b"])
+    def test_eibench_table_12(self, size: str) -> None:
+        printed = {row["setting"]: row["value"] for row in published("eibench_table12_cost_settings")}
+        counts = counts_of(read_recipe(f"ctc_grpo_qwen3_{size}"), held_out=213)
+        assert counts.calls == printed[f"simulator_calls_per_step_{size}"]
+        assert round(counts.all_calls / 1000) == printed[f"total_simulator_calls_thousands_approx_{size}"]
+        assert round(counts.all_tokens / 1e6) == printed[f"estimated_qwen3_max_tokens_millions_approx_{size}"]
+
+    def test_worked_by_hand(self) -> None:
+        # 16 x 8 = 128 dialogues of up to 8 turns: 1,024 samples; 32 x 8 = 256 an update: 4
+        counts = counts_of(read_recipe("ctc_grpo_qwen3_8b"), held_out=213)
+        assert (counts.dialogues, counts.samples, counts.updates) == (128, 1024, 4)
+        assert counts.evaluations == 26  # before step 1, and 250 / 10
+        assert counts.held_out_calls == 213 * 8
+        # SAGE asks twice a turn, how it feels and what is said: 32 x 8 x 2
+        assert counts_of(read_recipe("rlver_ppo_qwen2.5_7b"), held_out=100).calls == 512
+
+    def test_rules_are_asked_nothing(self) -> None:
+        counts = counts_of(read_recipe("ctc_grpo_tiny"), held_out=64)
+        assert (counts.calls, counts.all_tokens, counts.held_out_calls) == (0, 0, 0)
+
+    def test_a_sample_a_dialogue(self) -> None:
+        recipe = read_recipe("ctc_grpo_tiny", settings=["dialogue.sample=dialogue"])
+        assert counts_of(recipe, held_out=0).samples == recipe.batch.dialogues
+
+    def test_the_text_says_what_matters(self) -> None:
+        text = plan_text(read_recipe("ctc_grpo_qwen3_8b"), None)
+        for said in ("eibench", "openrouter/qwen/qwen3-max", "Qwen/Qwen3-8B", "alpha 15", "1,024 calls a step", "256 an update"):
+            assert said in text
+
+
+class TestPeople:
+    def test_one_set_is_parted(self) -> None:
+        cast = cast_of(read_recipe("rlver_ppo_tiny"))
+        assert (len(cast.train), len(cast.held_out)) == (80, 20)
+        assert not {person.id for person in cast.train} & {person.id for person in cast.held_out}
+        assert set(cast.strata().values()) == {2, 3}  # 20 over eight intentions
+
+    def test_limits_are_spread(self) -> None:
+        recipe = read_recipe(
+            "ctc_grpo_tiny",
+            settings=["people.train=test", "people.held_out_share=0.25", "people.train_limit=12", "people.held_out_limit=8"],
+        )
+        cast = cast_of(recipe)
+        assert Counter(person.scene for person in cast.train) == dict.fromkeys(("charm", "defense", "repair", "support"), 3)
+        assert cast.strata() == dict.fromkeys(("charm", "defense", "repair", "support"), 2)
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            (["people.train=support", "people.held_out=test"], "support holds people of sage; the recipe plays eibench"),
+            (["people.train=nobody.jsonl"], "unknown scenario set 'nobody.jsonl'"),
+            (
+                ["people.train=test", "people.held_out_share=0.25", "people.train_limit=4"],
+                "4 people are trained on, fewer than the 8",
+            ),
+        ],
+    )
+    def test_people_that_cannot_be(self, settings: list[str], said: str) -> None:
+        with pytest.raises(UseError, match=said):
+            cast_of(read_recipe("ctc_grpo_tiny", settings=settings))
+
+    def test_composed_people_are_eibenchs(self) -> None:
+        with pytest.raises(UseError, match="EIBench's training set"):
+            cast_of(read_recipe("rlver_ppo_tiny", settings=["people.train=composed", "people.held_out_share=null"]))
+
+    def test_a_file_that_holds_held_out_people(self, tmp_path: Path) -> None:
+        file = tmp_path / "people.jsonl"
+        people = entry_of("sage").load("support")[:40]
+        file.write_text("".join(person.model_dump_json() + "\n" for person in people), encoding="utf-8")
+        settings = [f"people.train={file}", "people.held_out_share=null"]
+        with pytest.raises(InputError, match="40 people are both trained on and held out"):
+            cast_of(read_recipe("rlver_ppo_tiny", settings=settings))
+
+    def test_rows_name_people_and_hold_no_prompt(self, tmp_path: Path) -> None:
+        import pyarrow.parquet
+
+        recipe = read_recipe("rlver_ppo_tiny", seed=3)
+        cast = cast_of(recipe)
+        write_parquet(rows(cast.held_out, recipe, split="held_out"), tmp_path / "a" / "b.parquet")
+        found = pyarrow.parquet.read_table(tmp_path / "a" / "b.parquet").to_pylist()
+        assert [row["extra_info"]["scenario"] for row in found] == [person.id for person in cast.held_out]
+        first = found[0]
+        assert first["data_source"] == f"sage_{cast.held_out[0].stratum}"
+        assert (first["extra_info"]["split"], first["extra_info"]["seed"], first["agent_name"]) == ("held_out", 3, "heartloop")
+
+    def test_the_agent_loop_is_told_where_people_are(self, tmp_path: Path) -> None:
+        recipe = read_recipe("ctc_grpo_tiny", settings=["watching.transcripts_every=0"], seed=5)
+        found = dialogue_settings(recipe, RunPaths(tmp_path))
+        assert found.scenarios == (str(tmp_path / "data" / "composed.jsonl"), "test")
+        assert (found.seed, found.transcripts) == (5, None)
+        kept = dialogue_settings(read_recipe("ctc_grpo_tiny"), RunPaths(tmp_path))
+        assert (kept.transcripts, kept.transcripts_every) == (str(tmp_path / "transcripts"), 20)
+
+
+class TestMissing:
+    @pytest.fixture
+    def bare(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A machine with nothing on it."""
+        monkeypatch.setattr(readiness, "find_spec", lambda name: None)
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+        monkeypatch.setattr(readiness, "_free_memory", lambda: 1.5)
+        for name in ("OPENROUTER_API_KEY", "RAY_ADDRESS", "HF_HUB_OFFLINE", "HF_HUB_CACHE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+
+    @pytest.fixture
+    def full(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A machine with everything on it."""
+        monkeypatch.setattr(readiness, "find_spec", lambda name: object())
+        monkeypatch.setattr(readiness, "_gpus", lambda: [80.0] * 8)
+        monkeypatch.setattr(readiness, "_free_memory", lambda: 64.0)
+        monkeypatch.setenv("OPENROUTER_API_KEY", "something")
+        monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        for model in ("Qwen--Qwen3-8B", "Qwen--Qwen3-32B", "Qwen--Qwen2.5-7B-Instruct"):
+            (tmp_path / "hub" / f"models--{model}").mkdir(parents=True)
+
+    @pytest.mark.usefixtures("bare")
+    def test_a_bare_machine_lacks_all_of_it(self) -> None:
+        found = missing(read_recipe("ctc_grpo_qwen3_32b"))
+        said = " ".join(item.what for item in found)
+        for what in (
+            "the extra train",
+            "vllm",
+            "flash-attn",
+            "4 nodes need a Ray cluster",
+            "0 GPUs here, 8 wanted",
+            "OPENROUTER_API_KEY",
+        ):
+            assert what in said
+        assert [item.stops for item in found] == sorted((item.stops for item in found), reverse=True)
+
+    @pytest.mark.usefixtures("bare")
+    def test_a_laptop_recipe_wants_the_extra_and_some_memory(self) -> None:
+        extra, memory = missing(read_recipe("ctc_grpo_tiny"))
+        assert (extra.mend.startswith("pip install 'heartloop[train]'"), extra.stops) == (True, True)
+        assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
+
+    @pytest.mark.usefixtures("full")
+    @pytest.mark.parametrize("name", ["ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b", "rlver_ppo_qwen2.5_7b", "rlver_grpo_tiny"])
+    def test_a_full_machine_lacks_nothing(self, name: str) -> None:
+        assert missing(read_recipe(name)) == []
+
+    @pytest.mark.usefixtures("full")
+    def test_a_policy_that_is_not_here_stops_only_who_may_not_ask_the_hub(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        recipe = read_recipe("ctc_grpo_qwen3_8b", settings=["policy.model=some/other-8B"])
+        (found,) = missing(recipe)
+        assert ("some/other-8B is not on this machine" in found.what, found.stops) == (True, False)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        (found,) = missing(recipe)
+        assert found.stops
+
+    @pytest.mark.usefixtures("full")
+    def test_a_directory_without_a_checkpoint(self, tmp_path: Path) -> None:
+        (found,) = missing(read_recipe("ctc_grpo_qwen3_8b", settings=[f"policy.model={tmp_path}"]))
+        assert "holds no checkpoint" in found.what
+        (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+        assert missing(read_recipe("ctc_grpo_qwen3_8b", settings=[f"policy.model={tmp_path}"])) == []
+
+    def test_memory_of_weights(self) -> None:
+        # 8 billion x 16 bytes over 8 GPUs, and 2 bytes on each: 16 + 16
+        assert gigabytes_per_gpu(read_recipe("ctc_grpo_qwen3_8b")) == pytest.approx(32.0)
+        # a critic is as large as the actor: 2 x 7 x 16 / 8 + 14
+        assert gigabytes_per_gpu(read_recipe("rlver_ppo_qwen2.5_7b")) == pytest.approx(42.0)
+        assert gigabytes_per_gpu(read_recipe("ctc_grpo_tiny")) is None
+
+
+class TestVerlsWords:
+    def test_every_text_is_quoted(self) -> None:
+        recipe = read_recipe("ctc_grpo_tiny")
+        found = overrides(recipe, RunPaths(Path("/a b/it's")), model='m"x', train_rows=100)
+        assert 'data.train_files="/a b/it\'s/data/train.parquet"' in found
+        assert 'actor_rollout_ref.model.path="m\\"x"' in found
+        assert len({text.partition("=")[0] for text in found}) == len(found)
+
+    def test_a_laptop_run_touches_no_gpu_and_no_network(self) -> None:
+        settings = environment_of(read_recipe("ctc_grpo_tiny"))
+        assert (settings["VERL_PLATFORM"], settings["HF_HUB_OFFLINE"], settings["RAY_USAGE_STATS_ENABLED"]) == ("cpu", "1", "0")
+        found = json.dumps(overrides(read_recipe("ctc_grpo_tiny"), RunPaths(Path("/r")), model="m", train_rows=9))
+        assert "127.0.0.1" in found
+        assert "VERL_PLATFORM" not in environment_of(read_recipe("ctc_grpo_qwen3_8b"))

@@ -1,0 +1,244 @@
+"""Recipes, as a specification.
+
+1. Every published setting stands in its recipe, with the published value.
+2. Every setting in a shipped recipe says where it comes from: a paper's table or section, released code, or "ours".
+3. What is no setting is refused, with the nearest that is one; so are values out of range, and settings at odds with each other.
+4. Variants and `--set` change a recipe before it is checked, in that order.
+5. What decides a result is in the hash; where and how it is watched is not.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+
+from heartloop.analysis.published import published
+from heartloop.errors import InputError, UseError
+from heartloop.training.recipe import Recipe, read_recipe, recipe_names
+
+NAMES = recipe_names()
+FOLDER = resources.files("heartloop.training") / "recipes"
+
+EIBENCH = {
+    "learning_rate": "optimiser.learning_rate",
+    "training_batch_size": "batch.scenarios",
+    "global_steps": "batch.steps",
+    "lr_warmup_ratio": "optimiser.warmup_ratio",
+    "ppo_mini_batch_size": "batch.mini_batch",
+    "rollouts_per_prompt": "batch.rollouts",
+    "min_lr_ratio": "optimiser.min_ratio",
+    "max_prompt_length": "policy.max_prompt",
+    "rollout_temperature": "policy.temperature",
+    "clip_ratio": "algorithm.clip",
+    "max_response_length": "policy.max_response",
+    "rollout_top_p": "policy.top_p",
+    "kl_loss_coefficient": "algorithm.kl",
+    "entropy_coefficient": "algorithm.entropy",
+    "rollout_top_k": "policy.top_k",
+    "turn_credit_weight_alpha": "algorithm.alpha",
+    "grpo_sigma_min": "algorithm.sigma_min",
+    "max_dialogue_turns": "dialogue.max_turns",
+}
+RLVER = {
+    "base_model": "policy.model",
+    "batch_size": "batch.scenarios",
+    "learning_rate": "optimiser.learning_rate",
+    "warmup_steps": "optimiser.warmup_steps",
+    "dialogue_turns": "dialogue.max_turns",
+    "policy_sampling_temperature": "policy.temperature",
+    "early_stop_emotion_at_most": "dialogue.leaves_at",
+}
+PUBLISHED = [
+    *(("ctc_grpo_qwen3_8b", "eibench_table10_qwen3_8b_settings", *pair) for pair in EIBENCH.items()),
+    *(("ctc_grpo_qwen3_32b", "eibench_table11_qwen3_32b_settings", *pair) for pair in EIBENCH.items()),
+    *(("rlver_ppo_qwen2.5_7b", "rlver_settings", *pair) for pair in RLVER.items()),
+    *(("rlver_grpo_qwen2.5_7b", "rlver_settings", *pair) for pair in RLVER.items()),
+    ("rlver_ppo_qwen2.5_7b", "rlver_settings", "ppo_rollouts_per_prompt", "batch.rollouts"),
+    ("rlver_grpo_qwen2.5_7b", "rlver_settings", "grpo_rollouts_per_prompt", "batch.rollouts"),
+]
+
+
+def printed(table: str, setting: str) -> str:
+    found: dict[object, object] = {row["setting"]: row["value"] for row in published(table)}
+    return str(found[setting])
+
+
+def valued(recipe: Recipe, name: str) -> object:
+    found: object = recipe
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class TestPublished:
+    @pytest.mark.parametrize(("recipe", "table", "setting", "name"), PUBLISHED)
+    def test_the_recipe_has_the_published_value(self, recipe: str, table: str, setting: str, name: str) -> None:
+        mine, theirs = valued(read_recipe(recipe), name), printed(table, setting)
+        if isinstance(mine, str):
+            assert mine.rpartition("/")[2] == theirs
+        else:
+            assert mine == float(theirs)
+
+    def test_every_row_of_both_tables_is_used(self) -> None:
+        for table in ("eibench_table10_qwen3_8b_settings", "eibench_table11_qwen3_32b_settings"):
+            assert {row["setting"] for row in published(table)} == set(EIBENCH)
+
+    def test_the_schedule_and_the_reply_length(self) -> None:
+        for name in ("ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b"):
+            recipe = read_recipe(name)
+            assert recipe.optimiser.schedule == printed("eibench_text_settings", "lr_schedule")
+            assert recipe.dialogue.reply_tokens == recipe.policy.max_response  # one sample a turn
+
+    def test_the_alpha_sweep(self) -> None:
+        recipe = read_recipe("ctc_grpo_qwen3_8b")
+        tried = [read_recipe("ctc_grpo_qwen3_8b", variants=[name]).algorithm.alpha for name in recipe.variants]
+        sweep = printed("eibench_text_settings", "turn_credit_weight_alpha_sweep").split()
+        assert sorted({*tried, recipe.algorithm.alpha}) == sorted(map(float, sweep))
+
+    def test_table_7_is_three_variants(self) -> None:
+        base = read_recipe("ctc_grpo_qwen3_8b").algorithm
+        for name, change in (("no_process", {"alpha": 0}), ("no_centring", {"centre": False}), ("no_floor", {"sigma_min": 1e-6})):
+            for recipe in ("ctc_grpo_qwen3_8b", "ctc_grpo_tiny"):
+                found = read_recipe(recipe, variants=[name]).algorithm
+                assert found == base.model_copy(update=change) or recipe == "ctc_grpo_tiny"
+                assert {key: getattr(found, key) for key in change} == change
+
+    def test_rlvers_rewards_users_and_templates_are_variants(self) -> None:
+        name = "rlver_ppo_qwen2.5_7b"
+        assert (read_recipe(name).dialogue.reward, read_recipe(name).dialogue.form) == ("outcome", "think")
+        assert read_recipe(name, variants=["turn"]).dialogue.reward == "turn"
+        assert read_recipe(name, variants=["mixed"]).dialogue.reward == "mixed"
+        assert read_recipe(name, variants=["challenging"]).dialogue.variant == "challenging"
+        direct = read_recipe(name, variants=["direct"]).dialogue
+        assert (direct.form, direct.think) == ("direct", False)
+        both = read_recipe(name, variants=["direct", "challenging"]).dialogue
+        assert (both.form, both.variant) == ("direct", "challenging")
+
+
+SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|GRPO has no turn credit)")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_says_where_it_comes_from(name: str) -> None:
+    """Only the section of the machine needs no source: it decides no result."""
+    section = ""
+    for line in (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith((" ", "#")):
+            section = line.partition(":")[0]
+        setting = re.match(r"\s*[\w.]+:\s*[^#\s]", line)
+        if setting and section not in ("name", "about", "machine"):
+            assert SOURCE.search(line), line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_recipe_and_variant_is_valid(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.name == name
+    assert len({recipe.hash, *(read_recipe(name, variants=[variant]).hash for variant in recipe.variants)}) == 1 + len(
+        recipe.variants
+    )
+
+
+class TestSettings:
+    def test_variants_first_then_settings_then_the_seed(self) -> None:
+        found = read_recipe("ctc_grpo_tiny", variants=["no_process"], settings=["algorithm.alpha=3", "batch.steps=2"], seed=7)
+        assert (found.algorithm.alpha, found.batch.steps, found.seed) == (3, 2, 7)
+
+    def test_values_are_read_as_yaml(self) -> None:
+        found = read_recipe("ctc_grpo_tiny", settings=["people.exclude_tags=[death]", "watching.keep=null", "algorithm.kl=5e-4"])
+        assert (found.people.exclude_tags, found.watching.keep, found.algorithm.kl) == (("death",), None, 5e-4)
+
+    def test_open_ended_settings_take_any_name(self) -> None:
+        found = read_recipe("ctc_grpo_tiny", settings=["policy.template.enable_thinking=false", "verl.trainer.nnodes=2"])
+        assert (found.policy.template, found.verl) == ({"enable_thinking": False}, {"trainer.nnodes": 2})
+
+    @pytest.mark.parametrize(
+        ("setting", "said"),
+        [
+            ("batch.step=3", r"no setting 'batch.step' \(did you mean batch.steps\?\)"),
+            ("algoritm.alpha=1", r"did you mean algorithm.alpha\?"),
+            ("lr=1", "no setting 'lr'"),
+            ("batch.steps", "expected key=value"),
+            ("batch.steps=[", "no YAML value"),
+            ("batch.steps.more=1", "batch.steps.more"),
+        ],
+    )
+    def test_what_is_no_setting_is_refused_with_the_nearest(self, setting: str, said: str) -> None:
+        with pytest.raises(UseError, match=said):
+            read_recipe("ctc_grpo_tiny", settings=[setting])
+
+    @pytest.mark.parametrize(
+        ("setting", "said"),
+        [
+            ("batch.steps=0", "batch.steps is 0: .*greater than or equal to 1"),
+            ("batch.steps=many", "batch.steps is 'many'"),
+            ("algorithm.kl=.nan", "algorithm.kl is nan"),
+            ("batch.rollouts=1", "compares at least 2"),
+            ("batch.tokens_per_device=500", "one sample can have 1008"),
+            ("dialogue.reply_tokens=100", "less than dialogue.reply_tokens"),
+            ("dialogue.variant=loud", "eibench has no variant 'loud'; expected think or direct"),
+            ("dialogue.seed=1", "seed is not set here; seed says it"),
+            ("dialogue.credit=to_go", "ctc_grpo needs 'group'"),
+            ("machine.engine=vllm", "hf_cpu goes with cpu"),
+            ("algorithm.critic_learning_rate=1", "only ppo has a critic"),
+            ("people.train=test", "held_out_share"),
+            ("verl.trainer.use_v1=false", "drops the rewards by turn"),
+        ],
+    )
+    def test_values_that_cannot_be(self, setting: str, said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            read_recipe("ctc_grpo_tiny", settings=[setting])
+
+    def test_an_unknown_recipe_or_variant(self) -> None:
+        with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny' \(did you mean ctc_grpo_tiny\?\)"):
+            read_recipe("ctc_grpo_tny")
+        with pytest.raises(UseError, match=r"no variant 'no_floors' \(did you mean no_floor\?\)"):
+            read_recipe("ctc_grpo_tiny", variants=["no_floors"])
+
+
+class TestFiles:
+    def test_a_file_of_ones_own(self, tmp_path: Path) -> None:
+        mine = tmp_path / "mine.yaml"
+        text = (FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")
+        mine.write_text(text.replace("name: ctc_grpo_tiny", "name: mine"), encoding="utf-8")
+        assert read_recipe(str(mine)).name == "mine"
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"batsh": {}}, r"no setting 'batsh' \(did you mean batch\?"),
+            ({"seed": "x"}, "seed is 'x'"),
+            ({"policy": None}, "policy is None"),
+        ],
+    )
+    def test_what_is_wrong_with_a_file_is_said(self, tmp_path: Path, change: dict[str, object], said: str) -> None:
+        given = yaml.safe_load((FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")) | change
+        (tmp_path / "r.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            read_recipe(str(tmp_path / "r.yaml"))
+
+    @pytest.mark.parametrize(
+        ("text", "said"), [("[1]", "expected a recipe"), ("a: [", "is no YAML"), ("name: x", "about is missing")]
+    )
+    def test_what_is_no_recipe(self, tmp_path: Path, text: str, said: str) -> None:
+        (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            read_recipe(str(tmp_path / "r.yaml"))
+        with pytest.raises(InputError, match="cannot read"):
+            read_recipe(str(tmp_path / "absent.yaml"))
+
+
+class TestHash:
+    @pytest.mark.parametrize(
+        "setting", ["batch.steps=5", "seed=3", "people.held_out_limit=8", "verl.actor_rollout_ref.actor.shuffle=true"]
+    )
+    def test_what_decides_the_result_is_in_it(self, setting: str) -> None:
+        assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash != read_recipe("ctc_grpo_tiny").hash
+
+    @pytest.mark.parametrize("setting", ["watching.save_every=5", "machine.workers=3"])
+    def test_where_it_runs_and_how_it_is_watched_is_not(self, setting: str) -> None:
+        assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash == read_recipe("ctc_grpo_tiny").hash

@@ -1,0 +1,273 @@
+"""Advantages and rewards, worked by hand, and what they promise.
+
+1. The turns of a centred rollout share its group advantage: their credit sums to zero.
+2. Groups are compared with themselves only: a shift of all outcomes moves nothing, a scale moves nothing above the floor.
+3. Nothing to compare, nothing to learn: one rollout, or equals, give zeros.
+4. What failed is left out by the caller: a number that is none is refused, never taken.
+5. Breaking the format never pays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.errors import InputError
+from heartloop.scoring.credit import (
+    REWARDS,
+    RewardKind,
+    broken_format_return,
+    dialogue_rewards,
+    group_advantages,
+    keeps_format,
+    outcome_reward,
+    rewards_to_go,
+    turn_advantages,
+    turn_rewards,
+)
+from heartloop.scoring.emotion import step
+
+CENTS = st.integers(-100, 100).map(lambda cents: cents / 100)
+GROUPS = st.lists(CENTS, min_size=2, max_size=8)
+PROCESS = st.lists(st.floats(-0.1, 0.1), min_size=1, max_size=8)
+ROLLOUTS = st.lists(st.tuples(CENTS, PROCESS), min_size=2, max_size=8)
+NO_NUMBERS = [float("nan"), float("inf"), float("-inf")]
+
+
+class TestGroupAdvantages:
+    def test_worked_by_hand(self) -> None:
+        # mean 0.2; squares 0.16 + 0.04 + 0.04 + 0.16 = 0.4; /3 = 0.1333, root 0.36515
+        found = group_advantages([0.6, 0.4, 0.0, -0.2])
+        assert found == pytest.approx([0.4 / 0.36515, 0.2 / 0.36515, -0.2 / 0.36515, -0.4 / 0.36515], abs=1e-4)
+
+    def test_the_populations_std(self) -> None:
+        # 0.4 / 4 = 0.1, root 0.31623
+        assert group_advantages([0.6, 0.4, 0.0, -0.2], ddof=0)[0] == pytest.approx(0.4 / 0.31623, abs=1e-4)
+
+    def test_the_floor_holds_near_ties_down(self) -> None:
+        # std of 0.31 and 0.29 is 0.01414: without a floor 0.01/0.01414, with one 0.01/0.1
+        assert group_advantages([0.31, 0.29], sigma_min=0.0) == pytest.approx([0.70711, -0.70711], abs=1e-4)
+        assert group_advantages([0.31, 0.29]) == pytest.approx([0.1, -0.1])
+
+    @pytest.mark.parametrize("outcomes", [[], [0.7], [0.1, 0.1, 0.1], [1 / 3] * 7])
+    @pytest.mark.parametrize("sigma_min", [0.0, 0.1])
+    def test_without_a_contrast_zeros(self, outcomes: list[float], sigma_min: float) -> None:
+        found = group_advantages(outcomes, sigma_min=sigma_min)
+        assert found.shape == (len(outcomes),)
+        assert not found.any()
+
+    @given(GROUPS, st.sampled_from([0, 1]), st.sampled_from([0.0, 0.1]))
+    def test_they_sum_to_zero_and_keep_the_order(self, outcomes: list[float], ddof: int, sigma_min: float) -> None:
+        found = group_advantages(outcomes, ddof=ddof, sigma_min=sigma_min)
+        assert found.sum() == pytest.approx(0.0, abs=1e-9)
+        assert list(np.argsort(found, kind="stable")) == list(np.argsort(outcomes, kind="stable"))
+
+    @given(GROUPS, st.integers(-100, 100))
+    def test_a_shift_of_the_group_moves_nothing(self, outcomes: list[float], shift: int) -> None:
+        moved = [outcome + shift for outcome in outcomes]
+        assert group_advantages(moved) == pytest.approx(group_advantages(outcomes), abs=1e-9)
+
+    @given(GROUPS, st.floats(1.0, 100.0))
+    def test_a_scale_moves_nothing_without_the_floor_and_never_shrinks_with_it(self, outcomes: list[float], scale: float) -> None:
+        grown = [outcome * scale for outcome in outcomes]
+        assert group_advantages(grown, sigma_min=0.0) == pytest.approx(group_advantages(outcomes, sigma_min=0.0), abs=1e-9)
+        assert (abs(group_advantages(grown)) >= abs(group_advantages(outcomes)) - 1e-9).all()
+
+    @given(st.permutations([0.6, 0.4, 0.0, -0.2, 0.4]))
+    def test_the_order_of_the_rollouts_does_not_matter(self, outcomes: list[float]) -> None:
+        by_outcome = dict(zip([0.6, 0.4, 0.0, -0.2, 0.4], group_advantages([0.6, 0.4, 0.0, -0.2, 0.4]), strict=True))
+        assert group_advantages(outcomes) == pytest.approx([by_outcome[outcome] for outcome in outcomes])
+
+    @pytest.mark.parametrize("bad", NO_NUMBERS)
+    def test_an_unscored_rollout_is_not_taken(self, bad: float) -> None:
+        with pytest.raises(InputError, match=r"outcomes hold -?(nan|inf) at 1"):
+            group_advantages([0.1, bad, 0.3])
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [({"sigma_min": -0.1}, "sigma_min"), ({"sigma_min": float("nan")}, "sigma_min"), ({"ddof": 2}, "ddof")],
+    )
+    def test_settings_that_are_none(self, more: dict[str, float], said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            group_advantages([0.1, 0.2], **more)  # type: ignore[arg-type]
+
+    def test_a_table_is_not_a_group(self) -> None:
+        with pytest.raises(InputError, match=r"shape \(1, 2\)"):
+            group_advantages(np.array([[0.1, 0.2]]))
+
+
+class TestTurnAdvantages:
+    def test_worked_by_hand(self) -> None:
+        # group: mean 0.1, std 0.28284; +-0.2/0.28284 = +-0.70711
+        # first rollout: mean of 0.05 and -0.01 is 0.02, so +-0.03 x 15 = +-0.45; second: one turn, its own mean
+        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]])
+        assert first == pytest.approx([1.15711, 0.25711], abs=1e-4)
+        assert second == pytest.approx([-0.70711], abs=1e-4)
+
+    def test_without_centring_the_process_reward_stays_as_it_is(self) -> None:
+        # 0.70711 + 15 x 0.05, 0.70711 - 15 x 0.01; -0.70711 + 15 x 0.04
+        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], centre=False)
+        assert first == pytest.approx([1.45711, 0.55711], abs=1e-4)
+        assert second == pytest.approx([-0.10711], abs=1e-4)
+
+    def test_without_process_every_turn_has_the_rollouts_advantage(self) -> None:
+        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], alpha=0)
+        assert first == pytest.approx([0.70711, 0.70711], abs=1e-4)
+        assert second == pytest.approx([-0.70711], abs=1e-4)
+
+    @given(ROLLOUTS, st.floats(0, 20))
+    def test_centred_credit_sums_to_zero_so_the_rollouts_advantage_is_unchanged(
+        self, rollouts: list[tuple[float, list[float]]], alpha: float
+    ) -> None:
+        outcomes = [outcome for outcome, _ in rollouts]
+        found = turn_advantages(outcomes, [process for _, process in rollouts], alpha=alpha)
+        for turns, group in zip(found, group_advantages(outcomes), strict=True):
+            assert (turns - group).sum() == pytest.approx(0.0, abs=1e-9)
+            assert turns.mean() == pytest.approx(group, abs=1e-9)
+
+    @given(ROLLOUTS, st.floats(-1, 1))
+    def test_centred_a_rollout_that_went_better_throughout_gets_the_same(
+        self, rollouts: list[tuple[float, list[float]]], shift: float
+    ) -> None:
+        outcomes, process = [outcome for outcome, _ in rollouts], [process for _, process in rollouts]
+        moved = [[reward + shift for reward in process[0]], *process[1:]]
+        for before, after in zip(turn_advantages(outcomes, process), turn_advantages(outcomes, moved), strict=True):
+            assert after == pytest.approx(before, abs=1e-9)
+
+    @given(ROLLOUTS)
+    def test_the_turns_of_a_rollout_are_ordered_by_their_process_rewards(self, rollouts: list[tuple[float, list[float]]]) -> None:
+        process = [process for _, process in rollouts]
+        for turns, rewards in zip(turn_advantages([outcome for outcome, _ in rollouts], process), process, strict=True):
+            best, worst = int(np.argmax(rewards)), int(np.argmin(rewards))
+            assert (turns <= turns[best] + 1e-12).all()
+            assert (turns >= turns[worst] - 1e-12).all()
+
+    def test_a_group_of_one_has_nothing_to_learn_from(self) -> None:
+        assert [list(turns) for turns in turn_advantages([0.9], [[0.05, -0.05]])] == [[0.0, 0.0]]
+        assert turn_advantages([], []) == []
+
+    def test_equal_ends_still_tell_the_turns_apart(self) -> None:
+        first, second = turn_advantages([0.2, 0.2], [[0.05, -0.05], [0.0, 0.0]], alpha=10)
+        assert first == pytest.approx([0.5, -0.5])
+        assert not second.any()
+
+    def test_a_rollout_without_a_turn_has_no_advantage_to_give(self) -> None:
+        first, second = turn_advantages([0.2, 0.4], [[], [0.1]])
+        assert first.shape == (0,)
+        assert second.shape == (1,)
+
+    @pytest.mark.parametrize("bad", NO_NUMBERS)
+    def test_numbers_that_are_none(self, bad: float) -> None:
+        with pytest.raises(InputError, match=r"process rewards of rollout 1 hold -?(nan|inf) at 0"):
+            turn_advantages([0.2, 0.4], [[0.1], [bad]])
+        with pytest.raises(InputError, match="alpha"):
+            turn_advantages([0.2, 0.4], [[0.1], [0.1]], alpha=bad)
+
+    def test_every_rollout_has_process_rewards(self) -> None:
+        with pytest.raises(InputError, match="2 outcomes and process rewards of 1 rollouts"):
+            turn_advantages([0.2, 0.4], [[0.1]])
+
+
+class TestRewards:
+    def test_turns_worked_by_hand(self) -> None:
+        assert turn_rewards([30, 36, 33, 33]) == pytest.approx([0.6, -0.3, 0.0])
+        assert turn_rewards([30]).shape == (0,)
+
+    def test_the_outcome_is_a_share(self) -> None:
+        assert outcome_reward(79.0) == pytest.approx(0.79)
+
+    @pytest.mark.parametrize("emotion", [-1.0, 100.5, float("nan")])
+    def test_an_emotion_is_from_0_to_100(self, emotion: float) -> None:
+        with pytest.raises(InputError):
+            outcome_reward(emotion)
+        with pytest.raises(InputError):
+            turn_rewards([30, emotion])
+
+    def test_no_emotion_no_reward(self) -> None:
+        with pytest.raises(InputError, match="no emotion"):
+            turn_rewards([])
+
+    def test_kinds_worked_by_hand(self) -> None:
+        turns = [0.6, -0.3]
+        assert list(dialogue_rewards(0.33, turns, "outcome")) == [0.0, 0.33]
+        assert list(dialogue_rewards(0.33, turns, "turn")) == turns
+        assert dialogue_rewards(0.33, turns, "mixed") == pytest.approx([0.3, 0.015])
+
+    @given(PROCESS, CENTS)
+    def test_mixed_is_the_mean_of_both(self, turns: list[float], outcome: float) -> None:
+        end, turn, mixed = (dialogue_rewards(outcome, turns, kind) for kind in ("outcome", "turn", "mixed"))
+        assert mixed == pytest.approx((end + turn) / 2)
+
+    def test_an_unknown_kind_and_no_turn_are_refused(self) -> None:
+        with pytest.raises(InputError, match="unknown reward 'both'"):
+            dialogue_rewards(0.3, [0.1], "both")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="0 turns"):
+            dialogue_rewards(0.3, [], "outcome")
+        with pytest.raises(InputError, match="outcome nan"):
+            dialogue_rewards(float("nan"), [0.1], "turn")
+
+    def test_what_is_still_to_come(self) -> None:
+        # from the end: 0.4; -0.1 + 0.4; 0.2 - 0.1 + 0.4
+        assert rewards_to_go([0.2, -0.1, 0.4]) == pytest.approx([0.5, 0.3, 0.4])
+        assert rewards_to_go([]).shape == (0,)
+
+    @given(PROCESS)
+    def test_the_first_turn_brings_all(self, rewards: list[float]) -> None:
+        found = rewards_to_go(rewards)
+        assert found[0] == pytest.approx(sum(rewards), abs=1e-12)
+        assert found[:-1] - found[1:] == pytest.approx(rewards[:-1], abs=1e-12)
+
+
+class TestFormat:
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            "<think>a</think>b",
+            "\n<think>\nshe is hurt\n</think>\n\nThat was unkind.",
+            "<think></think>b",
+            "<think>2 < 3</think>a <b> c",
+        ],
+    )
+    def test_kept(self, reply: str) -> None:
+        assert keeps_format(reply)
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            "",
+            "b",
+            "<think>a",
+            "<think>a</think>",
+            "<think>a</think> \n",
+            "a</think>b",
+            "so <think>a</think>b",
+            "<think>a</think>b</think>c",
+            "<think>a</think>b<think>c</think>",
+            "<think>a<think>b</think>c",
+            "<THINK>a</THINK>b",
+        ],
+    )
+    def test_broken(self, reply: str) -> None:
+        assert not keeps_format(reply)
+
+    def test_a_template_may_have_opened_the_block(self) -> None:
+        assert keeps_format("a</think>b", opened=True)
+        assert not keeps_format("<think>a</think>b", opened=True)
+        assert not keeps_format("b", opened=True)
+
+    @given(st.floats(0, 100), st.lists(st.floats(-10, 10), min_size=1, max_size=10), st.sampled_from(REWARDS))
+    def test_no_valid_dialogue_is_worth_less_than_a_broken_one(
+        self, start: float, changes: list[float], kind: RewardKind
+    ) -> None:
+        emotions = [start]
+        for change in changes:
+            emotions.append(step(emotions[-1], change))
+        valid = dialogue_rewards(outcome_reward(emotions[-1]), turn_rewards(emotions), kind).sum()
+        assert valid >= broken_format_return(kind, worst_outcome=0.0, worst_turns=-start / 10) - 1e-9
+
+    def test_as_published_zero_under_the_outcome_reward(self) -> None:
+        assert broken_format_return("outcome", worst_outcome=0.0, worst_turns=-3.0) == 0.0
+        with pytest.raises(InputError, match="unknown reward"):
+            broken_format_return("both", worst_outcome=0.0, worst_turns=-3.0)  # type: ignore[arg-type]

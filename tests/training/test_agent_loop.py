@@ -1,0 +1,210 @@
+"""The agent loop, as a specification, without Ray: verl's own class and configuration against a token server that is not there.
+
+1. A dialogue gives verl one row a policy turn, or one a dialogue; tokens in are tokens out.
+2. Sampling settings of the rollout reach the server, with a seed per turn that a resumed run draws again.
+3. Rollouts of a row meet the same person in the same mood, and draw differently.
+4. A dialogue whose simulator failed gives no row: never a reward of zero.
+5. The environment is made once a worker; a simulator's sockets are closed when no dialogue is played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.rollout.replica import TokenOutput
+
+from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.environments.catalogue import entry_of
+from heartloop.training import agent_loop
+from heartloop.training.agent_loop import DialogueLoop
+from heartloop.training.dialogue_settings import AGENT, DialogueSettings, write_agent_loops
+from heartloop.training.estimators import Row, ctc_grpo_advantages
+from tests.faulty_server import FaultyServer
+from tests.training import tiny_policy
+
+WORDS = tiny_policy.tokenizer()
+PEOPLE = [person.id for person in entry_of("eibench").load("test")][:4]
+SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
+
+
+class FakeClient:
+    """verl's client: a reply of random bytes, drawn from the request's seed."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
+        self.asked.append({"request_id": request_id, "prompt_ids": prompt_ids, **sampling_params})
+        draw = torch.Generator().manual_seed(sampling_params["seed"])
+        ids = torch.randint(35, 120, (9,), generator=draw).tolist()
+        ids = ids if ids[0] % 2 else [*ids[:4], WORDS.eos_token_id]
+        return TokenOutput(token_ids=ids, log_probs=[-1.5] * len(ids), stop_reason="completed",
+                           extra_fields={"min_global_steps": 3, "max_global_steps": 3})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_policy.save(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def config(checkpoint: Path) -> Any:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose(
+            "ppo_trainer",
+            overrides=[
+                "actor_rollout_ref.rollout.name=hf_cpu", f"actor_rollout_ref.model.path={checkpoint}",
+                "data.max_prompt_length=3500", "data.max_response_length=900",
+            ],
+        )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _fresh_stage() -> Iterator[None]:
+    agent_loop._stage.cache_clear()
+    yield
+    agent_loop._stage.cache_clear()
+
+
+def loop_of(config: Any, client: FakeClient, **settings: Any) -> DialogueLoop:
+    chosen = DialogueSettings(**{"environment": "eibench", "scenarios": "test", "max_turns": 3, "reply_tokens": 9, **settings})
+    return DialogueLoop(
+        trainer_config=DictConfigWrap(config), server_manager=client, tokenizer=WORDS, processor=None, dataset_cls=RLHFDataset,
+        data_config=DictConfigWrap(config.data), hf_model_type="qwen2",
+        settings=OmegaConf.create(chosen.model_dump(mode="json")), tools=None,
+    )  # fmt: skip
+
+
+async def roll(
+    config: Any, client: FakeClient, *, rollouts: int = 4, people: list[str] | None = None, step: int = 3, **settings: Any
+) -> list[list[Any]]:
+    return await asyncio.gather(
+        *[
+            loop_of(config, client, **settings).run(
+                dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5}, uid=f"u{i}", session_id=k,
+                global_steps=step, raw_prompt=[], index=i,
+            )
+            for i, scenario in enumerate(people or PEOPLE[:2])
+            for k in range(rollouts)
+        ]
+    )  # fmt: skip
+
+
+async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
+    client = FakeClient()
+    found = await roll(config, client, rollouts=1, people=PEOPLE[:1])
+    rows = [output.as_dict() for output in found[0]]
+    assert [row["prompts"].tolist() for row in rows] == [asked["prompt_ids"] for asked in client.asked]
+    for before, after in itertools.pairwise(rows):
+        sequence = before["prompts"].tolist() + before["responses"].tolist()
+        assert after["prompts"].tolist()[: len(sequence)] == sequence
+    for row in rows:
+        assert row["response_mask"].tolist() == [1] * len(row["responses"])
+        assert row["rollout_log_probs"].tolist() == [-1.5] * len(row["responses"])
+        assert len(row["rm_scores"]) == len(row["responses"])
+        assert float(row["rm_scores"].sum()) == pytest.approx(row["extra_fields"]["credit"]["outcome"])
+    assert "token_rewards" not in rows[0]
+
+
+async def test_one_row_a_dialogue_masks_what_the_person_said(config: Any) -> None:
+    client = FakeClient()
+    found = await roll(config, client, rollouts=1, people=PEOPLE[:1], sample="dialogue", credit="to_go")
+    (row,) = [output.as_dict() for output in found[0]]
+    response, mask = row["responses"], row["response_mask"].bool()
+    drawn = [WORDS.decode(response[start:stop]) for _, start, stop in row["extra_fields"]["credit"]["spans"]]
+    assert len(drawn) == 3
+    assert WORDS.decode(response[mask]) == "".join(drawn)
+    assert "<|im_start|>user" in WORDS.decode(response[~mask])
+    assert not row["rm_scores"][~mask].any()
+    assert row["rollout_log_probs"][~mask].tolist() == [0.0] * int((~mask).sum())
+
+
+async def test_sampling_settings_and_seeds_reach_the_server(config: Any) -> None:
+    first, again, later = FakeClient(), FakeClient(), FakeClient()
+    await roll(config, first)
+    await roll(config, again)
+    await roll(config, later, step=4)
+    asked = first.asked[0]
+    assert {name: asked[name] for name in ("temperature", "top_p", "top_k", "max_tokens", "logprobs")} == {
+        "temperature": 0.6, "top_p": 0.95, "top_k": 20, "max_tokens": 9, "logprobs": True,
+    }  # fmt: skip
+    seeds = [{asked["seed"] for asked in client.asked} for client in (first, again, later)]
+    assert seeds[0] == seeds[1]
+    assert not seeds[0] & seeds[2]
+    assert len(seeds[0]) == len(first.asked)  # no two turns share one
+    assert len({asked["request_id"] for asked in first.asked}) == 8  # a dialogue stays with its server
+
+
+async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config: Any, tmp_path: Path) -> None:
+    found = await roll(config, FakeClient(), transcripts=str(tmp_path))
+    transcripts = _transcripts(tmp_path)
+    assert len(transcripts) == 8
+    assert len({(t.scenario, t.seed) for t in transcripts}) == 2
+    assert len({tuple(turn.reply for turn in t.turns) for t in transcripts}) == 8
+    rows = []
+    for number, outputs in enumerate(found):
+        for output in outputs:
+            credit = output.as_dict()["extra_fields"]["credit"]
+            spans = tuple(tuple(span) for span in credit["spans"])
+            rows.append(Row(f"u{number // 4}", credit["rollout"], credit["outcome"], tuple(credit["process"]), spans))
+    advantages = ctc_grpo_advantages(rows, (len(rows), 9))
+    assert advantages.abs().sum() > 0
+    about = found[0][0].extra_fields["dialogue"]
+    assert about["stratum"] in {"charm", "defense", "repair", "support"}
+    assert about["reply_tokens"] == [len(output.response_ids) for output in found[0]]
+    assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
+
+
+def _transcripts(folder: Path) -> list[Transcript]:
+    return [found for path in sorted(folder.glob("train-000003-*.jsonl")) for found in read_transcripts(path)]
+
+
+async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
+    config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    people = [person.id for person in entry_of("sage").load("support")][:2]
+    async with FaultyServer("bad_request@feel:4") as server:
+        monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
+        found = await roll(config, FakeClient(), people=people, environment="sage", scenarios="support", user="faulty/person")
+        stage = loop_of(config, FakeClient(), environment="sage", scenarios="support", user="faulty/person").stage
+        assert server.most_in_flight > 4  # dialogues wait for each other nowhere
+    rows = [len(outputs) for outputs in found]
+    assert sorted(rows) == [0] * 4 + [3] * 4
+    assert sum("failed and is left out (simulator, RefusedByServer)" in record.message for record in caplog.records) == 4
+    assert all(output.extra_fields["dialogue"]["simulator_calls"] >= 5 for outputs in found for output in outputs[:1])
+    assert stage._models[0]._connections._session is None
+
+
+async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
+    stages = {id(loop_of(config, FakeClient()).stage) for _ in range(3)}
+    assert len(stages) == 1
+    assert loop_of(config, FakeClient(), max_turns=2).stage.settings.max_turns == 2
+
+
+async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
+    class Aborting(FakeClient):
+        async def generate(self, *args: Any, **kwargs: Any) -> TokenOutput:
+            out = await super().generate(*args, **kwargs)
+            return out.model_copy(update={"stop_reason": "aborted"})
+
+    assert await roll(config, Aborting(), rollouts=1) == [[], []]
+
+
+def test_the_file_that_verl_reads_loads_the_loop(config: Any, tmp_path: Path) -> None:
+    path = tmp_path / "loops.yaml"
+    write_agent_loops(DialogueSettings(environment="sage", scenarios=("support",), start=30), path)
+    (entry,) = OmegaConf.load(path)
+    assert entry.name == AGENT
+    assert entry._target_ == f"{DialogueLoop.__module__}.{DialogueLoop.__qualname__}"
+    assert json.loads(path.read_text())[0]["settings"]["start"] == 30

@@ -1,0 +1,196 @@
+"""The estimator, as a specification.
+
+1. Through verl's own call, CTC-GRPO gives the tensor that `scoring.credit` gives: one maths, two doors.
+2. Every token of a policy turn has that turn's advantage; what others said, and padding, has none.
+3. A rollout counts once in its group, however many rows it has; a group of one teaches nothing.
+4. verl's losses then move the log-probability of a token by its advantage, and no token of others, in actor and critic.
+5. GAE over samples of a dialogue gives every turn the reward to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.trainer.ppo.core_algos import compute_policy_loss_vanilla, compute_value_loss
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+from verl.utils.config import omega_conf_to_dataclass
+
+from heartloop.scoring.credit import turn_advantages
+from heartloop.training.estimators import ESTIMATOR, Row, ctc_grpo_advantages, lone
+from heartloop.training.rollouts import Spoken, Worth, samples, token_rewards
+
+PADDING = "pad0123"
+
+
+def rows_of(groups: Sequence[tuple[Sequence[float], Sequence[Sequence[float]]]], *, width: int = 3) -> list[Row]:
+    """One row a turn, `width` tokens each, as `sample: turn` has them."""
+    return [
+        Row(f"group{g}", k, outcome, tuple(process[k]), ((turn, 0, width),))
+        for g, (outcomes, process) in enumerate(groups)
+        for k, outcome in enumerate(outcomes)
+        for turn in range(len(process[k]))
+    ]
+
+
+GROUPS = [
+    ([0.5, -0.25, 0.1], [[0.05, 0.01], [-0.02, 0.0, 0.04], [0.0]]),
+    ([0.2, 0.2], [[0.03, -0.01], [0.0, 0.0]]),
+]
+
+
+def estimated(rows: Sequence[Row | None], mask: torch.Tensor, *, shuffle: int = 0, **ctc: Any) -> torch.Tensor:
+    """What verl's trainer would write, rows in any order."""
+    order = np.random.default_rng(shuffle).permutation(len(rows))
+    texts = np.array([row.text() if (row := rows[i]) is not None else PADDING for i in order], dtype=object)
+    data = DataProto(
+        batch=TensorDict(
+            {
+                "response_mask": mask[order],
+                "token_level_rewards": torch.rand(mask.shape),
+                "old_log_probs": torch.zeros(mask.shape),
+            },
+            batch_size=len(rows),
+        ),
+        non_tensor_batch={"uid": texts},
+    )
+    config = OmegaConf.create({"adv_estimator": ESTIMATOR, "ctc": ctc, "use_pf_ppo": False})
+    found = compute_advantage_for_multi_trajectories(
+        data, batch_keys=[f"k{i}_0_0" for i in order], adv_estimator=ESTIMATOR, gamma=1.0, lam=1.0, num_repeat=3, config=config
+    ).batch["advantages"]
+    back = torch.empty_like(found)
+    back[order] = found
+    return back
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"alpha": 0.0}, {"alpha": 5.0, "centre": False}, {"sigma_min": 0.0, "ddof": 0}, {"sigma_min": 0.5}]
+)
+def test_verls_estimator_gives_the_tensor_of_scoring_credit(settings: dict[str, Any]) -> None:
+    rows = rows_of(GROUPS)
+    mask = torch.ones(len(rows), 3)
+    expected = [
+        torch.full((3,), float(value))
+        for outcomes, process in GROUPS
+        for turns in turn_advantages(outcomes, process, **settings)
+        for value in turns
+    ]
+    assert torch.equal(estimated(rows, mask, shuffle=1, **settings), torch.stack(expected))
+
+
+def test_worked_by_hand() -> None:
+    """Outcomes 0.5 and -0.5: mean 0, sample std 0.7071. Process 0.05 and 0.01 lie 0.02 off their mean, times 15 is 0.3."""
+    rows = rows_of([([0.5, -0.5], [[0.05, 0.01], [0.02]])])
+    found = estimated(rows, torch.ones(3, 3))
+    assert found[:, 0].tolist() == pytest.approx([1.007107, 0.407107, -0.707107], abs=1e-6)
+
+
+def test_tokens_of_others_and_padding_have_no_advantage() -> None:
+    row = Row("g", 0, 0.5, (0.05, 0.01), ((0, 0, 2), (1, 4, 6)))
+    other = Row("g", 1, -0.5, (0.02,), ((0, 0, 1),))
+    mask = torch.tensor([[1, 1, 0, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]]).float()
+    found = estimated([row, other, None], mask)
+    assert found[0].tolist() == pytest.approx([1.007107, 1.007107, 0, 0, 0.407107, 0.407107, 0], abs=1e-6)
+    assert found[1].tolist() == pytest.approx([-0.707107, 0, 0, 0, 0, 0, 0], abs=1e-6)
+    assert not found[2].any()
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.floats(-1, 1), st.lists(st.floats(-0.1, 0.1), min_size=1, max_size=4)), min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_any_batch_in_any_order_is_what_its_groups_are_alone(groups: list[list[tuple[float, list[float]]]], random: Any) -> None:
+    rows: list[Row | None] = list(rows_of([([o for o, _ in group], [p for _, p in group]) for group in groups], width=2))
+    random.shuffle(rows)
+    found = ctc_grpo_advantages(rows, (len(rows), 2))
+    for row, advantage in zip(rows, found, strict=True):
+        assert row is not None
+        group = groups[int(row.group.removeprefix("group"))]
+        alone = turn_advantages([o for o, _ in group], [p for _, p in group])
+        assert advantage.tolist() == pytest.approx([alone[row.rollout][row.spans[0][0]]] * 2, abs=1e-5)
+        assert lone([row for row in rows if row is not None and row.group == "group0"]) == [len(groups[0]) < 2] * sum(
+            row is not None and row.group == "group0" for row in rows
+        )
+
+
+def test_a_group_of_one_teaches_nothing_and_is_known() -> None:
+    rows: list[Row | None] = [Row("a", 0, 0.9, (0.5, 0.0), ((0, 0, 2),)), Row("a", 0, 0.9, (0.5, 0.0), ((1, 0, 2),)), None,
+                              Row("b", 0, 0.1, (0.0,), ((0, 0, 2),)), Row("b", 2, 0.3, (0.0,), ((0, 0, 2),))]  # fmt: skip
+    assert not ctc_grpo_advantages(rows, (5, 2))[:3].any()
+    assert lone(rows) == [True, True, False, False, False]
+
+
+def test_rows_survive_the_way_through_verl() -> None:
+    row = Row("7f-uuid", 3, -0.125, (0.01, 1 / 3), ((2, 0, 5), (3, 9, 12)))
+    assert Row.of(row.text()) == row
+    assert Row.of(PADDING) is None
+
+
+def test_the_loss_moves_each_token_by_its_advantage_and_no_other() -> None:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose(
+            "ppo_trainer",
+            overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1", "actor_rollout_ref.rollout.name=vllm"],
+        )
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    row, other = Row("g", 0, 0.5, (0.05, 0.01), ((0, 0, 2), (1, 4, 6))), Row("g", 1, -0.5, (0.02,), ((0, 0, 1),))
+    mask = torch.tensor([[1, 1, 0, 0, 1, 1], [1, 0, 0, 0, 0, 0]]).float()
+    advantages = estimated([row, other], mask)
+    old = torch.full(mask.shape, -1.0)
+    new = old.clone().requires_grad_()
+    loss, _ = compute_policy_loss_vanilla(old, new, advantages, mask, "token-mean", config=actor)
+    loss.backward()  # at ratio 1 the gradient of the clipped objective is -A / tokens
+    assert new.grad is not None
+    assert torch.allclose(new.grad, -advantages * mask / mask.sum(), atol=1e-6)
+
+
+def test_the_critic_learns_no_token_of_others() -> None:
+    mask = torch.tensor([[1, 1, 0, 0, 1], [1, 0, 0, 0, 0]]).float()
+    values, returns = torch.zeros_like(mask), torch.rand(mask.shape) + 1.0
+    guesses = values.clone().requires_grad_()
+    loss, _ = compute_value_loss(guesses, returns, values, mask, cliprange_value=0.5, loss_agg_mode="token-mean")
+    loss.backward()
+    assert guesses.grad is not None
+    assert torch.equal(guesses.grad != 0, mask.bool())
+
+
+def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:
+    rewards = np.array([0.5, -1.0, 0.25])
+    spoken = [Spoken([1] * n, [9] * 2, [-1.0] * 2, "x", "x", None) for n in (1, 4, 7)]
+    spoken[1] = spoken[1]._replace(prompt=[1, 9, 9, 2])
+    spoken[2] = spoken[2]._replace(prompt=[1, 9, 9, 2, 9, 9, 2])
+    for per, room in (("turn", 9), ("dialogue", 99), ("dialogue", 5)):
+        rows = samples(spoken, per=per, max_response=room)  # type: ignore[arg-type]
+        width = max(len(row.response) for row in rows)
+        mask, scores = torch.zeros(len(rows), width), torch.zeros(len(rows), width)
+        for place, row in enumerate(rows):
+            mask[place, : len(row.mask)] = torch.tensor(row.mask).float()
+            scores[place, : len(row.mask)] = torch.tensor(
+                token_rewards(row, Worth(-0.25, rewards, rewards, False), credit="to_go")
+            )
+        data = DataProto(
+            batch=TensorDict(
+                {"response_mask": mask, "token_level_rewards": scores, "values": torch.zeros_like(mask)}, batch_size=len(rows)
+            ),
+            non_tensor_batch={"uid": np.array(["g"] * len(rows), dtype=object)},
+        )
+        config = OmegaConf.create({"adv_estimator": "gae", "use_pf_ppo": False})
+        found = compute_advantage_for_multi_trajectories(data, batch_keys=[f"k_0_{i}" for i in range(len(rows))],
+                                                         adv_estimator="gae", gamma=1.0, lam=1.0, config=config)  # fmt: skip
+        returns = [
+            found.batch["returns"][place, span.start : span.stop].tolist() for place, row in enumerate(rows) for span in row.spans
+        ]
+        assert returns == [[-0.25, -0.25], [-0.75, -0.75], [0.25, 0.25]]

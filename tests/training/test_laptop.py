@@ -1,0 +1,315 @@
+"""The laptop policy, made on the spot: words, prompts, talks, warm start, and the checkpoint as a model under test.
+
+1. What the tokenizer knows comes back as it was written.
+2. A prompt is its messages one after the other, and an own reply stands in it as the ids it was generated as.
+3. The same settings give the same talks, however many processes play them.
+4. A warm start lowers the loss, and the same settings find what was made before.
+5. A checkpoint plays dialogues through the one turn loop.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.episode import SILENCE, play
+from heartloop.errors import InputError, ModelError, UseError
+from heartloop.training.chat_format import ChatFormat
+from heartloop.training.checkpoints import CheckpointModel
+from heartloop.training.laptop.corpus import (
+    CorpusSettings,
+    Mixture,
+    Talk,
+    kept_talks,
+    people_of,
+    talks_of,
+    whole_sentences,
+    words_in,
+)
+from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
+from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
+
+Talks = tuple[list[Talk], list[Talk]]
+
+SMALL = CorpusSettings(eibench=6, sage=0, test=2)
+MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
+
+
+@pytest.fixture(scope="module")
+def talks() -> Talks:
+    return talks_of(SMALL)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(talks: Talks) -> Any:
+    return build_tokenizer((message.content for talk in talks[0] for message in talk.messages), least=1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WarmStart]:
+    folder = tmp_path_factory.mktemp("warm")
+    return folder, prepare(folder, MICRO, processes=1)
+
+
+def test_two_hundred_sentences_come_back_as_they_were_written() -> None:
+    people = people_of("eibench", "train").scenarios.values()
+    texts = [beat.text for person in list(people)[::70] for beat in person.beats][:200]
+    tokenizer = build_tokenizer(texts, least=1)
+    known = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    assert len(texts) == 200
+    assert all(1 not in ids for ids in known)
+    assert [tokenizer.decode(ids) for ids in known] == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        ("It’s late – isn’t it?", "It's late – isn't it?"),
+        ('She said: "half-open", at 10:30.', 'She said: "half-open", at 10:30.'),
+        ("One\n\n- two  three", "One - two three"),
+        ("(Nobody has spoken yet. You begin.)", "(Nobody has spoken yet. You begin.)"),
+    ],
+)
+def test_quotes_dashes_times_and_blanks(text: str, back: str) -> None:
+    tokenizer = build_tokenizer([text], least=1)
+    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == back
+
+
+def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
+    tokenizer = build_tokenizer(["the lamp is on", "the lamp is off"])
+    assert tokenizer.get_vocab().keys() == {*MARKERS, "▁the", "▁lamp", "▁is"}
+    ids = ChatFormat(tokenizer).prompt_ids([Message(role="user", content="the green lamp is on")])
+    assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
+
+
+def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: Talks, tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer)
+    messages = talks[0][0].messages[:-1]
+    own = {
+        place: tokenizer.encode(message.content, add_special_tokens=False) for place, message in enumerate(messages)
+        if message.role == "assistant"
+    }  # fmt: skip
+    prompt = form.prompt_ids(messages, own)
+    assert prompt == form.prompt_ids(messages)
+    assert prompt == [i for m in messages for i in form.message_ids(m)] + list(form.opening)
+    whole = tokenizer.apply_chat_template([m.model_dump() for m in messages], add_generation_prompt=True, return_dict=False)
+    assert prompt == whole, "the tokenizer's own template says the same"
+    ended = {place: [*ids, form.end] for place, ids in own.items()}
+    assert form.prompt_ids(messages, ended) == prompt, "a reply may bring its end token"
+
+
+def test_recorded_ids_are_never_made_anew(tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer)
+    odd = [len(MARKERS) + 3, len(MARKERS) + 3]
+    messages = [Message(role="user", content="I am tired."), Message(role="assistant", content=form.text(odd))]
+    assert form.prompt_ids(messages, {1: odd})[-len(odd) - 2 : -2] == odd
+
+
+def test_the_next_prompt_begins_with_the_last_one_and_its_reply(talks: Talks, tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer)
+    messages = talks[0][0].messages
+    first = form.prompt_ids(messages[:2])
+    reply = [*tokenizer.encode(messages[2].content, add_special_tokens=False), form.end]
+    later = form.prompt_ids(messages[:4], {2: reply})
+    assert later[: len(first) + len(reply)] == first + reply
+
+
+def test_of_a_system_prompt_goal_knowledge_and_situation_remain(tokenizer: Any) -> None:
+    environment = people_of("eibench", "train")
+    scenario = environment.scenarios[environment.scenario_ids[0]]
+    prompt = environment.begin(scenario.id).policy_prompt
+    text = tokenizer.apply_chat_template([{"role": "system", "content": prompt}], tokenize=False)
+    assert text == f"<system>{' '.join([scenario.model.goal, *scenario.model.knows, scenario.model.background])}<end>"
+    assert tokenizer.apply_chat_template([{"role": "system", "content": "Be kind."}], tokenize=False) == "<system><end>"
+
+
+def test_no_message_can_hold_a_marker(tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer)
+    ids = form.message_ids(Message(role="user", content="<end><assistant> I am <system>"))
+    assert [i for i in ids if i < len(MARKERS)] == [ids[0], ids[-1]]
+
+
+def test_beyond_its_room_a_prompt_loses_the_oldest_messages_but_the_system_prompt(tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer, longest=30)
+    system = Message(role="system", content="## What you are after\nI am I am.")
+    said = [Message(role="user", content=f"I am tired of this, and so are you {number}.") for number in range(9)]
+    ids = form.prompt_ids([system, *said])
+    assert ids[: len(form.message_ids(system))] == list(form.message_ids(system))
+    assert ids[-len(form.message_ids(said[-1])) - 1 : -1] == list(form.message_ids(said[-1]))
+    assert len(ids) <= 30
+
+
+def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
+    bare = build_tokenizer(["a a"])
+    bare.chat_template = None
+    with pytest.raises(UseError, match="no chat template"):
+        ChatFormat(bare)
+
+
+def test_the_same_settings_give_the_same_talks(talks: Talks) -> None:
+    assert talks_of(SMALL, processes=2) == talks
+    other = talks_of(SMALL.model_copy(update={"seed": 1}))
+    assert [talk.scenario for talk in other[0]] == [talk.scenario for talk in talks[0]]
+    assert other != talks
+
+
+def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks: Talks) -> None:
+    learn, apart = talks
+    assert len(learn) == 6
+    assert len(apart) == 2
+    assert {talk.scenario for talk in learn} <= set(people_of("eibench", "train").scenario_ids)
+    assert {talk.scenario for talk in apart} <= set(people_of("eibench", "test").scenario_ids)
+
+
+def test_replies_are_short_whole_and_of_more_than_one_supporter(talks: Talks) -> None:
+    replies = [m.content for talk in talks[0] for m in talk.messages if m.role == "assistant"]
+    assert max(map(words_in, replies)) <= SMALL.longest_reply
+    assert all(reply.rstrip('"')[-1] in ".!?…" for reply in replies)
+    assert len(set(replies)) > 0.8 * len(replies)
+
+
+def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
+    text = "One two three four. Five six. Seven eight nine ten eleven."
+    for seed in range(20):
+        kept = whole_sentences(text, 8, random.Random(seed))
+        assert words_in(kept) <= 8
+        assert all(part in text for part in kept.split(". "))
+    assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
+
+
+async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
+    messages = [Message(role="system", content="x"), Message(role="user", content="My sister left the keys on the table.")]
+    replies = [(await Mixture(longest=44).complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
+    again = [(await Mixture(longest=44).complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
+    assert replies == again
+    assert len(set(replies)) > 6
+
+
+def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: Talks, tmp_path: Path) -> None:
+    file = tmp_path / "talks.jsonl"
+    assert kept_talks(file, SMALL) == talks
+    assert kept_talks(file, SMALL) == talks
+    file.write_text('{"scenario": 3}\n')
+    with pytest.raises(InputError, match=r"talks\.jsonl:1"):
+        kept_talks(file, SMALL)
+
+
+def test_only_replies_are_learned(talks: Talks, tokenizer: Any) -> None:
+    form = ChatFormat(tokenizer)
+    (row,) = rows_of(talks[0][:1], form)
+    learned = tokenizer.decode([token for token, said in zip(row.tokens, row.said, strict=True) if said])
+    replies = [m.content for m in talks[0][0].messages if m.role == "assistant"]
+    assert learned.count("<end>") == len(replies)
+    assert " ".join(learned.split("<end>")[0].split()) == replies[0]
+
+
+def test_exchanged_words_keep_their_kind_and_their_row(tokenizer: Any) -> None:
+    import torch
+
+    fixed = set(range(len(MARKERS)))
+    table = Exchange(tokenizer, fixed).draw(torch.Generator().manual_seed(0))
+    assert sorted(table.tolist()) == list(range(len(tokenizer))), "no two words become one"
+    words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    pairs = [(words[i], words[int(table[i])]) for i in range(len(words))]
+    assert all(a[:1].isupper() == b[:1].isupper() and a.endswith("ing") == b.endswith("ing") for a, b in pairs if a != b)
+    assert sum(a != b for a, b in pairs) > 0.5 * len(pairs)
+    assert table[: len(MARKERS)].tolist() == list(range(len(MARKERS)))
+
+
+def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
+    import torch
+
+    def copied(model: Any) -> float:
+        half = torch.randint(len(MARKERS), 4000, (2, 120), generator=torch.Generator().manual_seed(0))
+        guesses = model(torch.cat([half, half], 1)).logits[:, 120:-1].argmax(-1)
+        return float((guesses == half[:, 1:]).float().mean())
+
+    class Words:
+        eos_token_id, pad_token_id = 2, 0
+
+        def __len__(self) -> int:
+            return 4000
+
+    words: Any = Words()
+    model = new_model(WarmStartSettings(), words)
+    with torch.no_grad():
+        assert copied(model) > 0.95
+        for weights in (model.model.layers[0].self_attn.q_proj.bias, model.model.layers[1].self_attn.q_proj.weight):
+            kept = weights.clone()
+            weights.zero_()
+            assert copied(model) < 0.1, "both layers are needed"
+            weights.copy_(kept)
+    with pytest.raises(UseError, match="1 layers, 4 heads"):
+        new_model(WarmStartSettings.model_construct(**{**dict(WarmStartSettings()), "layers": 1}), words)
+
+
+def test_a_warm_start_lowers_the_loss_and_is_found_again(made: tuple[Path, WarmStart]) -> None:
+    folder, start = made
+    lines = [json.loads(line) for line in start.curve.read_text().splitlines()]
+    losses = [line["loss"] for line in lines[:-1]]
+    assert len(losses) == MICRO.steps
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    assert start.perplexity == lines[-1]["perplexity"]
+    before = start.curve.stat().st_mtime_ns
+    assert prepare(folder, MICRO) == start
+    assert start.curve.stat().st_mtime_ns == before
+
+
+def test_the_same_settings_give_the_same_weights(made: tuple[Path, WarmStart], tmp_path: Path) -> None:
+    again = prepare(tmp_path, MICRO, processes=1)
+    assert CheckpointModel(again.model).source == CheckpointModel(made[1].model).source
+    other = prepare(tmp_path, MICRO.model_copy(update={"seed": 1}), processes=1)
+    assert CheckpointModel(other.model).source != CheckpointModel(made[1].model).source
+
+
+async def test_a_checkpoint_plays_a_dialogue(made: tuple[Path, WarmStart]) -> None:
+    environment = people_of("eibench", "test")
+    model = CheckpointModel(made[1].model)
+    settings = Sampling(max_tokens=12)
+    transcript = await play(environment, environment.scenario_ids[0], model, seed=3, sampling=settings)
+    assert transcript.scored
+    assert transcript.model == f"checkpoint:{made[1].model}"
+    again = await play(environment, environment.scenario_ids[0], CheckpointModel(made[1].model), seed=3, sampling=settings)
+    assert [turn.reply for turn in again.turns] == [turn.reply for turn in transcript.turns]
+    other = await play(environment, environment.scenario_ids[0], model, seed=4, sampling=settings)
+    assert [turn.reply for turn in other.turns] != [turn.reply for turn in transcript.turns]
+    tokens = [call.usage.completion_tokens for call in transcript.calls if call.role == "policy"]
+    assert max(tokens) <= 12
+    assert not any("<" in turn.reply for turn in transcript.turns), "no marker is spoken"
+
+
+async def test_what_a_checkpoint_sees_is_what_it_was_trained_on(made: tuple[Path, WarmStart]) -> None:
+    model = CheckpointModel(made[1].model)
+    messages = [Message(role="user", content="I am tired."), Message(role="assistant", content=SILENCE)]
+    reply = await model.complete(messages, sampling=Sampling(max_tokens=3, seed=1))
+    form = model._load().form
+    assert isinstance(form, ChatFormat)
+    assert reply.usage.prompt_tokens == len(form.prompt_ids(messages))
+
+
+def test_whoever_loads_the_checkpoint_gets_its_own_tokenizer(made: tuple[Path, WarmStart], talks: Talks) -> None:
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(made[1].model)
+    replies = [m.content for m in talks[0][0].messages if m.role == "assistant"]
+    assert [loaded.decode(loaded.encode(reply, add_special_tokens=False)) for reply in replies] == replies
+
+
+async def test_a_prompt_without_room_for_a_reply_is_an_error(made: tuple[Path, WarmStart]) -> None:
+    model = CheckpointModel(made[1].model)
+    model._loaded = model._load()._replace(longest=2)
+    with pytest.raises(ModelError, match="expected fewer than 2"):
+        await model.complete([Message(role="user", content="I am tired.")])
+
+
+def test_a_directory_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UseError, match=r"no config\.json with weights"):
+        CheckpointModel(tmp_path)

@@ -1,0 +1,43 @@
+"""Metrics of a step's dialogues, worked by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from heartloop.training.metrics import dialogue_metrics
+
+
+def dialogue(score: float, *reply_tokens: int, stratum: str = "charm", **counts: int) -> dict[str, Any]:
+    return {
+        "stratum": stratum, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
+        "turns": len(reply_tokens), "samples": len(reply_tokens), "reply_tokens": list(reply_tokens), "counts": counts,
+        "simulator_calls": len(reply_tokens), "simulator_tokens": 100 * len(reply_tokens),
+    }  # fmt: skip
+
+
+def test_a_step_in_numbers() -> None:
+    dialogues = [
+        dialogue(0.5, 10, 20, silences=1),
+        dialogue(-0.5, 30, 0, silences=1, overflows=1),  # the second prompt did not fit
+        dialogue(0.2, 12, stratum="repair"),
+    ]
+    found = dialogue_metrics(dialogues, ["a", "a", "b"], expected=6)
+    assert (found["dialogue/scored"], found["dialogue/failed"]) == (3, 3)
+    assert found["dialogue/score"] == pytest.approx(0.2 / 3)
+    assert found["dialogue/score/charm"] == 0.0
+    assert found["dialogue/score/repair"] == pytest.approx(0.2)
+    assert found["dialogue/group_std"] == pytest.approx(math.sqrt(0.5))  # of group a alone, sample std
+    assert found["dialogue/lone_groups"] == 1
+    assert found["dialogue/turns"] == pytest.approx(5 / 3)
+    assert found["dialogue/reply_tokens/turn_1"] == pytest.approx(52 / 3)
+    assert found["dialogue/reply_tokens/turn_2"] == 10
+    assert (found["dialogue/counts/silences"], found["dialogue/counts/overflows"]) == (2, 1)
+    assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
+    assert (found["simulator/calls"], found["simulator/tokens"]) == (5, 500)
+
+
+def test_a_step_without_a_scored_dialogue_has_no_means() -> None:
+    assert dialogue_metrics([], [], expected=4) == {"dialogue/failed": 4.0, "dialogue/scored": 0.0}

@@ -1,0 +1,287 @@
+"""Rollouts, as a specification.
+
+1. Training dialogues are played by the one turn loop; what the server was asked and what it drew is kept as ids.
+2. No reply is ever tokenised again: the history holds the ids that were drawn, less a think block.
+3. Of a sample only the tokens that the policy drew have mask 1; every token stands after the context it was drawn in.
+4. A prompt that does not fit is answered with silence and counted; a reply of nothing is silence, too.
+5. Rewards: the whole return for estimators that compare rollouts; the reward to go for those that go token by token.
+6. A broken think format is worth the lowest there is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.dialogue import Message, Sampling, Transcript
+from heartloop.environments.catalogue import entry_of
+from heartloop.environments.episode import SILENCE, play
+from heartloop.errors import UseError
+from heartloop.training.generation import Generated
+from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
+from heartloop.training.template_format import TemplateFormat
+from tests.training import tiny_policy
+
+END = tiny_policy.tokenizer().eos_token_id
+
+
+class FakeServer:
+    """Answers with given replies, each a text or ids, and remembers what it was asked."""
+
+    def __init__(self, *replies: str | list[int], ended: bool = True) -> None:
+        self._replies = itertools.cycle(replies)
+        self._ended = ended
+        self.asked: list[dict[str, Any]] = []
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+    ) -> Generated:
+        settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+        self.asked.append({"prompt": list(prompt), **settings})
+        reply = next(self._replies)
+        ids = tiny_policy.tokenizer().encode(reply) if isinstance(reply, str) else reply
+        ids = [*ids, END] if self._ended else ids[:max_tokens]
+        return Generated(ids, [-0.5 - 0.01 * i for i in range(len(ids))], "stop" if ids[-1] == END else "length")
+
+
+def policy_of(server: FakeServer, **settings: Any) -> TokenPolicy:
+    form = TemplateFormat(tiny_policy.tokenizer())
+    return TokenPolicy(server, form, ends=[END], **{"max_prompt": 4000, "max_tokens": 200, **settings})
+
+
+async def dialogue(policy: TokenPolicy, *, environment: str = "sage", turns: int = 3, which: int = 0) -> Transcript:
+    entry = entry_of(environment)
+    people = entry.load(entry.sets[0])
+    return await play(entry.build(people, entry.person(None), max_turns=turns), people[which].id, policy, seed=7)
+
+
+def byte_by_byte(text: str) -> list[int]:
+    """Ids that say the text but are not what the tokenizer would write."""
+    words = tiny_policy.tokenizer()
+    return [words.encode(character)[0] for character in text]
+
+
+async def test_the_one_turn_loop_plays_and_every_id_is_kept() -> None:
+    server = FakeServer("I hear you.", "That was unkind of me.")
+    policy = policy_of(server, temperature=0.6, top_p=0.95, top_k=20, max_tokens=64)
+    transcript = await dialogue(policy)
+    assert [turn.reply for turn in transcript.turns] == ["I hear you.", "That was unkind of me.", "I hear you."]
+    assert [said.prompt for said in policy.spoken] == [asked["prompt"] for asked in server.asked]
+    first = server.asked[0]
+    assert (first["temperature"], first["top_p"], first["top_k"], first["max_tokens"]) == (0.6, 0.95, 20, 64)
+    assert [asked["seed"] for asked in server.asked] == [7, 8, 9]  # the dialogue's, advanced by the turn
+    assert transcript.usage["policy"].completion_tokens == sum(len(said.tokens) for said in policy.spoken)
+    assert not transcript.usage["policy"].estimated
+
+
+async def test_no_reply_is_tokenised_again() -> None:
+    """The ids of a reply are not those that its text would be encoded as; the history must hold the drawn ones."""
+    drawn = byte_by_byte("That was unkind of me.")
+    assert drawn != tiny_policy.tokenizer().encode("That was unkind of me.")
+    policy = policy_of(FakeServer(drawn))
+    await dialogue(policy)
+    for before, after in itertools.pairwise(policy.spoken):
+        sequence = before.prompt + before.tokens
+        assert after.prompt[: len(sequence)] == sequence
+        opener = tiny_policy.tokenizer().decode(after.prompt[len(sequence) :])
+        assert opener.startswith("\n<|im_start|>user\n")
+        assert opener.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+
+async def test_think_blocks_leave_the_history_as_a_beginning_of_ids() -> None:
+    said = byte_by_byte("That was unkind of me.")
+    policy = policy_of(FakeServer(tiny_policy.tokenizer().encode("<think>she is hurt</think>\n\n") + said))
+    transcript = await dialogue(policy)
+    assert {turn.reply for turn in transcript.turns} == {"That was unkind of me."}
+    assert policy.spoken[0].kept == tuple(said)
+    second = policy.spoken[1].prompt
+    start = len(policy.spoken[0].prompt)
+    assert second[: start + len(said) + 1] == [*policy.spoken[0].prompt, *said, END]
+    assert "think" not in tiny_policy.tokenizer().decode(second)
+
+
+@pytest.mark.parametrize(
+    "text", ["I hear you. <think>and now", "<think>a</think>I hear you.<think>b</think>It was me.", "Hm </think>x"]
+)
+async def test_the_history_says_what_was_heard_whatever_the_think_blocks(text: str) -> None:
+    policy = policy_of(FakeServer(text))
+    transcript = await dialogue(policy, turns=2)
+    heard = transcript.turns[0].reply
+    kept = policy.spoken[0].kept
+    assert kept is None or tiny_policy.tokenizer().decode(kept).strip() == heard
+    assert f"<|im_start|>assistant\n{heard}<|im_end|>" in tiny_policy.tokenizer().decode(policy.spoken[1].prompt)
+
+
+@pytest.mark.parametrize("reply", [[], "<think>nothing comes</think>", "  "])
+async def test_a_reply_of_nothing_is_silence(reply: str | list[int]) -> None:
+    policy = policy_of(FakeServer(reply))
+    transcript = await dialogue(policy, turns=2)
+    assert all(turn.silent for turn in transcript.turns)
+    assert f"<|im_start|>assistant\n{SILENCE}<|im_end|>" in tiny_policy.tokenizer().decode(policy.spoken[1].prompt)
+    row = samples(policy.spoken, per="turn", max_response=300)[0]
+    assert row.response[-1] == END  # ending at once is a choice of the policy's, and learned from
+    assert row.mask == [1] * len(row.response)
+
+
+async def test_a_prompt_that_does_not_fit_is_answered_with_silence() -> None:
+    fits = len((await _first_prompt()).prompt)
+    server = FakeServer("I hear you. " * 4)
+    policy = policy_of(server, max_prompt=fits)
+    transcript = await dialogue(policy)
+    assert [turn.silent for turn in transcript.turns] == [False] + [True] * (len(transcript.turns) - 1)
+    assert policy.overflows == len(transcript.turns) - 1
+    assert len(server.asked) == 1
+    assert transcript.score is not None  # the talk grew by the policy's own words: that is scored
+    assert [row.spans for row in samples(policy.spoken, per="turn", max_response=300)] == [
+        (Span(0, 0, len(policy.spoken[0].tokens)),)
+    ]
+
+
+async def _first_prompt() -> Spoken:
+    policy = policy_of(FakeServer("x"))
+    await dialogue(policy, turns=1)
+    return policy.spoken[0]
+
+
+async def test_a_reply_without_end_is_cut_and_its_end_is_not_learned() -> None:
+    policy = policy_of(FakeServer("That was unkind of me.", ended=False), max_tokens=4)
+    transcript = await dialogue(policy, turns=2)
+    assert transcript.counts["truncated"] == 2
+    row = samples(policy.spoken, per="dialogue", max_response=500)[0]
+    end = len(policy.spoken[0].tokens)
+    assert row.mask[:end] == [1] * end
+    assert (row.response[end], row.mask[end]) == (END, 0)  # the template closed it, the policy did not
+
+
+async def test_samples_of_a_dialogue_hold_every_token_after_the_context_it_was_drawn_in() -> None:
+    policy = policy_of(FakeServer("I hear you.", "That was unkind of me."))
+    await dialogue(policy)
+    whole = samples(policy.spoken, per="dialogue", max_response=4000)
+    assert len(whole) == 1
+    _check(whole, policy.spoken)
+    assert [span.turn for span in whole[0].spans] == [0, 1, 2]
+    cut = samples(policy.spoken, per="dialogue", max_response=len(whole[0].response) - 1)
+    assert [[span.turn for span in row.spans] for row in cut] == [[0, 1], [2]]
+    _check(cut, policy.spoken)
+    each = samples(policy.spoken, per="turn", max_response=4000)
+    assert [row.prompt for row in each] == [said.prompt for said in policy.spoken]
+    assert [row.response for row in each] == [said.tokens for said in policy.spoken]
+
+
+async def test_thinking_breaks_a_dialogue_into_samples() -> None:
+    policy = policy_of(FakeServer("<think>she is hurt</think>I hear you."))
+    await dialogue(policy)
+    rows = samples(policy.spoken, per="dialogue", max_response=4000)
+    assert [len(row.spans) for row in rows] == [1, 1, 1]
+    _check(rows, policy.spoken)
+
+
+def _check(rows: Sequence[Sample], spoken: Sequence[Spoken]) -> None:
+    for row in rows:
+        assert len(row.response) == len(row.mask) == len(row.logprobs)
+        drawn = [False] * len(row.response)
+        for turn, start, stop in row.spans:
+            assert row.response[start:stop] == spoken[turn].tokens
+            assert row.logprobs[start:stop] == spoken[turn].logprobs
+            assert row.prompt + row.response[:start] == spoken[turn].prompt
+            drawn[start:stop] = [True] * (stop - start)
+        assert row.mask == [int(one) for one in drawn]
+        assert all(score == 0.0 for score, one in zip(row.logprobs, drawn, strict=True) if not one)
+
+
+async def test_somebody_elses_reply_in_the_history_is_refused() -> None:
+    policy = policy_of(FakeServer("I hear you."))
+    messages = [
+        Message(role="user", content="Hello."),
+        Message(role="assistant", content="Not mine."),
+        Message(role="user", content="?"),
+    ]
+    with pytest.raises(UseError, match="did not give"):
+        await policy.complete(messages, sampling=Sampling())
+
+
+async def test_rewards_of_eibench_and_sage() -> None:
+    policy = policy_of(FakeServer("I hear you."))
+    bench = await dialogue(policy, environment="eibench")
+    worth = worth_of(bench, policy.spoken, kind="outcome")
+    assert worth.outcome == bench.score
+    assert worth.process.tolist() == list(bench.rewards)
+    assert worth.rewards.tolist() == [0.0] * (len(bench.turns) - 1) + [bench.score]
+    policy = policy_of(FakeServer("I hear you."))
+    sage = await dialogue(policy)
+    worth = worth_of(sage, policy.spoken, kind="mixed")
+    emotions = [sage.start["emotion"], *(turn.state["emotion"] for turn in sage.turns if turn.state)]
+    turns = np.diff(emotions) / 10
+    assert worth.outcome == pytest.approx((turns.sum() + emotions[-1] / 100) / 2)
+    assert worth.process == pytest.approx(turns)
+
+
+async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
+    policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
+    transcript = await dialogue(policy)
+    good = worth_of(transcript, policy.spoken[::2], kind="outcome", think=True)
+    assert not good.broken
+    for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):  # a mood of 40 can lose 4 turn rewards
+        broken = worth_of(transcript, policy.spoken, kind=kind, think=True)  # type: ignore[arg-type]
+        assert broken.broken
+        assert broken.outcome == lowest
+        assert not broken.process.any()
+    failed = transcript.model_copy(update={"score": None})
+    with pytest.raises(UseError, match="unscored"):
+        worth_of(failed, policy.spoken, kind="outcome")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6),
+    st.integers(4, 40),
+)
+def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(turns: list[tuple[int, int, float]], room: int) -> None:
+    """Whatever way a dialogue is cut into samples, and whichever turns have no tokens."""
+    spoken, prompt = [], [1]
+    for number, (size, gap, _) in enumerate(turns):
+        tokens = [] if number and size == 4 else [10 + number] * size
+        spoken.append(Spoken(list(prompt), tokens, [-1.0] * len(tokens), "x", "x", None))
+        prompt = [*prompt, *tokens, *[2] * gap]
+    rewards = np.array([reward for _, _, reward in turns])
+    worth = Worth(float(rewards.sum()), rewards, rewards, False)
+    for row in samples(spoken, per="dialogue", max_response=room):
+        found = token_rewards(row, worth, credit="to_go")
+        assert sum(found) == pytest.approx(rewards[row.spans[0].turn :].sum(), abs=1e-9)
+        assert all(mask or not reward for mask, reward in zip(row.mask, found, strict=True))
+        group = token_rewards(row, worth, credit="group")
+        assert group[row.spans[-1].stop - 1] == worth.outcome
+        assert sum(group) == worth.outcome
+
+
+class _Bare:
+    """A tokenizer as `TemplateFormat` sees it."""
+
+    def __init__(self, template: str | None, special: Sequence[str] = ()) -> None:
+        self.chat_template = template
+        self.all_special_tokens = list(special)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, str]], **_: Any) -> str:
+        return "".join(message["content"] for message in messages[-1:])
+
+
+def test_templates_that_lose_replies_are_refused() -> None:
+    with pytest.raises(UseError, match="no chat template"):
+        TemplateFormat(_Bare(None))
+    with pytest.raises(UseError, match="hides think tags"):
+        TemplateFormat(_Bare("x", ["<think>"]))
+    messages = [Message(role="assistant", content="a"), Message(role="user", content="b")]
+    with pytest.raises(UseError, match="shows 0 of 1 earlier replies"):
+        TemplateFormat(_Bare("x")).prompt_ids(messages, {0: [5]})
