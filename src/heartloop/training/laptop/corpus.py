@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.chat import Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling
-from heartloop.environments import eibench, sage
+from heartloop.environments import sage
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.eibench.scenario_sets import load_people
 from heartloop.environments.episode import YOU_BEGIN, play
