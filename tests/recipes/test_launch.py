@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import heartloop
 from heartloop.cli import app
 from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.steps import read_steps
 from heartloop.training import launch
 from heartloop.training.launch import checkpoint_step, policy_at, train
 from heartloop.training.progress import failures_of, read_metrics, step_line
@@ -53,7 +54,8 @@ for step in range(done + 1, int(given["trainer.total_training_steps"]) + 1):
         time.sleep(600)
     failed = int(os.environ.get("FAILED", "0"))
     log(step, **{"dialogue/score": step / 10, "dialogue/failed": failed, "dialogue/scored": 10 - failed, "timing_s/step": 2.0,
-                 "pid": os.getpid()})
+                 "timing_s/gen": 0.5, "dialogue/tokens": 300, "simulator/calls": 8, "simulator/prompt_tokens": 9000,
+                 "simulator/completion_tokens": 1000, "pid": os.getpid()})
     if step % int(given["trainer.save_freq"]) == 0:
         folder.mkdir(exist_ok=True)
         latest.write_text(str(step))
@@ -128,6 +130,14 @@ class TestARun:
         # of the 20 held out, 2 want to be listened to, 3 want advice
         assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
         assert data["held_out/score/listen"] == 40
+
+    def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
+        train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", tell=Told())
+        data = read_metrics(tmp_path / "run")[-1]["data"]
+        assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
+        assert data["simulator/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
+        train(recipe_of(), tmp_path / "unpriced", tell=Told())
+        assert "simulator/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
 
     def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
@@ -289,6 +299,18 @@ class TestTheLine:
             "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0, "actor/kl_loss": 0.001},
         }
         assert step_line([line], steps=2) == "step 2/2  held out +0.250  kl 0.0010  3 failed"
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [("{\n", "line 2 is no JSON"), ("[1]\n", "line 2 is no step"), ('{"step": "x", "data": {}}\n', "line 2 is no step")],
+    )
+    def test_a_broken_line_is_named_and_half_a_last_one_left_out(self, tmp_path: Path, line: str, said: str) -> None:
+        file = tmp_path / "metrics.jsonl"
+        file.write_text('{"step": 1, "data": {"a": NaN}}\n{"step": 2, "da', encoding="utf-8")
+        assert [step["step"] for step in read_steps(file)] == [1]
+        file.write_text('{"step": 1, "data": {}}\n' + line, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            read_steps(file)
 
     def test_failures_without_dialogues(self) -> None:
         assert failures_of([{"step": 0, "data": {}}]).share == 0.0

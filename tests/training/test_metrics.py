@@ -14,7 +14,8 @@ def dialogue(score: float, *reply_tokens: int, stratum: str = "charm", **counts:
     return {
         "stratum": stratum, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
         "turns": len(reply_tokens), "samples": len(reply_tokens), "reply_tokens": list(reply_tokens), "counts": counts,
-        "simulator_calls": len(reply_tokens), "simulator_tokens": 100 * len(reply_tokens),
+        "simulator_calls": len(reply_tokens),
+        "simulator_prompt_tokens": 100 * len(reply_tokens), "simulator_completion_tokens": 10 * len(reply_tokens),
     }  # fmt: skip
 
 
@@ -36,7 +37,8 @@ def test_a_step_in_numbers() -> None:
     assert found["dialogue/reply_tokens/turn_2"] == 10
     assert (found["dialogue/counts/silences"], found["dialogue/counts/overflows"]) == (2, 1)
     assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
-    assert (found["simulator/calls"], found["simulator/tokens"]) == (5, 500)
+    assert found["dialogue/tokens"] == 10 + 20 + 30 + 0 + 12
+    assert (found["simulator/calls"], found["simulator/prompt_tokens"], found["simulator/completion_tokens"]) == (5, 500, 50)
 
 
 def test_a_step_without_a_scored_dialogue_has_no_means() -> None:

@@ -275,7 +275,8 @@ def _about(transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum
             "broken format": int(worth.broken),
         },
         "simulator_calls": len(instruments),
-        "simulator_tokens": sum(call.usage.total for call in instruments),
+        "simulator_prompt_tokens": sum(call.usage.prompt_tokens for call in instruments),
+        "simulator_completion_tokens": sum(call.usage.completion_tokens for call in instruments),
     }
 
 

@@ -186,7 +186,10 @@ def _follow(
     log = attempt / "log.txt"
     command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments, f'hydra.run.dir="{attempt}"']
     (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
-    metrics = MetricsFile(paths, attempt, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata())
+    metrics = MetricsFile(
+        paths, attempt, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata(),
+        price=recipe.watching.price,
+    )  # fmt: skip
     environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
     environment["PYTHONPATH"] = os.pathsep.join(
         str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part

@@ -1,7 +1,7 @@
 """What a training step's dialogues come to in numbers, for the trainer's log.
 
-Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, counts, simulator calls. Does not
-cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.analysis`).
+Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, counts, simulator calls and tokens.
+Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.analysis`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "dialogue/return_std": float(np.std(returns)),
         "dialogue/turns": _mean(dialogue["turns"] for dialogue in dialogues),
         "dialogue/samples": _mean(dialogue["samples"] for dialogue in dialogues),
+        "dialogue/tokens": float(sum(tokens for turn in by_turn.values() for tokens in turn)),
         "dialogue/reply_tokens": _mean(tokens for turn in by_turn.values() for tokens in turn),
         "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
         "simulator/calls": float(sum(dialogue["simulator_calls"] for dialogue in dialogues)),
-        "simulator/tokens": float(sum(dialogue["simulator_tokens"] for dialogue in dialogues)),
+        "simulator/prompt_tokens": float(sum(dialogue["simulator_prompt_tokens"] for dialogue in dialogues)),
+        "simulator/completion_tokens": float(sum(dialogue["simulator_completion_tokens"] for dialogue in dialogues)),
     }
     found |= {f"dialogue/score/{stratum}": float(np.mean(values)) for stratum, values in sorted(by_stratum.items())}
     found |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}

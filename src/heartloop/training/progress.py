@@ -1,7 +1,8 @@
 """What a run's steps came to: verl's lines of all attempts as one file, and a line to read for each step.
 
-Covers `metrics.jsonl` of a run, held-out means over all people, failures of the simulator, the time that is left. Does not cover
-who writes verl's lines (verl's file logger), nor curves (`heartloop.analysis`).
+Covers `metrics.jsonl` of a run, what follows from verl's numbers (held-out means over all people, reply tokens per second, the
+simulator's cost), failures of the simulator, the time that is left. Does not cover who writes verl's lines (verl's file
+logger), nor curves (`heartloop.analysis`).
 
 A run that was cut off and gone on with made the steps since its last checkpoint twice: those of the later attempt count.
 """
@@ -15,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heartloop.spending import Price
+from heartloop.steps import read_steps
 from heartloop.training.verl_config import RunPaths
 
 __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"]
@@ -41,12 +44,23 @@ class MetricsFile:
     Args:
         resumed: the step whose checkpoint the attempt begins with; lines of later steps are taken out first.
         held_out: people held out, by scene or intention: the weights of the held-out mean.
+        price: of the simulator; without one nothing is said of cost.
     """
 
-    def __init__(self, paths: RunPaths, attempt: Path, *, resumed: int, environment: str, held_out: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        attempt: Path,
+        *,
+        resumed: int,
+        environment: str,
+        held_out: Mapping[str, int],
+        price: Price | None = None,
+    ) -> None:
         self._file, self._source = paths.metrics, attempt / "metrics.jsonl"
         self._attempt, self._resumed = attempt.name, resumed
         self._held_out = held_out
+        self._price = price
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_(.+)/score/mean@\d+")
         self._read = 0
         kept = [line for line in read_metrics(paths.run) if line["step"] <= resumed] if paths.metrics.exists() else []
@@ -70,7 +84,7 @@ class MetricsFile:
                 found = {
                     "step": found["step"],
                     "attempt": self._attempt,
-                    "data": found["data"] | self._held_out_means(found["data"]),
+                    "data": found["data"] | self._held_out_means(found["data"]) | self._took(found["data"]),
                 }
                 with self._file.open("a", encoding="utf-8") as mine:
                     mine.write(json.dumps(found) + "\n")
@@ -87,11 +101,18 @@ class MetricsFile:
         found = {f"held_out/score/{scene}": score for scene, score in scenes.items()}
         return found if mean is None else {"held_out/score": mean, **found}
 
+    def _took(self, data: Mapping[str, Any]) -> dict[str, float]:
+        found = {}
+        if data.get("dialogue/tokens") and data.get("timing_s/gen"):
+            found["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
+        if self._price is not None and data.get("simulator/calls") is not None:
+            found["simulator/cost"] = self._price.of(data["simulator/prompt_tokens"], data["simulator/completion_tokens"])
+        return found
+
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`; a last one that is half written is left out."""
-    text = RunPaths(run).metrics.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    """The lines of a run's `metrics.jsonl`, as `steps.read_steps` has them."""
+    return read_steps(RunPaths(run).metrics)
 
 
 def failures_of(lines: list[dict[str, Any]]) -> Failures:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from heartloop.environments.catalogue import entry_of
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN
+from heartloop.spending import DEAREST, Price
 from heartloop.training.dialogue_settings import DialogueSettings
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Optimiser",
     "People",
     "Policy",
+    "Prices",
     "Recipe",
     "Watching",
     "read_recipe",
@@ -195,6 +197,13 @@ class Batch(_Section):
         return self.mini_batch * self.rollouts
 
 
+class Prices(_Section):
+    """Money per million tokens, in any currency."""
+
+    input: float = Field(ge=0.0, lt=DEAREST)
+    output: float = Field(ge=0.0, lt=DEAREST)
+
+
 class Watching(_Section):
     """What is written down while it learns."""
 
@@ -210,6 +219,13 @@ class Watching(_Section):
     """Keep the dialogues of every so many steps; 0 is none."""
     loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
     """Beside JSON lines, which are always written."""
+    prices: Prices | None = None
+    """Of the simulator; with them the cost of each step is written down."""
+
+    @property
+    def price(self) -> Price | None:
+        """The prices as `spending` reckons with them."""
+        return None if self.prices is None else Price(self.prices.input, self.prices.output)
 
 
 class Machine(_Section):
@@ -394,7 +410,7 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
             hint = _nearest(where, [*_names(Recipe), *Recipe.model_fields])
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
-            raise InputError(f"{name}: {where} is missing; every recipe says it") from error
+            raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
         said = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
         raise InputError(f"{name}: {where or 'the recipe'}{shown}: {said}") from error
