@@ -228,14 +228,18 @@ def evaluate_command(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, of evaluations or of training, finished or not.")],
     out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
 ) -> None:
-    """Write the report of one or several finished runs."""
+    """Write the report of one or several runs: leaderboards of evaluations, curves of training."""
     from functools import partial
 
-    from heartloop.analysis import write_site
+    from rich.console import Console
 
+    from heartloop.analysis import training_tables, write_site
+
+    for table in training_tables(runs):
+        Console().print(table)
     typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
 
 

@@ -12,6 +12,7 @@ import pytest
 from heartloop.analysis import write_site
 from heartloop.dialogue import Transcript
 from tests.analysis.bench import bench_talk
+from tests.analysis.training_bench import training_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -193,6 +194,36 @@ def test_the_end_of_the_list_brings_more(
     page.keyboard.press("ArrowDown")
     assert page.locator("#list .row").count() == 60
     assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == 40
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_training_curves_open_without_a_fault_and_fit(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
+    runs = [
+        training_run(tmp_path / f"{name}{seed}", variants=(name,), seed=seed)
+        for name in ("no_floor", "control")
+        for seed in (0, 1)
+    ]
+    index = write_site(runs, tmp_path / "site")
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(index.as_uri())
+    page.wait_for_selector("h1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not any("plotly" in url for url in asked)  # large: loaded when it is wanted
+    page.locator("#explore > summary").click()
+    page.wait_for_selector("#chart .plot-container", timeout=30_000)
+    page.select_option("#chart-metric", label="Entropy")
+    page.wait_for_selector("#chart .ytitle:has-text('nats')")
+    assert page.locator("#chart .legend .traces").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert problems == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)
 
 
 @pytest.mark.parametrize("name", ["settings", "published", "numbers", "side-by-side"])

@@ -18,6 +18,7 @@ import pytest
 
 from heartloop.analysis import write_site
 from heartloop.dialogue import Transcript
+from tests.analysis.training_bench import training_run
 
 Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
@@ -65,13 +66,17 @@ class _Page(HTMLParser):
 
 @pytest.fixture
 def site(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> Path:
-    """A report with every page there is: two simulators, failures, a log, prices."""
+    """A report with every page there is: two simulators, failures, a log, prices, training in both environments."""
     run = write_run(dialogues, scenarios={"s1": "f"}, prices={"x/good": {"input": 1, "output": 2}})
     (run / "log.jsonl").write_text(
         '{"started": "2026-01-01", "endpoints": {"x/good": {"address": "a", "retried": 1, "dropped": {}}}}\n'
     )
     other = write_run([d.model_copy(update={"simulator": "x/sim"}) for d in dialogues], "other", user="llm", simulator="x/sim")
-    return write_site([run, other], tmp_path / "site").parent
+    trained = [
+        training_run(tmp_path / name, recipe=name, data={"dialogue/failed": 1}) for name in ("ctc_grpo_tiny", "rlver_ppo_tiny")
+    ]
+    trained.append(training_run(tmp_path / "control", variants=("control",)))
+    return write_site([run, other, *trained], tmp_path / "site").parent
 
 
 @pytest.fixture
@@ -81,7 +86,8 @@ def pages(site: Path) -> dict[str, _Page]:
 
 def test_every_page_of_a_report_is_looked_at(pages: dict[str, _Page]) -> None:
     assert sorted(pages) == [
-        "index.html", "measurement-2.html", "numbers.html", "published.html", "settings.html", "side-by-side.html"
+        "index.html", "measurement-2.html", "numbers.html", "published.html", "settings.html", "side-by-side.html",
+        "training-2.html", "training.html",
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Runs on disk to score cards, tables and the report site. Reads transcripts; never plays a dialogue."""
+"""Runs on disk to score cards, tables and the report site. Reads transcripts and training steps; never plays a dialogue."""
 
 from heartloop.analysis.card import ScoreCard
 from heartloop.analysis.comparison import choose_sides, compare, worse_by
@@ -7,6 +7,7 @@ from heartloop.analysis.leaderboard import leaderboard
 from heartloop.analysis.runs import Run, read_run, write_scores
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.site import write_site
+from heartloop.analysis.training_text import training_tables
 
 __all__ = [
     "Run",
@@ -17,6 +18,7 @@ __all__ = [
     "leaderboard",
     "read_run",
     "score_card",
+    "training_tables",
     "worse_by",
     "write_scores",
     "write_site",

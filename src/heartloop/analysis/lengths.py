@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
 
-__all__ = ["LengthLine", "Lengths", "lengths_of"]
+__all__ = ["COLOURS", "LengthLine", "Lengths", "dashes_of", "lengths_of"]
 
 _DASHES = ("", "7 4", "2 4", "9 3 2 3")
 COLOURS = 8
@@ -68,13 +68,17 @@ def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: flo
         points = [(x(turn), y(at.characters)) for turn, at in enumerate(row.reply_lengths)]
         path = "M" + "L".join(f"{px:g} {py:g}" for px, py in points)
         last_x, last_y = points[-1]
-        dashes = _DASHES[(colour + colour // COLOURS) % len(_DASHES)]  # so that no two lines share both colour and dashes
-        lines.append(LengthLine(number, row, path, dashes, last_x, last_y, last_y, colour))
+        lines.append(LengthLine(number, row, path, dashes_of(colour), last_x, last_y, last_y, colour))
     return Lengths(
         width, height, left, right, bottom, turns, _apart(lines, bottom),
         ticks_x=[(x(turn), turn + 1) for turn in range(turns)],
         ticks_y=[(y(step * n), step * n) for n in range(6)],
     )  # fmt: skip
+
+
+def dashes_of(place: int) -> str:
+    """Dashes of the line at a place: until both have begun anew, no two lines share colour and dashes."""
+    return _DASHES[(place + place // COLOURS) % len(_DASHES)]
 
 
 def _step(most: float) -> int:

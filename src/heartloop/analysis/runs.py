@@ -72,6 +72,8 @@ def read_run(path: Path) -> Run:
             raise InputError(f"cannot read {settings_path}: {error}; expected a JSON object") from error
         if not isinstance(settings, dict):
             raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
+        if isinstance(settings.get("recipe"), dict):
+            raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` draws its curves")
     transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
     return Run(path, settings, transcripts, _log_of(path / "log.jsonl"))
 

@@ -1,9 +1,10 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
 
 Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), where several share their
-people and models one that sets them side by side, and pages for the papers' own results, the settings and the meaning of
-every number; `assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks. What stands
-on a page is decided in `page`, `side_by_side` and `provenance`.
+people and models one that sets them side by side, a page of training runs for each environment (`training.html`, ..., or
+`index.html` where nothing was evaluated), and pages for the papers' own results, the settings and the meaning of every number;
+`assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks and the training curves. What
+stands on a page is decided in `page`, `side_by_side`, `training_page` and `provenance`.
 Nothing is fetched from outside, and nothing a model wrote is put in as markup.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from heartloop.analysis.curves import SMOOTHING
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
@@ -26,6 +28,9 @@ from heartloop.analysis.published import published
 from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
+from heartloop.analysis.training_metrics import GROUPS
+from heartloop.analysis.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
+from heartloop.analysis.training_runs import TrainingRun, is_training_run, read_training_run
 from heartloop.analysis.trajectories import MOST_LINES
 from heartloop.environments.sage import INTENTIONS
 from heartloop.errors import InputError, UseError
@@ -33,7 +38,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
@@ -46,15 +51,15 @@ class _Site(NamedTuple):
     version: str
 
 
-def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
+def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
     """Writes the report of some runs into `out` and returns its `index.html`.
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
-    page of their own, since their numbers do not compare. What an earlier report left in `out` and this one has no page
-    for is removed.
+    page of their own, since their numbers do not compare. Training runs of one environment share a page. What an earlier report
+    left in `out` and this one has no page for is removed.
 
     Args:
-        runs: run directories, or runs already read.
+        runs: run directories, or runs already read; of evaluations, of training, or both.
         out: a folder; made if it is missing.
         tell: called with what a person who waits should know, such as how long labelling the replies takes.
 
@@ -64,13 +69,15 @@ def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], N
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
-    measurements = comparable([labelled(run if isinstance(run, Run) else read_run(run), tell=tell) for run in runs])
+    found = [_read(run) for run in runs]
+    measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, Run)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    named = list(zip(names, pages, strict=True))
+    named = list(zip(names, pages, strict=False))
+    trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
     tabs = [
         {
             "name": name,
@@ -80,45 +87,55 @@ def write_site(runs: Sequence[Path | Run], out: Path, *, tell: Callable[[str], N
         }
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
-    tables = side_by_side(named)
-    written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
-    if tables:
-        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
-    read = [run for measurement in measurements for run in measurement.runs]
-    written += [
-        ("published.html", "published.html", _published(named, read)),
-        ("settings.html", "settings.html", {"runs": [provenance_of(run) for run in read], "process": PROCESS}),
-        (
-            "numbers.html",
-            "numbers.html",
-            {
-                "page": _told(pages, "sage"),
-                "bench": _told(pages, "eibench"),
-                "pages": pages,
-                "intentions": INTENTIONS,
-                "method": _method(),
-            },
-        ),
-    ]
-    nav = [{"name": "index.html", "label": "Report"}, *([{"name": _SIDE_BY_SIDE, "label": "Side by side"}] if tables else [])]
-    nav += [
-        {"name": "published.html", "label": "Published results"},
-        {"name": "settings.html", "label": "Settings"},
-        {"name": "numbers.html", "label": "What the numbers mean"},
-    ]
+    written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
+    version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
         _copy_assets(out / "assets")
         _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
+        for course in trained:
+            (out / "data").mkdir(exist_ok=True)
+            _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
         templates = _templates()
         for name, template, shown in written:
-            site = _Site(tabs if len(tabs) > 1 else [], nav, name, pages[0].card.heartloop_version or "")
+            site = _Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
             html = templates.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
+
+
+def _read(run: Path | Run | TrainingRun) -> Run | TrainingRun:
+    if not isinstance(run, Path):
+        return run
+    return read_training_run(run) if is_training_run(run) else read_run(run)
+
+
+def _pages(
+    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
+) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
+    """Every page as file, template and what is shown, and the links between them."""
+    pages = [page for _, page in named]
+    written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
+    nav = [{"name": "index.html", "label": "Report"}] if named else []
+    if tables := side_by_side(named):
+        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
+        nav.append({"name": _SIDE_BY_SIDE, "label": "Side by side"})
+    for course in trained:
+        suffix = f"-{course.number}" if course.number > 1 else ""
+        name = f"training{suffix}.html" if named or suffix else "index.html"
+        written.append((name, "training.html", {"page": course}))
+        nav.append({"name": name, "label": f"Training: {course.environment}" if len(trained) > 1 else "Training"})
+    if named:
+        written.append(("published.html", "published.html", _published(named, runs)))
+        written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
+        nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
+    told = {"page": _told(pages, "sage"), "bench": _told(pages, "eibench"), "pages": pages, "intentions": INTENTIONS}
+    written.append(("numbers.html", "numbers.html", {**told, "method": _method(training=bool(trained))}))
+    nav.append({"name": "numbers.html", "label": "What the numbers mean"})
+    return written, nav
 
 
 def _labels(pages: Sequence[Page]) -> list[str]:
@@ -152,9 +169,18 @@ def _told(pages: Sequence[Page], environment: str) -> Page:
     return found or Page(empty, score_card((), empty.settings), 0)
 
 
-def _method() -> dict[str, float]:
-    """Constants of the method that the explanations name."""
-    return {"success_at": SUCCESS_AT, "failure_below": FAILURE_BELOW, "most_lines": MOST_LINES, "few_models": FEW_MODELS}
+def _method(*, training: bool) -> dict[str, Any]:
+    """Constants of the method that the explanations name, and the training curves they explain."""
+    return {
+        "success_at": SUCCESS_AT,
+        "failure_below": FAILURE_BELOW,
+        "most_lines": MOST_LINES,
+        "few_models": FEW_MODELS,
+        "training": training,
+        "smoothing": SMOOTHING,
+        "arch_steps": ARCH_STEPS,
+        "metrics": [(entry_of(metric), metric) for group in GROUPS for metric in group.metrics],
+    }
 
 
 def _templates() -> Environment:
@@ -181,8 +207,14 @@ def _copy_assets(folder: Path) -> None:
 
 def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
     """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
-    if _SIDE_BY_SIDE not in pages:
-        (out / _SIDE_BY_SIDE).unlink(missing_ok=True)
+    ours = [out / name for name in (_SIDE_BY_SIDE, "published.html", "settings.html")]
+    ours += [path for path in out.glob("training*.html") if re.fullmatch(r"training(-[1-9]\d*)?\.html", path.name)]
+    for page in ours:
+        if page.name not in pages:
+            page.unlink(missing_ok=True)
+    for curves in (out / "data").glob("training-*.js"):
+        if re.fullmatch(r"training-[1-9]\d*", curves.stem):
+            curves.unlink()
     for page in out.glob("measurement-*.html"):
         number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
         if number and int(number[1]) > count:
