@@ -54,7 +54,7 @@ def train(
         cast = cast_of(chosen)
     except (UseError, InputError) as error:
         cast = None
-        lacking.insert(0, Missing(f"the people cannot be read: {error}", "see docs/training.md, or --set people.train=..."))
+        lacking.insert(0, Missing("the people cannot be read", f"{error}; see docs/training.md, or --set people.train=..."))
     typer.echo(plan_text(chosen, cast))
     paths = RunPaths(run.resolve())
     model = str(paths.policies / "..." / "model") if chosen.policy.model == LAPTOP else chosen.policy.model

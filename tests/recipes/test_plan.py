@@ -147,7 +147,7 @@ class TestMissing:
     @pytest.mark.usefixtures("bare")
     def test_a_bare_machine_lacks_all_of_it(self) -> None:
         found = missing(read_recipe("ctc_grpo_qwen3_32b"))
-        said = " ".join(item.what for item in found)
+        said = " ".join(f"{item.what} {item.mend}" for item in found)
         for what in (
             "the extra train",
             "vllm",
@@ -178,6 +178,24 @@ class TestMissing:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         (found,) = missing(recipe)
         assert found.stops
+
+    @pytest.mark.usefixtures("full")
+    @pytest.mark.parametrize("logger", ["tensorboard", "trackio", "wandb"])
+    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
+        recipe = read_recipe("rlver_grpo_tiny", settings=[f"watching.loggers={logger}"])
+        assert missing(recipe) == []
+        monkeypatch.setattr(readiness, "find_spec", lambda name: None if name == logger else object())
+        (found,) = missing(recipe)
+        assert (found.what, found.stops) == (f"the logger {logger} is not installed", True)
+        assert f"pip install {logger}" in found.mend
+
+    @pytest.mark.usefixtures("full")
+    def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:
+        assert missing(read_recipe("rlver_grpo_tiny", settings=["dialogue.user=heartloop/listener"])) == []
+        for name, said in (("nobody/x", "unknown service 'nobody'"), ("gpt-4", "expected service/model")):
+            (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[f"dialogue.user={name}"]))
+            assert said in found.mend
+            assert found.stops
 
     @pytest.mark.usefixtures("full")
     def test_a_directory_without_a_checkpoint(self, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import yaml
 
 from heartloop.analysis.published import published
 from heartloop.errors import InputError, UseError
+from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
 NAMES = recipe_names()
@@ -87,6 +88,41 @@ class TestPublished:
         for table in ("eibench_table10_qwen3_8b_settings", "eibench_table11_qwen3_32b_settings"):
             assert {row["setting"] for row in published(table)} == set(EIBENCH)
 
+    def test_every_row_of_rlvers_settings_is_used_or_named_as_none_of_a_recipes(self) -> None:
+        elsewhere = {
+            "ppo_rollouts_per_prompt", "grpo_rollouts_per_prompt",  # above
+            "second_base_model", "user_simulator_base_model", "challenging_user_simulator_base_model",  # below
+            "outcome_reward_divisor", "turn_reward_divisor", "turn_plus_outcome_reward_divisor", "format_violation_reward",
+            "emotion_score_min", "emotion_score_max", "failure_final_emotion_below", "success_final_emotion_clipped_at",
+            "training_scenarios", "test_scenarios", "topics",  # the authors' people, which are not shipped
+        }  # fmt: skip
+        told = {str(row["setting"]) for row in published("rlver_settings")}
+        left = told - set(RLVER) - elsewhere
+        others = ("capability_", "human_evaluation_", "stability_test_", "math500", "livecodebench", "ifeval", "learning_curve")
+        assert {name for name in left if not name.startswith(others)} == {
+            "training_code", "pytorch_version", "ray_version", "vllm_version", "transformers_version"
+        }  # fmt: skip
+        assert elsewhere <= told
+
+    def test_rlvers_models(self) -> None:
+        llama = read_recipe("rlver_ppo_qwen2.5_7b", variants=["llama"])
+        assert llama.policy.model.rpartition("/")[2] == printed("rlver_settings", "second_base_model")
+        assert read_recipe("rlver_ppo_qwen2.5_7b").dialogue.user == "openrouter/deepseek/deepseek-chat"  # DeepSeek-V3
+        challenging = read_recipe("rlver_ppo_qwen2.5_7b", variants=["challenging"]).dialogue.user
+        assert challenging[-4:] == printed("rlver_settings", "challenging_user_simulator_base_model")[-4:] == "0324"
+
+    def test_rlvers_rewards(self) -> None:
+        def divisor(name: str) -> float:
+            return float(printed("rlver_settings", f"{name}_divisor"))
+
+        assert credit.outcome_reward(80.0) == 80.0 / divisor("outcome_reward")
+        (turn,) = credit.turn_rewards([30.0, 35.0])
+        assert turn == 5.0 / divisor("turn_reward")
+        (mixed,) = credit.dialogue_rewards(0.8, [0.5], "mixed")
+        assert mixed == pytest.approx((0.8 + 0.5) / divisor("turn_plus_outcome_reward"))
+        broken = credit.broken_format_return("outcome", worst_outcome=0.0, worst_turns=-3.0)
+        assert broken == float(printed("rlver_settings", "format_violation_reward"))
+
     def test_the_schedule_and_the_reply_length(self) -> None:
         for name in ("ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b"):
             recipe = read_recipe(name)
@@ -152,6 +188,10 @@ class TestSettings:
         found = read_recipe("ctc_grpo_tiny", settings=["people.exclude_tags=[death]", "watching.keep=null", "algorithm.kl=5e-4"])
         assert (found.people.exclude_tags, found.watching.keep, found.algorithm.kl) == (("death",), None, 5e-4)
 
+    def test_one_name_is_a_list_of_one(self) -> None:
+        found = read_recipe("ctc_grpo_tiny", settings=["people.exclude_tags=death", "watching.loggers=tensorboard"])
+        assert (found.people.exclude_tags, found.watching.loggers) == (("death",), ("tensorboard",))
+
     def test_open_ended_settings_take_any_name(self) -> None:
         found = read_recipe("ctc_grpo_tiny", settings=["policy.template.enable_thinking=false", "verl.trainer.nnodes=2"])
         assert (found.policy.template, found.verl) == ({"enable_thinking": False}, {"trainer.nnodes": 2})
@@ -176,6 +216,9 @@ class TestSettings:
         [
             ("batch.steps=0", "batch.steps is 0: .*greater than or equal to 1"),
             ("batch.steps=many", "batch.steps is 'many'"),
+            ("seed=-1", "seed is -1"),
+            ("watching.loggers=[wandbb]", "'wandbb': it should be 'tensorboard', 'trackio' or 'wandb'"),
+            ("watching.prices.input=1", "watching.prices.output is missing"),
             ("algorithm.kl=.nan", "algorithm.kl is nan"),
             ("batch.rollouts=1", "compares at least 2"),
             ("batch.tokens_per_device=500", "one sample can have 1008"),

@@ -20,6 +20,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.config import omega_conf_to_dataclass, validate_config
+from verl.utils.tracking import Tracking
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 from heartloop.training.dialogue_settings import AGENT
@@ -121,6 +122,12 @@ class TestWhatArrives:
         for name in NAMES:
             trainer = composed(name).trainer
             assert trainer.total_epochs * (2009 // composed(name).data.train_batch_size) >= trainer.total_training_steps
+
+    def test_loggers_are_verls_own_beside_the_json_lines(self) -> None:
+        assert composed("ctc_grpo_tiny").trainer.logger == ["file"]
+        chosen = composed("ctc_grpo_tiny", "watching.loggers=[tensorboard, trackio, wandb]").trainer.logger
+        assert chosen == ["file", "tensorboard", "trackio", "wandb"]
+        assert set(chosen) <= set(Tracking.supported_backend)
 
     def test_verls_own_settings_go_last(self) -> None:
         assert composed("ctc_grpo_tiny", "verl.trainer.nnodes=3").trainer.nnodes == 3

@@ -72,7 +72,7 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
     """
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
-        raise UseError("cannot train here: " + "; ".join(f"{item.what} ({item.mend})" for item in stops))
+        raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.mend}" for item in stops))
     cast = cast_of(recipe)
     paths = RunPaths(run.resolve())
     with _held(paths):
@@ -191,9 +191,10 @@ def _follow(
         price=recipe.watching.price,
     )  # fmt: skip
     environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
-    )
+    modules = [str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if recipe.dialogue.user.startswith("python:"):  # found from where the command was given, as everywhere
+        modules.insert(0, str(Path.cwd()))
+    environment["PYTHONPATH"] = os.pathsep.join(modules)
     environment.setdefault("TENSORBOARD_DIR", str(paths.run / "tensorboard"))
     lines: list[dict[str, Any]] = []
     tell(f"Starting verl; what it says goes to {log}")

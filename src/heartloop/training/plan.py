@@ -13,6 +13,7 @@ from typing import NamedTuple
 from heartloop.training.dataset import Cast
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import LAPTOP, Recipe
+from heartloop.wording import amount
 
 __all__ = ["CALLS_PER_TURN", "TOKENS_PER_CALL", "Counts", "command_text", "counts_of", "plan_text"]
 
@@ -74,13 +75,15 @@ def plan_text(recipe: Recipe, cast: Cast | None) -> str:
     if cast:
         trained = ", ".join(f"{name} {n}" for name, n in Counter(str(person.stratum) for person in cast.train).items())
         lines.append(("people", f"{len(cast.train):,} trained on ({trained}), {len(cast.held_out)} held out"))
+    played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
+    updates = amount(counts.updates, "update")
     lines += [
         ("person", "rules, no model" if dialogue.user == "embedded" else dialogue.user),
         ("policy", _policy(recipe)),
         ("algorithm", _algorithm(recipe)),
         ("optimiser", _optimiser(recipe)),
-        ("a step", f"{batch.scenarios} scenarios x {batch.rollouts} rollouts = {counts.dialogues} dialogues"),
-        ("", f"up to {counts.samples:,} samples, {batch.samples_per_update:,} an update, so up to {counts.updates} updates"),
+        ("a step", f"{played} = {amount(counts.dialogues, 'dialogue')}"),
+        ("", f"up to {counts.samples:,} samples, {batch.samples_per_update:,} an update, so up to {updates}"),
         ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out people"),
         ("simulator", _simulator(counts)),
         ("policy tokens", f"up to {counts.dialogues * dialogue.max_turns * dialogue.reply_tokens:,} drawn a step"),
@@ -146,7 +149,9 @@ def _simulator(counts: Counts) -> str:
     said = (
         f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, about {counts.all_tokens / 1e6:,.0f} million tokens"
     )
-    return f"{said}; each evaluation up to {counts.held_out_calls:,} more" if counts.evaluations else said
+    return (
+        f"{said}; each evaluation up to {counts.held_out_calls:,} more" if counts.evaluations and counts.held_out_calls else said
+    )
 
 
 def _machine(recipe: Recipe) -> str:

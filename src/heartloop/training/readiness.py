@@ -119,7 +119,7 @@ def _simulator(recipe: Recipe) -> Iterator[Missing]:
     try:
         resolve(recipe.dialogue.user)
     except UseError as error:
-        yield Missing(f"the simulator cannot be asked: {error}", "or another one: --set dialogue.user=service/model")
+        yield Missing("the simulator cannot be asked", f"{error}; or another one: --set dialogue.user=service/model")
 
 
 def _gpus() -> list[float]:

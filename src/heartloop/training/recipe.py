@@ -52,6 +52,11 @@ LAPTOP = "laptop"
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
+    @classmethod
+    def _several(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
 
 class People(_Section):
     """Who is talked with."""
@@ -265,7 +270,7 @@ class Recipe(_Section):
     name: str
     about: str
     """One sentence."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     people: People
     dialogue: Dialogue
     policy: Policy
@@ -413,7 +418,7 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
         said = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
-        raise InputError(f"{name}: {where or 'the recipe'}{shown}: {said}") from error
+        raise InputError(f"{name}: {where or 'the recipe'}{shown}: {said.replace('Input should', 'it should')}") from error
 
 
 def _nearest(name: str, names: Any) -> str:
