@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.write_docs import ROOT, cli_page
+from heartloop.training.recipe import Recipe, read_recipe
+from tests.write_docs import ROOT, cli_page, recipe_page, settings_of
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -36,6 +37,27 @@ def blocks(language: str) -> list[tuple[str, str]]:
 def test_cli_page_is_current() -> None:
     """`make docs` was run after the last change of a command."""
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page()
+
+
+def test_the_page_of_a_recipes_settings_is_current_and_explains_each() -> None:
+    """`make docs` was run after the last change of a setting."""
+    assert (ROOT / "docs" / "recipe-settings.md").read_text(encoding="utf-8") == recipe_page()
+    unexplained = [name for name, _, meaning in settings_of(Recipe) if not meaning]
+    assert unexplained == []
+
+
+TRAIN = re.compile(r"^heartloop train (?!list)(.+?)(?: *#.*)?$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", sorted({found for page in PAGES for found in TRAIN.findall(page.read_text(encoding="utf-8"))}))
+def test_a_documented_training_run_names_a_recipe_variants_and_settings_that_exist(words: str) -> None:
+    """Parsed by the command line above; here its recipe is read, where it is a shipped one."""
+    name, *given = shlex.split(words)
+    if name.endswith(".yaml"):
+        return
+    values = [(word, given[place + 1]) for place, word in enumerate(given[:-1])]
+    variants = [value for word, value in values if word == "--variant"]
+    read_recipe(name, variants=variants, settings=[value for word, value in values if word == "--set"])
 
 
 @pytest.mark.parametrize(("where", "text"), blocks("sh"), ids=lambda value: value if len(value) < 30 else "")

@@ -30,7 +30,7 @@ TARGET = "heartloop.training.agent_loop.DialogueLoop"
 class DialogueSettings(BaseModel):
     """Settings of the dialogues, training and validation alike."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     environment: str
     """`eibench` or `sage`."""
@@ -39,10 +39,13 @@ class DialogueSettings(BaseModel):
     user: str = "embedded"
     """`embedded`, or the name of the model that plays the person."""
     user_sampling: Sampling = Sampling()
+    """How that model draws: `temperature`, `top_p`, `max_tokens`, `seed`; its own defaults without."""
     max_connections: int = Field(default=64, ge=1)
     """Calls in flight at the simulator's endpoint, per agent-loop worker."""
     preset: str | None = None
+    """Rules of the environment, as `heartloop eval --preset` takes them."""
     variant: str | None = None
+    """Of the person (SAGE) or the policy prompt (EIBench), as `heartloop eval --variant` takes it."""
     max_turns: int = Field(default=8, ge=1)
     """Policy replies in a dialogue (EIBench Table 10; RLVER App. A.3)."""
     start: float | None = Field(default=None, ge=0.0, le=100.0)

@@ -50,7 +50,7 @@ LAPTOP = "laptop"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
     @classmethod
@@ -66,11 +66,13 @@ class People(_Section):
     held_out: str
     """A set's name or a file; nobody of it is trained on."""
     exclude_tags: tuple[str, ...] = ()
+    """Nobody with one of these content tags is met."""
     held_out_share: float | None = Field(default=None, gt=0.0, lt=1.0)
     """Where both are one set: the share of it that is held out, spread evenly over intentions or scenes."""
     train_limit: int | None = Field(default=None, ge=1)
     """So many training scenarios, evenly over intentions or scenes; all by default."""
     held_out_limit: int | None = Field(default=None, ge=1)
+    """So many held-out scenarios, spread in the same way."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -115,7 +117,9 @@ class Policy(_Section):
     max_response: int = Field(ge=1)
     """Tokens of a sample's response: one reply, or with `dialogue.sample: dialogue` all that follows the first prompt."""
     temperature: float = Field(gt=0.0)
+    """Of drawing replies, held-out evaluations included."""
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    """1 draws from all tokens."""
     top_k: int = Field(default=0, ge=0)
     """0 draws from all tokens."""
 
@@ -124,6 +128,7 @@ class Algorithm(_Section):
     """What is learned from a group of rollouts."""
 
     name: Literal["ctc_grpo", "grpo", "ppo"]
+    """Groups with turn credit (EIBench), groups without, or a critic (RLVER)."""
     alpha: float = Field(default=ALPHA, ge=0.0)
     """CTC-GRPO: weight of the turn credit; 0 is without process rewards."""
     centre: bool = True
@@ -137,6 +142,7 @@ class Algorithm(_Section):
     kl: float = Field(default=0.0, ge=0.0)
     """Coefficient of the KL loss against the first policy; 0 keeps no reference."""
     entropy: float = 0.0
+    """Coefficient of the entropy bonus."""
     gamma: float = Field(default=1.0, gt=0.0, le=1.0)
     """PPO: rewards are summed over the turns undiscounted beforehand, so this acts within a turn only."""
     lam: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -159,14 +165,17 @@ class Optimiser(_Section):
     """AdamW's steps."""
 
     learning_rate: float = Field(ge=0.0)
+    """Its peak; 0 learns nothing, for a control."""
     schedule: Literal["constant", "cosine"] = "constant"
     """After the warm-up."""
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     """Share of all steps with a rising learning rate; `warmup_steps` goes before it."""
     warmup_steps: int | None = Field(default=None, ge=0)
+    """The same in steps."""
     min_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     """Cosine: where the learning rate ends, as a share of its peak."""
     weight_decay: float = Field(default=0.01, ge=0.0)
+    """Decoupled, AdamW's."""
     max_norm: float = Field(default=1.0, gt=0.0)
     """Gradients are scaled down to it."""
 
@@ -182,12 +191,15 @@ class Batch(_Section):
     """
 
     scenarios: int = Field(ge=1)
+    """People in a step."""
     rollouts: int = Field(ge=1)
+    """Dialogues with each."""
     mini_batch: int = Field(ge=1)
     """As verl counts: in scenarios; times `rollouts` it is in samples."""
     passes: int = Field(default=1, ge=1)
     """Over the samples of a step."""
     steps: int = Field(ge=1)
+    """Of the whole run."""
     tokens_per_device: int = Field(ge=1)
     """Tokens that one device takes at once; decides memory and speed, not the result. At least one whole sample."""
 
@@ -203,10 +215,12 @@ class Batch(_Section):
 
 
 class Prices(_Section):
-    """Money per million tokens, in any currency."""
+    """What a simulator's tokens cost, in any currency."""
 
     input: float = Field(ge=0.0, lt=DEAREST)
+    """Money per million tokens that it reads."""
     output: float = Field(ge=0.0, lt=DEAREST)
+    """Money per million tokens that it answers with."""
 
 
 class Watching(_Section):
@@ -225,7 +239,7 @@ class Watching(_Section):
     loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
     """Beside JSON lines, which are always written."""
     prices: Prices | None = None
-    """Of the simulator; with them the cost of each step is written down."""
+    """The simulator's; with them the cost of each step is written down."""
 
     @property
     def price(self) -> Price | None:
@@ -237,11 +251,13 @@ class Machine(_Section):
     """Where it runs; changes no published number."""
 
     device: Literal["cpu", "gpu"] = "gpu"
+    """What trains and draws."""
     engine: Literal["hf_cpu", "vllm", "sglang"] = "vllm"
     """What draws replies; `hf_cpu` is ours, for processors."""
     ranks: int = Field(default=1, ge=1)
     """GPUs of a node, or training processes on a CPU."""
     nodes: int = Field(default=1, ge=1)
+    """Machines; several want a Ray cluster."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that one copy of the drawing model is spread over."""
     engine_memory: float = Field(default=0.5, gt=0.0, lt=1.0)
@@ -268,9 +284,11 @@ class Recipe(_Section):
     """One training run."""
 
     name: str
+    """Of the recipe; a run's default folder carries it."""
     about: str
     """One sentence."""
     seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of the order of people, the words drawn, the people played by rules; `--seed` sets it, too."""
     people: People
     dialogue: Dialogue
     policy: Policy
@@ -386,7 +404,7 @@ def _put(given: dict[str, Any], key: str, value: Any) -> None:
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
     if not any(key == name or key.startswith(f"{name}.") for name in names) and parts[0] != "verl":
-        raise UseError(f"no setting {key!r}{_nearest(key, names)}; a recipe's settings are listed in docs/training.md")
+        raise UseError(f"no setting {key!r}{_nearest(key, names)}; docs/recipe-settings.md lists them")
     at = given
     for part in parts[:-1]:
         at = at.setdefault(part, {})
