@@ -178,6 +178,9 @@ class TestMissing:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         (found,) = missing(recipe)
         assert found.stops
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        (found,) = missing(read_recipe("ctc_grpo_tiny", settings=["policy.model=some/other-8B"]))
+        assert (found.mend, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
     @pytest.mark.parametrize("logger", ["tensorboard", "trackio", "wandb"])

@@ -24,9 +24,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 import heartloop
 from heartloop.errors import InputError, SettingsMismatch, UseError
@@ -36,6 +37,9 @@ from heartloop.training.progress import Failures, MetricsFile, failures_of, read
 from heartloop.training.readiness import missing
 from heartloop.training.recipe import COMPOSED, LAPTOP, Recipe
 from heartloop.training.verl_config import RunPaths, environment_of, overrides
+
+if TYPE_CHECKING:
+    from heartloop.training.laptop.warm_start import WarmStartSettings
 
 __all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
 
@@ -73,6 +77,7 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.mend}" for item in stops))
+    warm_start = _warm_start(recipe) if recipe.policy.model == LAPTOP else None
     cast = cast_of(recipe)
     paths = RunPaths(run.resolve())
     with _held(paths):
@@ -83,7 +88,7 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
             lines = read_metrics(paths.run) if paths.metrics.exists() else []
             tell(f"All {recipe.batch.steps} steps are made already.")
             return Ended(resumed, 0, failures_of(lines), "", paths.attempts)
-        model = _policy(recipe, paths, tell)
+        model = _policy(recipe, paths, warm_start, tell)
         arguments = overrides(recipe, paths, model=model, train_rows=len(cast.train))
         if resumed:
             tell(f"Going on after step {resumed}.")
@@ -167,12 +172,22 @@ def _write_people(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
     write_agent_loops(dialogue_settings(recipe, paths), paths.agent_loops)
 
 
-def _policy(recipe: Recipe, paths: RunPaths, tell: Callable[[str], None]) -> str:
-    if recipe.policy.model == LAPTOP:
-        from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
+def _warm_start(recipe: Recipe) -> WarmStartSettings:
+    from heartloop.training.laptop.warm_start import WarmStartSettings
 
-        settings = WarmStartSettings.model_validate(dict(recipe.policy.warm_start))
-        return str(prepare(paths.policies, settings, tell=tell).model.resolve())
+    try:
+        return WarmStartSettings.model_validate(dict(recipe.policy.warm_start))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(("policy.warm_start", *map(str, first["loc"])))
+        raise InputError(f"{where} is {first['input']!r}: {first['msg']}; mend it, or leave it out") from error
+
+
+def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, tell: Callable[[str], None]) -> str:
+    if warm_start is not None:
+        from heartloop.training.laptop.warm_start import prepare
+
+        return str(prepare(paths.policies, warm_start, tell=tell).model.resolve())
     path = Path(recipe.policy.model)
     return str(path.resolve()) if path.is_dir() else recipe.policy.model
 

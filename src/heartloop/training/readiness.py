@@ -19,12 +19,14 @@ from typing import NamedTuple
 from heartloop.errors import UseError
 from heartloop.models import resolve
 from heartloop.training.recipe import LAPTOP, Recipe
+from heartloop.training.verl_config import environment_of
 
 __all__ = ["EXTRA", "Missing", "gigabytes_per_gpu", "missing"]
 
 EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 """What the extra `train` brings, by module."""
 
+_YES = ("1", "true", "yes", "on")
 _LEAST_MEMORY = 3.0
 """Gigabytes that verl, Ray and a laptop policy want together (ours; 1.6 measured with a tiny policy)."""
 
@@ -105,7 +107,7 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
     if not cache.is_dir():
-        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+        offline = "HF_HUB_OFFLINE" in environment_of(recipe) or os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES
         yield Missing(
             f"{model} is not on this machine",
             "give a directory: --set policy.model=DIR" if offline else "it is downloaded at the start; or --set policy.model=DIR",
