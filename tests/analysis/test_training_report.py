@@ -131,6 +131,19 @@ class TestPage:
         assert not {"dialogue/failed", "dialogue/counts/re-asks", "dialogue/counts/silences"} & set(found)
         assert found["dialogue/counts/overflows"].title == "Counted: overflows"  # none that we know by name
 
+    def test_a_count_that_is_not_logged_is_nought_and_a_score_is_left_out(self, tmp_path: Path) -> None:
+        run = training_run(tmp_path / "run", "batch.steps=3", made=0)
+        logged: list[dict[str, float]] = [
+            {"held_out/score": 0.1},  # an evaluation alone counts no training dialogue
+            {"dialogue/scored": 4.0, "dialogue/counts/re-asks": 2.0, "dialogue/score/charm": 0.5},
+            {"dialogue/scored": 4.0},
+        ]
+        lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(logged)]
+        (run / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
+        found = read_training_run(run)
+        assert found.curve("dialogue/counts/re-asks") == {1: 2.0, 2: 0.0}
+        assert found.curve("dialogue/score/charm") == {1: 0.5}
+
     def test_every_metric_has_an_entry_of_its_own(self) -> None:
         metrics = [metric for group in GROUPS for metric in group.metrics]
         assert len({metric.name for metric in metrics}) == len({metric.title for metric in metrics}) == len(metrics)

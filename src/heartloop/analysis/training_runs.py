@@ -21,6 +21,9 @@ __all__ = ["Arm", "TrainingRun", "arms_of", "is_training_run", "read_training_ru
 _UNDECISIVE = ("about", "watching", "machine", "variants")
 """Sections of a recipe that change no result, as its hash has it."""
 
+_COUNTED = ("dialogue/counts/", "dialogue/stops/")
+"""Metrics that are logged only where there is something to count."""
+
 
 class TrainingRun(NamedTuple):
     """One run: what was to be done, and the steps that were made."""
@@ -73,10 +76,14 @@ class TrainingRun(NamedTuple):
         return frozenset(name for step in self.steps for name, value in step["data"].items() if _is_number(value))
 
     def curve(self, name: str, *, points: float = 1.0) -> dict[int, float]:
-        """A metric by step, times `points`; steps without a finite number are left out."""
+        """A metric by step, times `points`; steps without a finite number are left out.
+
+        A count or a way to end that is not logged in a step with dialogues did not occur in it: 0.
+        """
         found = {}
         for step in sorted(self.steps, key=lambda one: int(one["step"])):
-            value = step["data"].get(name)
+            counted = name.startswith(_COUNTED) and "dialogue/scored" in step["data"]
+            value = step["data"].get(name, 0.0 if counted else None)
             if _is_number(value):
                 found[int(step["step"])] = float(value) * points
         return found
