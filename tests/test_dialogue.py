@@ -135,6 +135,11 @@ class TestJsonLines:
         call = Call(role="policy", purpose="reply", turn=0, text=said, reasoning=said)
         assert Transcript.model_validate_json(write_line(transcript(turns=(turn,), calls=(call,)))).turns[0].reply == kept
 
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+    def test_evidence_with_a_number_that_json_lacks_is_refused(self, number: float) -> None:
+        with pytest.raises(ValidationError, match="expected finite ones"):
+            Turn(index=0, reply="Yes", evidence={"steps": [{"deep": (1.0, number)}]})
+
     def test_two_halves_of_an_emoji_make_the_emoji_again(self) -> None:
         assert writable("so \ud83e\udde8!") == "so 🧨!"
 

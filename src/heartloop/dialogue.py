@@ -7,6 +7,7 @@ what they are worth (`scoring`).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -55,6 +56,23 @@ def writable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(writable)]
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"holds the number {value}; expected finite ones")
+    elif isinstance(value, dict):
+        for part in value.values():
+            _without_nan(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            _without_nan(part)
+    return value
+
+
+Evidence = Annotated[dict[str, Any], AfterValidator(_without_nan)]
+"""Anything that JSON can hold; no NaN, which JSON cannot."""
 
 
 class _Frozen(BaseModel):
@@ -144,7 +162,7 @@ class Turn(_Frozen):
     """State after the reply; `None` where the preset leaves the reply unjudged."""
     change: dict[str, float] | None = None
     thoughts: dict[str, str] = Field(default_factory=dict)
-    evidence: dict[str, Any] = Field(default_factory=dict)
+    evidence: Evidence = Field(default_factory=dict)
     message: Text | None = None
     """What the person answered; `None` when the dialogue ended first."""
 
