@@ -31,6 +31,7 @@ from heartloop.analysis.training_summary import notes_of, summary_of
 from heartloop.cli import app
 from heartloop.dialogue import Transcript
 from heartloop.errors import InputError
+from heartloop.training.recipe import read_recipe
 from tests.analysis.training_bench import training_run
 
 CURVES = st.dictionaries(st.integers(0, 300), st.floats(-1e6, 1e6), min_size=1)
@@ -75,14 +76,15 @@ class TestRuns:
             training_run(tmp_path / "a", made=2),
             training_run(tmp_path / "b", made=2, seed=1),
             training_run(tmp_path / "c", made=2, variants=("no_process",)),
-            training_run(tmp_path / "d", "optimiser.learning_rate=0.001", made=2),
+            training_run(tmp_path / "d", "optimiser.learning_rate=0.002", made=2),
             training_run(tmp_path / "e", made=2, recipe="rlver_grpo_tiny"),
         ]
         arms = arms_of([read_training_run(run) for run in runs])
+        usual = read_recipe("ctc_grpo_tiny").optimiser.learning_rate
         assert [(arm.name, len(arm.runs)) for arm in arms] == [
-            ("ctc_grpo_tiny (optimiser.learning_rate 0.0003)", 2),
+            (f"ctc_grpo_tiny (optimiser.learning_rate {usual:g})", 2),
             ("ctc_grpo_tiny no_process", 1),
-            ("ctc_grpo_tiny (optimiser.learning_rate 0.001)", 1),
+            ("ctc_grpo_tiny (optimiser.learning_rate 0.002)", 1),
             ("rlver_grpo_tiny", 1),
         ]
 

@@ -13,6 +13,9 @@ from heartloop.training.recipe import read_recipe
 
 __all__ = ["training_run"]
 
+PACE = ("batch.steps=60", "watching.save_every=20")
+"""Of every run, unless it has settings of its own."""
+
 _VERL = {
     "actor/entropy": 1.8, "actor/entropy_loss": 1.8, "actor/grad_norm": 0.9, "actor/loss": -0.01, "actor/pg_clipfrac": 0.01,
     "actor/pg_loss": -0.01, "actor/ppo_kl": 0.0004, "critic/advantages/max": 1.1, "critic/advantages/mean": 0.0,
@@ -40,7 +43,7 @@ def training_run(
         data: metrics in place of those of every step.
         more: of `settings.json`.
     """
-    chosen = read_recipe(recipe, settings=settings, variants=variants, seed=seed)
+    chosen = read_recipe(recipe, settings=(*PACE, *settings), variants=variants, seed=seed)
     folder.mkdir(parents=True)
     people = {"train": {"a": "1", "b": "2"}, "held_out": {"c": "3"}}
     body = {"recipe": chosen.model_dump(mode="json"), "people": people, "hash": chosen.hash, "heartloop": "0.1.0", **more}
