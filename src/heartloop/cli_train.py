@@ -93,4 +93,5 @@ def _train(recipe: Recipe, run: Path) -> int:
     checkpoint = launch.policy_at(run, ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it: heartloop eval {dialogue.environment} --model checkpoint:{checkpoint} {who}")
+    typer.echo(f"See its curves: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0

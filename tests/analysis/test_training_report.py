@@ -88,6 +88,18 @@ class TestRuns:
             ("rlver_grpo_tiny", 1),
         ]
 
+    def test_a_name_tells_three_differences_at_most(self, tmp_path: Path) -> None:
+        more = (
+            "algorithm.alpha=3",
+            "algorithm.clip=0.3",
+            "batch.scenarios=4",
+            "optimiser.weight_decay=0.1",
+            "people.train_limit=50",
+        )
+        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", *more, made=1)]
+        arms = arms_of([read_training_run(run) for run in runs])
+        assert arms[1].name == "ctc_grpo_tiny (algorithm.alpha 3, algorithm.clip 0.3, batch.scenarios 4, 2 more settings)"
+
     def test_where_it_ran_and_how_it_was_watched_part_no_arms(self, tmp_path: Path) -> None:
         runs = [
             training_run(tmp_path / "a", made=1),

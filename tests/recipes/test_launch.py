@@ -253,6 +253,7 @@ class TestTheCommand:
             "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2/actor/huggingface --user embedded"
             in done.output
         )
+        assert "See its curves: heartloop report run" in done.output
 
     def test_a_failed_run_ends_with_1_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DIE_AFTER", "1")

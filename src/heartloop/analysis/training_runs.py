@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 from heartloop.analysis.measures import MEASURES, Measure
 from heartloop.errors import InputError
 from heartloop.steps import read_steps
+from heartloop.wording import amount
 
 __all__ = ["Arm", "TrainingRun", "arms_of", "is_training_run", "read_training_run", "settings_lines"]
 
 _UNDECISIVE = ("about", "watching", "machine", "variants")
 """Sections of a recipe that change no result, as its hash has it."""
 
+_MOST_TOLD = 3
+"""Settings that an arm's name tells; the page has a table of all that differ."""
 _COUNTED = ("dialogue/counts/", "dialogue/stops/")
 """Metrics that are logged only where there is something to count."""
 
@@ -160,6 +163,8 @@ def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
             for key in sorted({key for flat in rivals for key in flat})
             if len({_words(flat.get(key)) for flat in rivals}) > 1
         ]
+        if len(told) > _MOST_TOLD:
+            told[_MOST_TOLD:] = [amount(len(told) - _MOST_TOLD, "more setting")]
         arms.append(Arm(f"{name} ({', '.join(told)})" if told else name, tuple(group)))
     taken = [arm.name for arm in arms]
     return [arm._replace(name=f"{arm.name} · {arm.first.name}") if taken.count(arm.name) > 1 else arm for arm in arms]
