@@ -106,6 +106,14 @@ class TestARun:
         assert policy_at(tmp_path / "run", 4).parts[-3:] == ("global_step_4", "actor", "huggingface")
         assert "verl was here cpu" in ended.log.read_text()
 
+    def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
+        train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", tell=Told())
+        data = read_metrics(tmp_path / "run")[-1]["data"]
+        assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
+        assert data["simulator/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
+        train(recipe_of(), tmp_path / "unpriced", tell=Told())
+        assert "simulator/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
+
     def test_its_folder_holds_what_decided_it(self, tmp_path: Path) -> None:
         recipe = recipe_of()
         train(recipe, tmp_path / "run", tell=Told())
@@ -130,14 +138,6 @@ class TestARun:
         # of the 20 held out, 2 want to be listened to, 3 want advice
         assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
         assert data["held_out/score/listen"] == 40
-
-    def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
-        train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", tell=Told())
-        data = read_metrics(tmp_path / "run")[-1]["data"]
-        assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
-        assert data["simulator/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
-        train(recipe_of(), tmp_path / "unpriced", tell=Told())
-        assert "simulator/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
 
     def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
