@@ -121,7 +121,7 @@ def under_verl(recipe: Recipe, run: Path) -> dict[str, Any]:
     lines = [line["data"] for line in read_metrics(run)][1:]
 
     def seconds(name: str) -> float:
-        return median(line.get(f"timing_s/{name}", 0.0) for line in lines)
+        return float(median(line.get(f"timing_s/{name}", 0.0) for line in lines))
 
     drawn = median(line["dialogue/reply_tokens"] * line["dialogue/turns"] * line["dialogue/scored"] for line in lines)
     read = median(line["perf/total_num_tokens"] for line in lines)

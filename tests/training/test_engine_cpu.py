@@ -56,7 +56,7 @@ def outputs(model: Any, rows: list[tuple[list[int], list[int], list[int]]], temp
         "input_ids_rmpad_rolled": torch.roll(ids, -1),
         "temperature_rmpad": torch.full(ids.shape, temperature),
     }
-    return EngineCPU.prepare_model_outputs(None, output, about, batch, None)
+    return EngineCPU.prepare_model_outputs(object.__new__(EngineCPU), output, about, batch, None)
 
 
 def test_packed_rows_are_alone() -> None:

@@ -87,13 +87,15 @@ class Job:
         """The exit status; with `kill_when`, the command is killed as soon as that holds."""
         with self._log.open("ab") as file:
             process = subprocess.Popen(self._command, env=self._environment, stdout=file, stderr=file)
-        started = time.monotonic()
+        started = looked = time.monotonic()
         try:
             while process.poll() is None and time.monotonic() - started < LIMIT:
-                self.listening |= {address for pid in self._alive() for address in _listening(pid)}
+                if time.monotonic() - looked > 5:
+                    looked = time.monotonic()
+                    self.listening |= {address for pid in self._alive() for address in _listening(pid)}
                 if kill_when is not None and kill_when():
                     process.kill()
-                time.sleep(0.2 if kill_when is not None else 2.0)
+                time.sleep(0.2)
             until = time.monotonic() + 60
             while (left := list(self._alive())) and time.monotonic() < until:
                 time.sleep(0.2)
