@@ -25,13 +25,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.machine import machine
 from heartloop.environments.catalogue import entry_of
@@ -71,10 +72,7 @@ def policy(size: Size, folder: Path) -> Path:
     """A checkpoint of random weights with a tokenizer of as many words."""
     people = entry_of("eibench").load("test")
     texts = [text for person in people for text in person.model_dump_json().split('"')]
-    known = len(build_tokenizer(texts))
-    letters = product(string.ascii_lowercase, repeat=4)
-    fill = [f"q{''.join(four)}" for four in islice(letters, max(0, size.vocabulary - known))]
-    tokenizer = build_tokenizer([*texts, " ".join(fill), " ".join(reversed(fill))])
+    tokenizer = _filled(build_tokenizer(texts), size.vocabulary)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=max(size.vocabulary, len(tokenizer)),
@@ -92,6 +90,19 @@ def policy(size: Size, folder: Path) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _filled(tokenizer: PreTrainedTokenizerFast, words: int) -> PreTrainedTokenizerFast:
+    """The same with made-up words, so that whatever a random policy draws is something said."""
+    whole = json.loads(tokenizer.backend_tokenizer.to_str())
+    known = whole["model"]["vocab"]
+    letters = product(string.ascii_lowercase, repeat=4)
+    known |= {f"▁q{''.join(four)}": number for number, four in zip(range(len(known), words), letters, strict=False)}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(whole)), chat_template=tokenizer.chat_template,
+        pad_token=tokenizer.pad_token, unk_token=tokenizer.unk_token, eos_token=tokenizer.eos_token,
+        additional_special_tokens=list(MARKERS[3:]),
+    )  # fmt: skip
 
 
 def recipe_of(model: Path, arguments: argparse.Namespace) -> Recipe:
