@@ -139,6 +139,22 @@ class TestARun:
         assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
         assert data["held_out/score/listen"] == 40
 
+    def test_a_note_of_the_last_checkpoint_that_a_kill_left_empty_is_mended(self, tmp_path: Path) -> None:
+        run = tmp_path / "run"
+        train(recipe_of(), run, tell=Told())
+        tracker = RunPaths(run).checkpoints / "latest_checkpointed_iteration.txt"
+        tracker.write_text("")
+        whole = RunPaths(run).checkpoints / "global_step_2"
+        whole.mkdir()
+        (whole / "data.pt").touch()  # what verl writes last before the note
+        (RunPaths(run).checkpoints / "global_step_4").mkdir()
+        told = Told()
+        assert train(recipe_of(), run, tell=told).step == 4
+        assert [text.split()[1] for text in told.steps] == ["3/4", "4/4"]
+        tracker.write_text("")
+        (whole / "data.pt").unlink()
+        assert train(recipe_of(), run, tell=told).step == 4  # none is whole: from the start
+
     def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             launch, "missing", lambda recipe: [Missing("no GPU", "buy one"), Missing("little memory", "", stops=False)]

@@ -174,7 +174,7 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     people = [person.id for person in entry_of("sage").load("support")][:2]
-    async with FaultyServer("bad_request@feel:4") as server:
+    async with FaultyServer("unauthorized@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
         found = await roll(config, FakeClient(), people=people, environment="sage", scenarios="support", user="faulty/person")
         stage = loop_of(config, FakeClient(), environment="sage", scenarios="support", user="faulty/person").stage

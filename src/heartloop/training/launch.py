@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
 
 _LOOK_EVERY = 0.5
+_TRACKER = "latest_checkpointed_iteration.txt"
 _PATIENCE = 30.0
 """Seconds that verl gets to put its actors away when it is stopped."""
 _ERROR = re.compile(r"(?:\(.*?\) ?)?\s*([\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
@@ -83,6 +84,7 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
     with _held(paths):
         _write_settings(recipe, cast, paths)
         _write_people(recipe, cast, paths)
+        _mend_tracker(paths)
         resumed = checkpoint_step(paths.run)
         if resumed >= recipe.batch.steps:
             lines = read_metrics(paths.run) if paths.metrics.exists() else []
@@ -99,9 +101,23 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
 def checkpoint_step(run: Path) -> int:
     """The step of the last whole checkpoint of a run; 0 without one."""
     try:
-        return int((RunPaths(run).checkpoints / "latest_checkpointed_iteration.txt").read_text(encoding="ascii"))
+        return int((RunPaths(run).checkpoints / _TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
+
+
+def _mend_tracker(paths: RunPaths) -> None:
+    """verl's note of its last checkpoint, left empty by a kill while it was written; all else of the checkpoint is there."""
+    tracker = paths.checkpoints / _TRACKER
+    if not tracker.exists() or tracker.read_bytes().strip().isdigit():
+        return
+    whole = [int(path.parent.name.removeprefix("global_step_")) for path in paths.checkpoints.glob("global_step_*/data.pt")]
+    if whole:
+        part = tracker.with_suffix(".part")
+        part.write_text(str(max(whole)), encoding="ascii")
+        part.replace(tracker)
+    else:
+        tracker.unlink()
 
 
 def policy_at(run: Path, step: int) -> Path:

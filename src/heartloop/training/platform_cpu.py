@@ -1,7 +1,7 @@
 """verl on processors alone: a platform of its kind, chosen with `VERL_PLATFORM=cpu`, for laptops and tests.
 
 Covers what verl asks a platform for, and the three places of verl 0.9.1 where a device is assumed beyond that. Does not cover
-the rollout server (`replica_cpu`). `VERL_ENGINE_DEVICE=cuda` has to be set beside it: a name by which verl finds its FSDP engine.
+the rollout server (`replica_cpu`) nor the training engine (`engine_cpu`).
 
 Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is touched.
 """
@@ -153,7 +153,11 @@ def _adapt() -> None:
         from transformers import AutoModelForTokenClassification
 
         return AutoModelForTokenClassification.from_pretrained(
-            local_path, dtype=torch_dtype, config=model_config, attn_implementation="sdpa", trust_remote_code=trust_remote_code
+            local_path,
+            dtype=torch_dtype,
+            config=model_config,
+            attn_implementation=model_config._attn_implementation,
+            trust_remote_code=trust_remote_code,
         )
 
     torch.distributed.init_process_group = init_process_group

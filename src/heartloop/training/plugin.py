@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
-    from heartloop.training import platform_cpu  # noqa: F401
+    from heartloop.training import platform_cpu  # noqa: F401, I001  # first: what follows asks verl for its platform
+    from heartloop.training import engine_cpu  # noqa: F401
 from heartloop.training import estimators, replica_cpu, trainer  # noqa: F401
 
 __all__: list[str] = []

@@ -37,6 +37,8 @@ class ServerCPU:
 
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         model = AutoModelForCausalLM.from_pretrained(model_config.path, dtype=torch.float32)
+        if torch.cuda.is_available() and os.environ.get("VERL_PLATFORM") != "cpu":
+            model = model.to("cuda", torch.bfloat16)  # a GPU without an inference engine; not tried
         ends = end_tokens(model, AutoTokenizer.from_pretrained(model_config.path))
         self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=int(rollout_config.max_num_seqs))
         self._response_length = int(rollout_config.response_length)

@@ -103,7 +103,11 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         metrics["training/skipped_updates"] = float(self._idle)
-        return batch if self._idle else super()._update_actor(batch, metrics)
+        if self._idle:
+            return batch
+        batch = super()._update_actor(batch, metrics)
+        metrics.setdefault("actor/entropy", metrics["actor/entropy_loss"])  # verl logs it where it works out old probabilities
+        return batch
 
 
 def _row(group: str, credit: dict[str, Any]) -> Row:

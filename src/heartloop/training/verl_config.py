@@ -21,6 +21,8 @@ __all__ = ["PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 _TRAINER = "heartloop"
+_PACKED = "heartloop_packed"
+"""Attention of `engine_cpu`."""
 _FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
@@ -116,7 +118,6 @@ def environment_of(recipe: Recipe) -> dict[str, str]:
     if recipe.machine.device == "cpu":
         found |= {
             "VERL_PLATFORM": "cpu",
-            "VERL_ENGINE_DEVICE": "cuda",  # a name by which verl finds its FSDP engine; no GPU is touched
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray takes 127.0.0.1 for its address and listens there only
             "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
             "HF_HUB_OFFLINE": "1",
@@ -149,11 +150,11 @@ def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         f"{where}.path": model,
         f"{where}.external_lib": PLUGIN,
-        f"{where}.use_remove_padding": machine.flash_attention,
+        f"{where}.use_remove_padding": machine.flash_attention or machine.device == "cpu",
         f"{where}.enable_gradient_checkpointing": machine.device == "gpu",
     }
     if not machine.flash_attention:
-        found[f"+{where}.override_config.attn_implementation"] = "sdpa"
+        found[f"+{where}.override_config.attn_implementation"] = _PACKED if machine.device == "cpu" else "sdpa"
     return found
 
 
@@ -287,6 +288,8 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
         # else the losses are computed in bfloat16, slower on a CPU and off from what the replies were drawn with
         **{f"+{where}.mixed_precision": _FLOAT32 for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
         "actor_rollout_ref.rollout.dtype": "float32",
+        # replies are drawn by the same weights in the same precision: their log-probabilities need not be worked out again
+        "algorithm.rollout_correction.bypass_mode": True,
         "actor_rollout_ref.rollout.free_cache_engine": False,
     }
 
