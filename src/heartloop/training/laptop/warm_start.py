@@ -257,6 +257,7 @@ def prepare(
     tokenizer = build_tokenizer(texts, least=settings.least_count)
     form = ChatFormat(tokenizer)
     rows, held_out = rows_of(learn, form), rows_of(apart, form)
+    torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
     model = new_model(settings, tokenizer)
     size = sum(p.numel() for p in model.parameters())
     tell(f"{len(rows)} talks, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
