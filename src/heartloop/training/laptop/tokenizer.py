@@ -21,6 +21,8 @@ MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
 
 _SPACE = "▁"
+_OPENING = "“"
+"""An opening quotation mark is a token of its own, and what follows it the same token as without it, so that it can be copied."""
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
 
 CHAT_TEMPLATE = """\
@@ -63,6 +65,7 @@ def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokeni
             normalizers.Replace(Regex("[’‘]"), "'"),
             normalizers.Replace(Regex("[“”]"), '"'),
             normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Replace(Regex(r'(?<![^\s(])"(?=\w)'), f"{_OPENING} "),
             normalizers.Strip(),
         ]
     )
@@ -72,7 +75,14 @@ def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokeni
             pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True),
         ]
     )
-    tokenizer.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Metaspace(replacement=_SPACE, prepend_scheme="always"),
+            decoders.Fuse(),
+            decoders.Replace(f"{_OPENING} ", '"'),
+            decoders.Replace(_OPENING, '"'),
+        ]
+    )
     trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
     tokenizer.train_from_iterator(sorted(set(texts)), trainer)
     return PreTrainedTokenizerFast(
