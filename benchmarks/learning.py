@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -121,7 +122,8 @@ def interval(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    return float(student_t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * statistics.stdev(values) / len(values) ** 0.5
+    width = float(student_t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    return width * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def table(results: Mapping[str, Any]) -> str:
