@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,15 @@ def test_two_hundred_sentences_come_back_as_they_were_written() -> None:
 def test_quotes_dashes_times_and_blanks(text: str, back: str) -> None:
     tokenizer = build_tokenizer([text], least=1)
     assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == back
+
+
+def test_what_is_quoted_is_made_of_the_same_tokens() -> None:
+    tokenizer = build_tokenizer(["I have a drawer.", 'It stays with me that "I have a drawer", (and "so on").'], least=1)
+    said = tokenizer.encode("I have a drawer", add_special_tokens=False)
+    quoted = tokenizer.encode('that "I have a drawer"', add_special_tokens=False)
+    assert quoted[2:-1] == said
+    assert tokenizer.decode(quoted) == 'that "I have a drawer"'
+    assert tokenizer.decode(quoted[:2]) == 'that "', "a reply that was cut at the mark"
 
 
 def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
@@ -183,6 +193,16 @@ def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
         assert words_in(kept) <= 8
         assert all(part in text for part in kept.split(". "))
     assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
+
+
+def test_supporters_quote_what_was_said_word_by_word(talks: Talks) -> None:
+    quotes = [
+        (quote, [m.content for m in talk.messages[:place]])
+        for talk in talks[0] for place, message in enumerate(talk.messages) if message.role == "assistant"
+        for quote in re.findall(r'"([^"]{12,})"', message.content)
+    ]  # fmt: skip
+    assert len(quotes) > 5
+    assert sum(any(quote in said for said in before) for quote, before in quotes) > 0.8 * len(quotes)
 
 
 async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
