@@ -179,7 +179,7 @@ class TestSettings:
             ("algorithm.kl=.nan", "algorithm.kl is nan"),
             ("batch.rollouts=1", "compares at least 2"),
             ("batch.tokens_per_device=500", "one sample can have 1088"),
-            ("dialogue.reply_tokens=100", "less than dialogue.reply_tokens"),
+            ("dialogue.reply_tokens=600", "less than dialogue.reply_tokens"),
             ("dialogue.variant=loud", "eibench has no variant 'loud'; expected think or direct"),
             ("dialogue.seed=1", "seed is not set here; seed says it"),
             ("dialogue.credit=to_go", "ctc_grpo needs 'group'"),
