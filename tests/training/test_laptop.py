@@ -41,7 +41,7 @@ from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartS
 Talks = tuple[list[Talk], list[Talk]]
 
 SMALL = CorpusSettings(eibench=6, sage=0, test=2)
-MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
+MICRO = WarmStartSettings(corpus=SMALL, least_count=1, strangers=False, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
 
 
 @pytest.fixture(scope="module")

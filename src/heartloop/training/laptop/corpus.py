@@ -34,7 +34,18 @@ from heartloop.environments.records import half_of
 from heartloop.errors import InputError
 from heartloop.supporters import Supporter
 
-__all__ = ["SHARES", "CorpusSettings", "Mixture", "Talk", "kept_talks", "people_of", "talks_of", "whole_sentences", "words_in"]
+__all__ = [
+    "SHARES",
+    "CorpusSettings",
+    "Mixture",
+    "Talk",
+    "kept_talks",
+    "people_of",
+    "talks_of",
+    "whole_sentences",
+    "words_in",
+    "words_of_strangers",
+]
 
 SHARES: Mapping[str, float] = {
     "listener": 1.0, "diplomat": 1.0, "owner": 1.0, "light": 1.0,
@@ -134,6 +145,20 @@ def people_of(environment: str, part: str) -> Ready:
         return entry.build(load_people(part), entry.person(None), variant="direct")
     people = [person for name in sage.SETS for person in sage.load_scenarios(name) if half_of(person.id) == part]
     return entry.build(people, entry.person(None))
+
+
+def words_of_strangers() -> list[str]:
+    """What the people of EIBench's test set say and what the model is told of them, sorted: for a tokenizer's words alone.
+
+    A large model's tokenizer leaves no word out. One of whole words would drop every fourteenth of these people's, mostly those
+    that matter, and nobody could say them back.
+    """
+    found: set[str] = set()
+    for person in people_of("eibench", "test").scenarios.values():
+        lines = [line for kind in person.lines.model_dump().values() for line in kind]
+        found |= {person.opening or "", *(beat.text for beat in person.beats), *lines}
+        found |= {person.model.goal, person.model.background, *person.model.knows}
+    return sorted(found)
 
 
 class _Job(NamedTuple):
