@@ -34,6 +34,7 @@ from heartloop.training.laptop.corpus import (
     talks_of,
     whole_sentences,
     words_in,
+    words_of_strangers,
 )
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
@@ -98,6 +99,15 @@ def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
     assert tokenizer.get_vocab().keys() == {*MARKERS, "▁the", "▁lamp", "▁is"}
     ids = ChatFormat(tokenizer).prompt_ids([Message(role="user", content="the green lamp is on")])
     assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
+
+
+def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(talks: Talks) -> None:
+    strangers = words_of_strangers()
+    texts = [message.content for talk in talks[0] for message in talk.messages]
+    without, knowing = build_tokenizer(texts), build_tokenizer(texts, known=strangers)
+    unknown = [sum(t.encode(text).count(1) for text in strangers) for t in (without, knowing)]
+    assert unknown[0] > 1000
+    assert unknown[1] == 0
 
 
 def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: Talks, tokenizer: Any) -> None:
