@@ -3,6 +3,7 @@
 1. What a benchmark writes into a page is what its committed result file says.
 2. The answers of the speed benchmarks' server are accepted at once by the persons of both environments.
 3. A page without a place for the numbers is refused, and the words around the place stay.
+4. Of training runs only whole ones count; what is missing is said; the interval is one over seeds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import embedded_speed, store_cost, throughput
+from benchmarks import embedded_speed, learning, store_cost, throughput
 from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
 from heartloop.chat import Reply
@@ -27,6 +28,7 @@ from heartloop.environments.episode import play
     [
         ("throughput", throughput.PAGE, throughput.RESULTS, throughput.table),
         ("embedded_speed", embedded_speed.PAGE, embedded_speed.RESULTS, embedded_speed.table),
+        ("learning", learning.PAGE, learning.RESULTS, learning.table),
         ("store_cost", store_cost.PAGE, store_cost.RESULTS, store_cost.sentence),
     ],
 )
@@ -72,3 +74,26 @@ def test_only_the_part_of_the_benchmark_is_rewritten(tmp_path: Path) -> None:
     assert page.read_text() == "before\n<!-- written by benchmarks/speed.py -->\n\nnew\n\n<!-- end -->\nafter\n"
     with pytest.raises(SystemExit, match=r"no line '<!-- written by benchmarks/other\.py -->'"):
         rewrite(page, "other", "new")
+
+
+def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> None:
+    def run(job: learning.Job, after: float, *, last: int) -> None:
+        out = tmp_path / job.name
+        out.mkdir()
+        (out / "settings.json").write_text(json.dumps({"recipe": {"batch": {"steps": 40}}}))
+        held = [{"step": s, "data": {"held_out/score": v, "held_out/score/charm": v}} for s, v in ((0, -0.3), (last, after))]
+        step = {"dialogue/score": -0.2, "dialogue/reply_tokens": 20.0, "timing_s/step": 9.0, "dialogue/failed": 0.0}
+        lines = [held[0], {"step": 1, "data": step}, held[1]]
+        (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    seeds = learning.JOBS[:3]
+    run(seeds[0], 0.0, last=40)
+    run(seeds[1], 0.1, last=40)
+    run(seeds[2], 0.9, last=20)  # cut off
+    found = {job.name: learning.found_of(tmp_path / job.name, 120.0) for job in seeds}
+    assert learning.found_of(tmp_path / "none", None) is None
+    told = learning.table({"machine": "m", "system": "s", "python": "3", "runs": found})
+    # changes 0.3 and 0.4: 12.706 x 0.0707 / sqrt(2) = 0.635
+    assert "| learning | 2 | 40 | -0.300 | +0.050 | +0.350 ± 0.635 | -0.30 → +0.05 | 2 |" in told
+    assert "Not made yet: learning seed 2, control seed 0" in told
+    assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)

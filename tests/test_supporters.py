@@ -243,3 +243,14 @@ class TestAnyText:
     @pytest.mark.parametrize("name", SUPPORTERS)
     async def test_no_message_at_all(self, name: str) -> None:
         await Supporter(name).complete([])
+
+
+async def test_verbatim_quotes_what_was_said_and_what_is_known() -> None:
+    role = "You are Ada: clerk.\n\n## What you know\n- A place can be moved to any later term.\n"
+    messages = [Message(role="system", content=role), Message(role="user", content="I put the chairs down for the others.")]
+    said = (await Supporter("diplomat", verbatim=True).complete(messages)).text
+    assert '"I put the chairs down for the others"' in said
+    assert '"A place can be moved to any later term"' in said
+    plain = (await Supporter("diplomat").complete(messages)).text
+    assert "you put the chairs down for the others" in plain
+    assert '"' not in plain

@@ -40,6 +40,13 @@ def test_keywords_are_broken_and_bind_nothing(reply: str, dolores: Story) -> Non
     assert seen.strategies == {}
 
 
+@pytest.mark.parametrize("reply", ["How has it been since then" + "?" * 9, "I'll do something about it today" + "," * 9])
+def test_rows_of_marks_are_broken(reply: str, dolores: Story) -> None:
+    """What the laptop policy wrote when its learning rate was too high."""
+    assert appraise(reply, dolores).broken == 1
+    assert appraise(reply[:-6].rstrip(","), dolores).broken == 0
+
+
 GOOD = (
     "It must be eerie, hearing her count the doors like that every night, and then you found the gas on. What went through "
     "you when you saw her standing there with her hand on the knob? I am in no hurry, and I will not hand you a phone number.",

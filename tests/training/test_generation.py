@@ -6,6 +6,7 @@
 4. A reply ends with its end token, which is part of it, or is cut.
 5. Requests that wait are answered together.
 6. New weights are used from the next batch on; weights of another model are refused.
+7. What was read of a dialogue is not read again at its next turn, and changes no reply.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 
 from heartloop.errors import UseError
 from heartloop.training.generation import BatchedGenerator, end_tokens
+from heartloop.training.key_values import Read, ReadTokens
 from tests.training import tiny_policy
 
 NEVER = 10**6
@@ -153,3 +155,63 @@ def test_end_tokens_come_from_the_generation_settings_and_the_tokenizer(model: A
     assert end_tokens(model, words) == {words.eos_token_id}
     model.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
     assert end_tokens(model, words) == {words.eos_token_id, words.pad_token_id}
+
+
+async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) -> None:
+    fresh, kept = BatchedGenerator(model, eos=NEVER, pad=0), BatchedGenerator(model, eos=NEVER, pad=0)
+    read: list[tuple[int, ...]] = []
+    inner = model.forward
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        read.append(tuple(kwargs["input_ids"].shape))
+        return inner(*args, **kwargs)
+
+    first = await asyncio.gather(*[kept.generate(p, max_tokens=i + 3, seed=i) for i, p in enumerate(PROMPTS)])
+    later = [prompt + said.tokens + [11, 12] for prompt, said in zip(PROMPTS, first, strict=True)]
+    later.append([21, 22, 23])  # somebody new among them
+    expected = await asyncio.gather(*[fresh.generate(p, max_tokens=6, seed=9) for p in later])
+    model.forward = noted
+    try:
+        answers = await asyncio.gather(*[kept.generate(p, max_tokens=6, seed=9) for p in later])
+    finally:
+        del model.forward
+    assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    assert read[0] == (5, 3), "the last token of the reply, and two new ones"
+    assert len(read) == 6
+    fresh.close()
+    kept.close()
+
+
+async def test_new_weights_forget_what_the_old_ones_read() -> None:
+    generator = BatchedGenerator(tiny_policy.model(seed=0), eos=NEVER, pad=0)
+    other = tiny_policy.model(seed=1)
+    said = await generator.generate([5, 6], max_tokens=4, temperature=0.0)
+    generator.load({name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"})
+    later = [5, 6, *said.tokens, 7]
+    expected = BatchedGenerator(other, eos=NEVER, pad=0)
+    answers = [await one.generate(later, max_tokens=8, temperature=0.0) for one in (generator, expected)]
+    assert answers[0].tokens == answers[1].tokens
+    generator.close()
+    expected.close()
+
+
+def test_what_was_read_is_found_by_its_longest_beginning_once_and_the_oldest_goes() -> None:
+    def read(tokens: int) -> Read:
+        return Read(((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),))  # 16 bytes a token
+
+    store = ReadTokens(limit=16 * 9)
+    store.put([1, 2], read(2))
+    store.put([1, 2, 3], read(3))
+    (length, found), nothing = store.take([[1, 2, 3, 4], [1, 2, 3, 4]])[:2]
+    assert length == 3
+    assert found is not None
+    assert nothing[0] == 2, "the longer one was given out"
+    assert store.take([[1, 2, 3]]) == [(0, None)]
+    store.put([7, 8], read(2))
+    assert store.take([[7, 8]]) == [(0, None)], "the last token is always read anew"
+    store.put([4] * 8, read(8))
+    assert store.take([[7, 8, 9]]) == [(0, None)], "the oldest made room"
+    store.clear()
+    assert store.take([[4] * 9]) == [(0, None)]

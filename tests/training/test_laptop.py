@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from heartloop.training.laptop.corpus import (
     talks_of,
     whole_sentences,
     words_in,
+    words_of_strangers,
 )
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
@@ -40,7 +42,7 @@ from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartS
 Talks = tuple[list[Talk], list[Talk]]
 
 SMALL = CorpusSettings(eibench=6, sage=0, test=2)
-MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
+MICRO = WarmStartSettings(corpus=SMALL, least_count=1, strangers=False, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +85,29 @@ def test_quotes_dashes_times_and_blanks(text: str, back: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == back
 
 
+def test_what_is_quoted_is_made_of_the_same_tokens() -> None:
+    tokenizer = build_tokenizer(["I have a drawer.", 'It stays with me that "I have a drawer", (and "so on").'], least=1)
+    said = tokenizer.encode("I have a drawer", add_special_tokens=False)
+    quoted = tokenizer.encode('that "I have a drawer"', add_special_tokens=False)
+    assert quoted[2:-1] == said
+    assert tokenizer.decode(quoted) == 'that "I have a drawer"'
+    assert tokenizer.decode(quoted[:2]) == 'that "', "a reply that was cut at the mark"
+
+
 def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
     tokenizer = build_tokenizer(["the lamp is on", "the lamp is off"])
     assert tokenizer.get_vocab().keys() == {*MARKERS, "▁the", "▁lamp", "▁is"}
     ids = ChatFormat(tokenizer).prompt_ids([Message(role="user", content="the green lamp is on")])
     assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
+
+
+def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(talks: Talks) -> None:
+    strangers = words_of_strangers()
+    texts = [message.content for talk in talks[0] for message in talk.messages]
+    without, knowing = build_tokenizer(texts), build_tokenizer(texts, known=strangers)
+    unknown = [sum(t.encode(text).count(1) for text in strangers) for t in (without, knowing)]
+    assert unknown[0] > 1000
+    assert unknown[1] == 0
 
 
 def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: Talks, tokenizer: Any) -> None:
@@ -183,6 +203,16 @@ def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
         assert words_in(kept) <= 8
         assert all(part in text for part in kept.split(". "))
     assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
+
+
+def test_supporters_quote_what_was_said_word_by_word(talks: Talks) -> None:
+    quotes = [
+        (quote, [m.content for m in talk.messages[:place]])
+        for talk in talks[0] for place, message in enumerate(talk.messages) if message.role == "assistant"
+        for quote in re.findall(r'"([^"]{12,})"', message.content)
+    ]  # fmt: skip
+    assert len(quotes) > 5
+    assert sum(any(quote in said for said in before) for quote, before in quotes) > 0.8 * len(quotes)
 
 
 async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:

@@ -35,15 +35,20 @@ IN_SCENES: tuple[str, ...] = (
 class Supporter:
     """A scripted supporter as a `ChatModel`, named `heartloop/<name>`.
 
+    Args:
+        verbatim: what it takes up of others' words stands in quotation marks as it was said, instead of turned to "you". In
+            EIBench that is worth about the same; it is what a very small model can learn.
+
     Raises:
         UseError: there is no supporter of that name.
     """
 
-    def __init__(self, name: str, *, seed: int = 0) -> None:
+    def __init__(self, name: str, *, seed: int = 0, verbatim: bool = False) -> None:
         if name not in SUPPORTERS:
             raise UseError(f"no scripted supporter {name!r}; expected heartloop/ and one of {', '.join(SUPPORTERS)}")
         self._short = name
         self._seed = seed
+        self._verbatim = verbatim
 
     @property
     def name(self) -> str:
@@ -52,7 +57,7 @@ class Supporter:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        heard = listen(messages)
+        heard = listen(messages, verbatim=self._verbatim)
         # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
         text = SUPPORTERS[self._short](heard, Pick(heard, self._short, seed))

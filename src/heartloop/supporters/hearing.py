@@ -124,8 +124,8 @@ def _bones(phrase: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def clauses_of(message: str) -> tuple[str, ...]:
-    """Reflectable clauses of a message in the first person, best first."""
+def clauses_of(message: str, *, verbatim: bool = False) -> tuple[str, ...]:
+    """Reflectable clauses of a message in the first person, best first; turned to "you", or verbatim in quotation marks."""
     found: list[tuple[float, int, str]] = []
     text = message.replace("’", "'")
     order = 0
@@ -159,11 +159,15 @@ def clauses_of(message: str) -> tuple[str, ...]:
     for _, _, clause in sorted(found):
         if not any(clause in kept or kept in clause for kept in unique):
             unique[clause] = None
-    return tuple(second_person(clause) for clause in unique)
+    return tuple(_quoted(clause) if verbatim else second_person(clause) for clause in unique)
 
 
-def things_of(message: str) -> list[str]:
-    """Things named with an article or a possessive, turned to "you", longest first."""
+def _quoted(text: str) -> str:
+    return f'"{text.rstrip(".")}"'
+
+
+def things_of(message: str, *, verbatim: bool = False) -> list[str]:
+    """Things named with an article or a possessive, turned to "you" or in quotation marks, longest first."""
     found: dict[str, None] = {}
     for match in re.finditer(
         r"\b(my|the|our)\s+([a-zà-ÿ-]{3,})(?=[\s.,;!?…]|$)(?!\s+(?:[a-z]+\s+)?(?:of|office|work)\b)", message
@@ -171,7 +175,7 @@ def things_of(message: str) -> list[str]:
         article, noun = match.groups()
         if noun in _words("not_things") or re.fullmatch(_any("kin"), noun) or re.search(r"(ly|ing|est|ed|th)$", noun):
             continue
-        found[f"{'the' if article == 'the' else 'your'} {noun}"] = None
+        found[_quoted(match[0]) if verbatim else f"{'the' if article == 'the' else 'your'} {noun}"] = None
     return sorted(found, key=len, reverse=True)
 
 
@@ -188,24 +192,26 @@ def _people(messages: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def listen(messages: Sequence[Message]) -> Heard:
+def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
+    """What the messages say; with `verbatim` clauses, things and knowledge stand in quotation marks as they were written."""
     said = tuple(m.content for m in messages if m.role == "user" and m.content not in _CUES)
     own = tuple(m.content for m in messages if m.role == "assistant")
     last = said[-1] if said else ""
-    facts = [clause for message in reversed(said[:-1]) for clause in clauses_of(message)]
+    facts = [clause for message in reversed(said[:-1]) for clause in clauses_of(message, verbatim=verbatim)]
     role = next((m.content for m in messages if m.role == "system"), "")
+    knows = re.findall(r"^- (.+)$", _section(role, "know"), re.MULTILINE)
     named = re.match(r"You are ([^:\n]+):", role)
     return Heard(
         last,
         said,
         own,
-        clauses_of(last),
+        clauses_of(last, verbatim=verbatim),
         tuple(facts),
-        tuple(things_of(last)),
+        tuple(things_of(last, verbatim=verbatim)),
         tuple(_people(said)),
         named[1] if named else "",
         _section(role, "situation"),
-        tuple(re.findall(r"^- (.+)$", _section(role, "know"), re.MULTILINE)),
+        tuple(map(_quoted, knows) if verbatim else knows),
     )
 
 

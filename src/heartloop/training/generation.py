@@ -5,8 +5,8 @@ temperature, top-p, top-k, a seed per request, and new weights between batches. 
 tokenizer), nor serving to other processes (`replica_cpu`).
 
 One request at a time would cost minutes a training step: a small model takes nearly the same time for one row as for sixty.
-So a thread of its own takes what waits, answers it as one batch, and looks again. A batch is closed once begun; a row that has
-ended leaves it, so that the others go on cheaper.
+So a thread of its own takes what waits, answers it as one batch, and looks again. A batch is closed once begun; rows that have
+ended leave it, so that the others go on cheaper. What was read of a dialogue is not read again at its next turn (`key_values`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ import torch
 from torch import Tensor
 
 from heartloop.errors import UseError
+from heartloop.training.key_values import ReadTokens, keeps_all, laid_out, read_of
 
 __all__ = ["BatchedGenerator", "Generated", "TokenServer", "end_tokens"]
 
 GATHER = 0.004
 """Seconds without a new request after which a batch is begun: dialogues of one training step arrive within that of each other."""
+
+SHRINK = 0.75
+"""Share of a batch's rows that still go on, at which the others leave it: leaving copies what was read."""
 
 
 class Generated(NamedTuple):
@@ -105,6 +109,8 @@ class BatchedGenerator:
         self._draw = random.Random(seed)
         self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._weights_lock = threading.Lock()
+        self._keeps = keeps_all(self.model)
+        self._known = ReadTokens()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -154,6 +160,7 @@ class BatchedGenerator:
                 raise UseError(f"weights {', '.join(lost[:3])} are missing from what was loaded ({len(lost)} in all)")
             if unexpected:
                 raise UseError(f"the model has no weights {', '.join(unexpected[:3])}; they are of another architecture")
+            self._known.clear()
             self.weights += 1
 
     def close(self) -> None:
@@ -196,13 +203,15 @@ class BatchedGenerator:
         tokens: list[list[int]] = [[] for _ in batch]
         logprobs: list[list[float]] = [[] for _ in batch]
         rows = list(range(len(batch)))  # which request each row of the batch belongs to
-        longest = max(len(request.prompt) for request in batch)
-        lengths = torch.tensor([len(request.prompt) for request in batch])
-        ids = torch.tensor([[self._pad] * (longest - len(r.prompt)) + r.prompt for r in batch])
-        mask = (torch.arange(longest) >= (longest - lengths)[:, None]).long()
-        position = (mask.cumsum(-1) - 1).clamp(min=0)
+        going = set(rows)
         device = self.model.device
-        cache = None
+        read, cache, mask = self._read(batch)
+        longest = max(len(request.prompt) - known for request, known in zip(batch, read, strict=True))
+        rest = [request.prompt[known:] for request, known in zip(batch, read, strict=True)]
+        ids = torch.tensor([[self._pad] * (longest - len(new)) + new for new in rest])
+        lengths = torch.tensor([len(new) for new in rest])
+        mask = torch.cat([mask, (torch.arange(longest) >= (longest - lengths)[:, None]).long()], -1)
+        position = (mask.cumsum(-1) - 1).clamp(min=0)[:, -longest:]
         settings = _Settings.of(batch, device)
         while True:
             out = self.model(
@@ -215,29 +224,40 @@ class BatchedGenerator:
             )
             cache = out.past_key_values
             drawn, scores = _sample(out.logits[:, -1], settings, [batch[row].draw.random() for row in rows])
-            for row, token, score in zip(rows, drawn, scores, strict=True):
+            for place, (row, token, score) in enumerate(zip(rows, drawn, scores, strict=True)):
+                if row not in going:
+                    continue
                 tokens[row].append(token)
                 logprobs[row].append(score)
-            going = [
-                place
-                for place, (row, token) in enumerate(zip(rows, drawn, strict=True))
-                if token not in self._ends and len(tokens[row]) < batch[row].max_tokens and not batch[row].told.cancelled()
-            ]
+                if token in self._ends or len(tokens[row]) >= batch[row].max_tokens or batch[row].told.cancelled():
+                    going.remove(row)
+                    if self._keeps:
+                        self._known.put(batch[row].prompt + tokens[row][:-1], read_of(cache, place, mask[place]))
             if not going:
                 break
             ids = torch.tensor(drawn)[:, None]
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], -1)
             position = position[:, -1:] + 1
-            if len(going) < len(rows):
-                keep = torch.tensor(going)
+            if len(going) <= SHRINK * len(rows):
+                keep = torch.tensor([place for place, row in enumerate(rows) if row in going])
                 ids, mask, position = ids[keep], mask[keep], position[keep]
                 cache.batch_select_indices(keep.to(device))
                 settings = settings.select(keep.to(device))
-                rows = [rows[place] for place in going]
+                rows = [row for row in rows if row in going]
         return [
             Generated(mine, scores, "stop" if mine[-1] in self._ends else "length")
             for mine, scores in zip(tokens, logprobs, strict=True)
         ]
+
+    def _read(self, batch: Sequence[_Request]) -> tuple[list[int], Any, Tensor]:
+        """Of each prompt, how many tokens were read before; their keys and values, and the mask of these."""
+        if not self._keeps:
+            return [0] * len(batch), None, torch.zeros(len(batch), 0, dtype=torch.long)
+        found = self._known.take([request.prompt for request in batch])
+        new = max(len(request.prompt) - known for request, (known, _) in zip(batch, found, strict=True))
+        room = new + max(request.max_tokens for request in batch)
+        cache, mask = laid_out(self.model, [read for _, read in found], room=room)
+        return [known for known, _ in found], cache, mask
 
 
 class _Settings(NamedTuple):

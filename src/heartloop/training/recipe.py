@@ -315,7 +315,7 @@ class Recipe(_Section):
         if self.dialogue.credit != credit:
             raise ValueError(f"dialogue.credit is {self.dialogue.credit!r}; {self.algorithm.name} needs {credit!r}")
         longest = self.dialogue.reply_tokens
-        if self.dialogue.sample == "turn" and longest > self.policy.max_response:
+        if longest > self.policy.max_response:
             raise ValueError(f"policy.max_response is {self.policy.max_response}, less than dialogue.reply_tokens ({longest})")
         if self.policy.warm_start and self.policy.model != LAPTOP:
             raise ValueError(f"policy.warm_start is for the policy {LAPTOP!r}; {self.policy.model!r} has learned already")

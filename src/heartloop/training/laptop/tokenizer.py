@@ -1,6 +1,6 @@
 """A word tokenizer of our own: one token a word or punctuation mark, case kept, its leading space included.
 
-Words that occur only once in the corpus are left unknown. What is known comes back exactly as it was written, blanks between
+Words that occur too seldom in the corpus are left unknown. What is known comes back exactly as it was written, blanks between
 words apart (each run of them becomes one space). The chat template keeps of a system prompt what a small model can use, cuts long
 messages, and takes out `<`, so that no message can hold a marker. Does not cover putting a dialogue together (`chat_format`).
 """
@@ -21,6 +21,8 @@ MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
 
 _SPACE = "▁"
+_OPENING = "“"
+"""An opening quotation mark is a token of its own, and what follows it the same token as without it, so that it can be copied."""
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
 
 CHAT_TEMPLATE = """\
@@ -47,12 +49,13 @@ CHAT_TEMPLATE = """\
 other message the first 48 words."""
 
 
-def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], *, least: int = 2, known: Iterable[str] = ()) -> PreTrainedTokenizerFast:
     """A tokenizer that knows the words of some texts.
 
     Args:
         texts: each counts once, however often it is given.
         least: how often a word must occur to be known.
+        known: texts whose words are known however often they occur.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -63,6 +66,7 @@ def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokeni
             normalizers.Replace(Regex("[’‘]"), "'"),
             normalizers.Replace(Regex("[“”]"), '"'),
             normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Replace(Regex(r'(?<![^\s(])"(?=\w)'), f"{_OPENING} "),
             normalizers.Strip(),
         ]
     )
@@ -72,9 +76,16 @@ def build_tokenizer(texts: Iterable[str], *, least: int = 2) -> PreTrainedTokeni
             pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True),
         ]
     )
-    tokenizer.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Metaspace(replacement=_SPACE, prepend_scheme="always"),
+            decoders.Fuse(),
+            decoders.Replace(f"{_OPENING} ", '"'),
+            decoders.Replace(_OPENING, '"'),
+        ]
+    )
     trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
-    tokenizer.train_from_iterator(sorted(set(texts)), trainer)
+    tokenizer.train_from_iterator([*sorted(set(texts)), *(sorted(set(known)) * least)], trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",

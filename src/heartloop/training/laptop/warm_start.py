@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 
 from heartloop.supporters.hearing import phrases
 from heartloop.training.chat_format import ChatFormat
-from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks
+from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks, words_of_strangers
 from heartloop.training.laptop.priming import PRIMED_CONFIG, prime, primed_parameters
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 
@@ -45,6 +45,8 @@ class WarmStartSettings(BaseModel):
     """Of the first weights, the order of rows and the exchanged words."""
     least_count: int = Field(default=2, ge=1)
     """How many of the corpus's texts, each counted once, must hold a word in all, so that it is known."""
+    strangers: bool = True
+    """The tokenizer also knows every word of EIBench's test people; which sentences they say is not learned."""
     width: int = Field(default=128, ge=64, multiple_of=16)
     layers: int = Field(default=3, ge=2)
     heads: int = Field(default=4, ge=3)
@@ -53,7 +55,7 @@ class WarmStartSettings(BaseModel):
     rows: int = Field(default=4, ge=1)
     """Talks in a step."""
     learning_rate: float = Field(default=4e-3, gt=0.0)
-    exchanged: float = Field(default=0.5, ge=0.0, le=1.0)
+    exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
     """Share of rows with exchanged words."""
     matter_weight: float = Field(default=2.0, gt=0.0)
     """What a matter word counts in the loss beside a frequent word or one of the supporters' own phrases."""
@@ -254,9 +256,11 @@ def prepare(
     tell("Playing the talks to learn from.")
     learn, apart = kept_talks(folder / f"talks-{corpus}.jsonl", settings.corpus, processes=processes)
     texts = (message.content for talk in learn for message in talk.messages)
-    tokenizer = build_tokenizer(texts, least=settings.least_count)
+    known = words_of_strangers() if settings.strangers else ()
+    tokenizer = build_tokenizer(texts, least=settings.least_count, known=known)
     form = ChatFormat(tokenizer)
     rows, held_out = rows_of(learn, form), rows_of(apart, form)
+    torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
     model = new_model(settings, tokenizer)
     size = sum(p.numel() for p in model.parameters())
     tell(f"{len(rows)} talks, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")

@@ -1,0 +1,219 @@
+"""Does it learn? `python -m benchmarks.learning` (extra `train`; hours)
+
+Runs `heartloop train` with the laptop recipes, one run after the other: CTC-GRPO with three seeds and a control that learns
+nothing; its ablations (EIBench Table 7); GRPO against PPO in SAGE. All begin with one warm start. A run that is there is not made
+again, one that was cut off goes on, so the programme can be stopped and started at any time; after each run
+`benchmarks/results/learning.json` and the tables of docs/results/learning.md are written from what is there, and say what is
+missing. `--tables` only writes them, `--only GROUP` makes one group. Does not read dialogues: people do that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scipy.stats import t as student_t
+
+from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
+
+RESULTS = Path(__file__).parent / "results" / "learning.json"
+PAGE = DOCS / "results" / "learning.md"
+SEEDS = (0, 1, 2)
+CONFIDENCE = 0.95
+
+
+class Job(NamedTuple):
+    """One training run."""
+
+    group: str
+    what: str
+    recipe: str
+    variant: str | None
+    seed: int
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}-{self.what}-{self.seed}"
+
+    def words(self, out: Path) -> list[str]:
+        """The command line after `heartloop`."""
+        found = ["train", self.recipe, "--seed", str(self.seed), "--out", str(out)]
+        if self.variant is not None:
+            found += ["--variant", self.variant]
+        for setting in self.settings:
+            found += ["--set", setting]
+        return found
+
+
+SHORT = ("batch.steps=20", "watching.validate_every=20", "watching.save_every=20")
+"""Of the runs that are compared: about five minutes on two cores."""
+
+JOBS: tuple[Job, ...] = (
+    *(Job("ctc_grpo", "learning", "ctc_grpo_tiny", None, seed) for seed in SEEDS),
+    *(Job("ctc_grpo", "control", "ctc_grpo_tiny", "control", seed, SHORT) for seed in SEEDS),
+    *(
+        Job("ablations", what, "ctc_grpo_tiny", variant, seed, SHORT)
+        for seed in SEEDS
+        for what, variant in (
+            ("full", None), ("no_process", "no_process"), ("no_centring", "no_centring"), ("no_floor", "no_floor"),
+        )
+    ),
+    *(Job("sage", what, f"rlver_{what}_tiny", None, seed, SHORT) for seed in SEEDS for what in ("grpo", "ppo")),
+)  # fmt: skip
+"""In the order in which they are made."""
+
+HEADINGS = {
+    "ctc_grpo": "CTC-GRPO in EIBench",
+    "ablations": "Ablations of CTC-GRPO, short runs",
+    "sage": "GRPO and PPO in SAGE, short runs",
+}
+
+
+def found_of(run: Path, seconds: float | None) -> dict[str, Any] | None:
+    """What a run came to, from its metrics; `None` where there is no evaluation yet."""
+    metrics = run / "metrics.jsonl"
+    if not metrics.is_file():
+        return None
+    lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    held_out = [
+        {"step": line["step"], **{_short(name): round(value, 4) for name, value in line["data"].items() if _is_held_out(name)}}
+        for line in lines
+        if line["data"].get("held_out/score") is not None
+    ]
+    if not held_out:
+        return None
+    steps = [line for line in lines if "dialogue/score" in line["data"]]
+    recipe = json.loads((run / "settings.json").read_text(encoding="utf-8"))["recipe"]
+    return {
+        "whole": held_out[-1]["step"] >= recipe["batch"]["steps"],
+        "seconds": None if seconds is None else round(seconds),
+        "seconds_a_step": round(statistics.median(line["data"]["timing_s/step"] for line in steps), 2) if steps else None,
+        "held_out": held_out,
+        "training": [round(line["data"]["dialogue/score"], 4) for line in steps],
+        "reply_tokens": [round(line["data"]["dialogue/reply_tokens"], 1) for line in steps],
+        "failed": int(sum(line["data"].get("dialogue/failed") or 0 for line in steps)),
+    }
+
+
+def _is_held_out(name: str) -> bool:
+    return name.startswith("held_out/score")
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("held_out/score").removeprefix("/") or "mean"
+
+
+def interval(values: Sequence[float]) -> float | None:
+    """Half the width of Student's interval of a mean over seeds; `None` below two.
+
+    >>> round(interval([0.1, 0.2, 0.3]), 3)  # 4.303 x 0.1 / sqrt(3)
+    0.248
+    """
+    if len(values) < 2:
+        return None
+    width = float(student_t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    return width * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The page's tables: whole runs only; what is missing is said."""
+    runs = results["runs"]
+    parts = [f"{results['machine']}, {results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."]
+    for group, heading in HEADINGS.items():
+        by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        missing = []
+        for job in (job for job in JOBS if job.group == group):
+            run = runs.get(job.name)
+            if run is not None and run["whole"]:
+                by_what[job.what].append(run)
+            else:
+                missing.append(f"{job.what} seed {job.seed}")
+        parts.append(f"### {heading}")
+        if by_what:
+            parts.append(_rows(by_what))
+        if missing:
+            parts.append(f"Not made yet: {', '.join(missing)}.")
+    return "\n\n".join(parts)
+
+
+def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+    scenes = [name for name in next(iter(by_what.values()))[0]["held_out"][0] if name not in ("step", "mean")]
+    head = ["", "seeds", "steps", "before", "after", "change", *scenes, "minutes"]
+    lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
+    for what, runs in by_what.items():
+        first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
+        changes = [after["mean"] - before["mean"] for before, after in zip(first, last, strict=True)]
+        half = interval(changes)
+        minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
+        cells = [
+            what,
+            str(len(runs)),
+            str(last[0]["step"]),
+            f"{_mean(first, 'mean'):+.3f}",
+            f"{_mean(last, 'mean'):+.3f}",
+            f"{statistics.fmean(changes):+.3f}" + (f" ± {half:.3f}" if half is not None else ""),
+            *(f"{_mean(first, scene):+.2f} → {_mean(last, scene):+.2f}" for scene in scenes),
+            f"{statistics.fmean(minutes):.0f}" if minutes else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
+    return statistics.fmean(row[name] for row in rows)
+
+
+def write(folder: Path, seconds: Mapping[str, float]) -> None:
+    """The results of what is there, and the page."""
+    before = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.is_file() else {}
+    runs = {}
+    for job in JOBS:
+        spent = seconds.get(job.name, before.get(job.name, {}).get("seconds"))
+        found = found_of(folder / job.name, spent) or before.get(job.name)
+        if found is not None:
+            runs[job.name] = found
+    results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    rewrite(PAGE, "learning", table(results))
+
+
+def main() -> None:
+    """Makes what is missing, one run after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("build/learning"), help="where the runs lie")
+    parser.add_argument("--only", choices=tuple(HEADINGS), help="one group")
+    parser.add_argument("--tables", action="store_true", help="make no run, write what is there")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "seconds.json"
+    seconds: dict[str, float] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    jobs = [] if arguments.tables else [job for job in JOBS if arguments.only in (None, job.group)]
+    for job in jobs:
+        out = folder / job.name
+        if (found_of(out, None) or {}).get("whole"):
+            continue
+        print(f"{job.name}: heartloop {' '.join(job.words(out))}", flush=True)
+        started = time.monotonic()
+        code = subprocess.run([sys.executable, "-m", "heartloop.cli", *job.words(out)], check=False).returncode
+        seconds[job.name] = seconds.get(job.name, 0.0) + time.monotonic() - started  # of all attempts
+        kept.write_text(json.dumps(seconds) + "\n", encoding="utf-8")
+        if code:
+            print(f"{job.name} ended with {code}; the next one follows", flush=True)
+        write(folder, seconds)
+    write(folder, seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Keys and values of tokens that a model has read: written in place as a reply grows, and kept from one turn to the next.
+
+Covers a cache layer with room ahead, for transformers' own grows by copying all of itself at every token; and a store in which
+a dialogue's next prompt finds what was read of it before. Does not cover sampling (`generation`). Models whose layers keep less
+than all tokens (sliding windows, recurrent states) are left to transformers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+__all__ = ["KEPT_BYTES", "Read", "ReadTokens", "keeps_all", "laid_out", "read_of"]
+
+KEPT_BYTES = 512 * 2**20
+"""Of keys and values that a store holds; the oldest go first."""
+
+
+class Read(NamedTuple):
+    """What was read of one prompt: for each layer keys and values of shape (heads, tokens, head size)."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
+
+
+class ReadTokens:
+    """What was read, by its tokens. Each is given out once: a dialogue has one next turn."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[tuple[int, ...], Read] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
+        """For each prompt the most of its beginning that is here, and of how many tokens; its last token is always left."""
+        lengths = sorted({len(tokens) for tokens in self._kept}, reverse=True)
+        return [self._longest(prompt, lengths) for prompt in prompts]
+
+    def put(self, tokens: Sequence[int], read: Read) -> None:
+        """Keeps what was read of these tokens."""
+        if (known := self._kept.pop(tuple(tokens), None)) is not None:
+            self._bytes -= known.size
+        self._kept[tuple(tokens)] = read
+        self._bytes += read.size
+        while self._bytes > self._limit:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.size
+
+    def clear(self) -> None:
+        """Forgets everything: other weights read otherwise."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _longest(self, prompt: Sequence[int], lengths: Sequence[int]) -> tuple[int, Read | None]:
+        for length in lengths:
+            if length < len(prompt) and (found := self._kept.pop(tuple(prompt[:length]), None)) is not None:
+                self._bytes -= found.size
+                return length, found
+        return 0, None
+
+
+class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """A layer's keys and values with room ahead; shape (rows, heads, tokens, head size)."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
+        self._filled = 0
+        self._keys = self._values = torch.empty(0)
+
+    def fill(self, pairs: Sequence[tuple[Tensor, Tensor] | None], width: int) -> None:
+        """Begins with what was read of each row, on the right of `width` places."""
+        like = next(pair for pair in pairs if pair is not None)
+        self.lazy_initialization(*like)
+        self._keys, self._values = (
+            part.new_zeros(len(pairs), part.shape[0], width + self._room, part.shape[-1]) for part in like
+        )
+        for row, pair in enumerate(pairs):
+            if pair is not None:
+                start = width - pair[0].shape[1]
+                self._keys[row, :, start:width], self._values[row, :, start:width] = pair
+        self._shown(width)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            rows, heads, _, size = key_states.shape
+            self._keys = key_states.new_empty(rows, heads, self._room, size)
+            self._values = value_states.new_empty(rows, heads, self._room, value_states.shape[-1])
+        stop = self._filled + key_states.shape[-2]
+        self._keys[:, :, self._filled : stop] = key_states
+        self._values[:, :, self._filled : stop] = value_states
+        self._shown(stop)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        room = self._keys.shape[-2] - self._filled
+        self._keys, self._values = (
+            torch.cat([part[indices], part.new_empty(len(indices), part.shape[1], room, part.shape[-1])], -2)
+            for part in (self.keys, self.values)
+        )
+        self._shown(self._filled)
+
+    def _shown(self, stop: int) -> None:
+        self._filled = stop
+        self.keys, self.values = self._keys[:, :, :stop], self._values[:, :, :stop]
+
+
+def keeps_all(model: Any) -> bool:
+    """Whether each of a model's layers keeps keys and values of every token."""
+    layers = DynamicCache(config=model.config).layers
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Cache, Tensor]:
+    """A cache that begins with what was read of each row, aligned on the right, and its mask of shape (rows, tokens).
+
+    Args:
+        room: tokens that are still to come.
+    """
+    counts = torch.tensor([0 if read is None else read.layers[0][0].shape[1] for read in reads])
+    width = int(counts.max())
+    layers = [_RoomyLayer(room) for _ in range(model.config.num_hidden_layers)]
+    if width:
+        for number, layer in enumerate(layers):
+            layer.fill([None if read is None else read.layers[number] for read in reads], width)
+    return Cache(layers=layers), (torch.arange(width) >= (width - counts)[:, None]).long()
+
+
+def read_of(cache: Cache, row: int, mask: Tensor) -> Read:
+    """What one row of a cache holds where its mask, shape (tokens,), is not 0; copied."""
+    places = mask.nonzero()[:, 0].to(cache.layers[0].keys.device)
+    return Read(tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers))
