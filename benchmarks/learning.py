@@ -148,7 +148,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
-    scenes = [name for name in next(iter(by_what.values()))[0]["held_out"][0] if name not in ("step", "mean")]
+    scenes = sorted({*next(iter(by_what.values()))[0]["held_out"][0]} - {"step", "mean"})
     head = ["", "seeds", "steps", "before", "after", "change", *scenes, "minutes"]
     lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
     for what, runs in by_what.items():
