@@ -25,6 +25,8 @@ from heartloop.prompts import Prompt, load_prompt
 SAGE = "heartloop.environments.sage"
 SHIPPED = {
     "policy": set(),
+    "policy_think": set(),
+    "policy_direct": set(),
     "feel": {"purpose", "intention", "goal", "manner", "persona", "background"},
     "feel_turn": {"dialogue", "emotion"},
     "speak": {"purpose", "intention", "goal", "manner", "persona", "background"},
@@ -123,5 +125,7 @@ def test_a_shipped_prompt_has_exactly_the_blanks_that_are_filled_and_no_stray_on
 @pytest.mark.parametrize("variant", ["vanilla", "challenging"])
 def test_the_llm_user_names_the_hash_of_every_prompt_it_sends(variant: str) -> None:
     hashes = LLMUser(ScriptedChat([])).describe(variant)["prompts"]
-    sent = set(SHIPPED) - {"policy", "manner_vanilla", "manner_challenging"} | {f"manner_{variant}"}
+    sent = set(SHIPPED) - {"policy", "policy_think", "policy_direct", "manner_vanilla", "manner_challenging"} | {
+        f"manner_{variant}"
+    }
     assert hashes == {name: load_prompt(SAGE, name).hash for name in sent}

@@ -59,6 +59,7 @@ CHANGES: dict[str, Any] = {
     "max_turns": 8,
     "relation_weight": 0.3,
     "prompts": {"feel": "dddd"},
+    "weights": {"checkpoint:policy": "eeee"},
 }
 
 

@@ -229,7 +229,10 @@ class TestStopping:
             pytest.skip("only Linux tells a process that its parent died")
         monkeypatch.setenv("SLEEP_IN", "2")
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'elsewhere'}{os.pathsep}{Path(heartloop.__file__).parents[1]}")
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], cwd=tmp_path, stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        )  # fmt: skip
         metrics = tmp_path / "run" / "metrics.jsonl"
         until(lambda: metrics.exists() and len(read_metrics(tmp_path / "run")) == 1 + 1)
         verl = int(read_metrics(tmp_path / "run")[-1]["data"]["pid"])

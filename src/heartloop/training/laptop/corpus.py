@@ -96,7 +96,7 @@ def whole_sentences(text: str, longest: int, rng: random.Random) -> str:
     """A text on one line, cut to `longest` words and marks by leaving out whole sentences; empty where every one is too long.
 
     >>> whole_sentences("One two three. Four five.\\nSix.", 6, random.Random(0))
-    'Four five. Six.'
+    'One two three. Six.'
     """
     kept = [part for part in re.split(r"(?<=[.!?…])\s+", " ".join(text.split())) if part]
     while kept and sum(map(words_in, kept)) > longest:
