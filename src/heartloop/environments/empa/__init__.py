@@ -1,0 +1,1 @@
+"""EMPA: long dialogues in which what somebody lacks is a vector (arXiv paper in the README's list)."""
