@@ -1,9 +1,9 @@
 """EMPA scenarios: the persona card, the IEDR form, and the rules a shipped case obeys.
 
 Covers the published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the
-domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`, `attempts`,
-`sores`, `beats` and the written lines, by which the embedded user speaks as this person, understands a reply, and tells only what
-the director has released. Does not cover near-duplicates (`heartloop.authoring`), nor how a person reacts.
+domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
+`attempts`, `sores`, `beats` and the written lines, by which the embedded user speaks as this person, understands a reply, and
+tells only what the director has released. Does not cover near-duplicates (`heartloop.authoring`), nor how a person reacts.
 """
 
 from __future__ import annotations
@@ -301,7 +301,8 @@ def difficulty_of(distance: float) -> Difficulty:
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped case must not have, beyond the schema; empty when it is fine."""
     found = [*_spoken_problems(scenario), *_beat_problems(scenario)]
-    cues = [cue for matter in (*scenario.concerns, *scenario.attempts, *scenario.sores) for cue in matter.cues]
+    matters: list[Concern | Attempt | Sore] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
+    cues = [cue for matter in matters for cue in matter.cues]
     found += [
         f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
     ]
