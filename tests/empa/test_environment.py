@@ -152,7 +152,7 @@ class TestWindows:
     @pytest.mark.parametrize("name", ["window", "max_turns"])
     def test_less_than_one_is_refused(self, name: str) -> None:
         with pytest.raises(UseError, match=f"{name} is 0; expected at least 1"):
-            Empa([CASE], Fixed(NOTHING), **{name: 0})
+            Empa([CASE], Fixed(NOTHING), **{name: 0})  # type: ignore[arg-type]
 
 
 class TestDirector:
@@ -269,6 +269,12 @@ class TestQuotes:
     def test_silence_has_a_quote(self) -> None:
         assert stands_in("(silence)", ["Well.", ""])
         assert not stands_in("(silence)", ["Well."])
+
+    def test_a_message_without_letters_is_quoted_whole(self) -> None:
+        assert stands_in("...", ["Well.", "..."])
+        assert stands_in("Ok.", ["Well.", "Ok."])
+        assert not stands_in("Ok", ["That is ok."])
+        assert not stands_in("...", ["Well..."])
 
     def test_other_scripts(self) -> None:
         assert stands_in("我听见了你", ["嗯，我听见了你说的话。"])

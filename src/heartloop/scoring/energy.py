@@ -55,7 +55,7 @@ Array = npt.NDArray[np.float64]
 Preset = Literal["released", "paper"]
 PRESETS: tuple[Preset, ...] = ("released", "paper")
 
-AXES = ("C", "A", "P")
+AXES: tuple[Literal["C", "A", "P"], ...] = ("C", "A", "P")
 """Cognitive, affective and proactive empathy (EMPA Figure 4)."""
 
 DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
@@ -402,8 +402,8 @@ def composite(outcome: float, efficiency: float, stability: float) -> float:
 
 def _composed(indices: Indices) -> EpmQ:
     found = indices._asdict()
-    parts = [float(np.mean([found[name] for name in names])) for names in INDICES.values()]
-    return EpmQ(indices, *parts, composite(*parts))
+    outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
+    return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
 
 
 def _scaled(x: float, zero: float, hundred: float) -> float:

@@ -34,6 +34,7 @@ __all__ = [
     "View",
     "case_of",
     "ends",
+    "numbers_of",
     "unjudged_turns",
 ]
 
@@ -261,13 +262,14 @@ class EmpaEpisode:
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
         message = await self._speak(stop)
-        state = dict(zip(AXES, map(float, path.position[-1]), strict=True))
-        change = {axis: state[axis] - float(was) for axis, was in zip(AXES, before.position[-1], strict=True)}
+        state = _point(path, -1)
+        was = _point(before, -1)
+        change = {axis: value - was[axis] for axis, value in state.items()}
         return UserTurn(message, state, change, _told(judged), _kept(judged, path, act), stop)
 
     def outcome(self) -> Outcome:
         """EPM-Q of the dialogue, from 0, best 100 or more; the energy of each window (process reward); the states."""
-        states = tuple(dict(zip(AXES, map(float, row), strict=True)) for row in self._path.position)
+        states = tuple(_point(self._path, number) for number in range(len(self._path.position)))
         rewards = tuple(map(float, self._path.energy))
         score = epmq([self._case()], preset=self._empa.preset).score if rewards else None
         return Outcome(score, rewards, states)
@@ -325,6 +327,11 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
     return "failure" if failure(path).detected else None
 
 
+def _point(path: Trajectory, number: int) -> dict[str, float]:
+    """One position of a path, by axis."""
+    return {str(axis): float(x) for axis, x in zip(AXES, path.position[number], strict=True)}
+
+
 def _told(judged: Judgement) -> dict[str, str]:
     """The judge's reasons in a line an axis."""
     told: dict[str, str] = {}
@@ -341,11 +348,18 @@ def _kept(judged: Judgement, path: Trajectory, act: Act | None) -> dict[str, Any
         "levels": dict(judged.levels),
         "quotes": dict(judged.quotes),
         "reasons": dict(judged.reasons),
-        "energy": round(float(path.energy[-1]), 4),
-        "alignment": round(float(path.alignment[-1]), 4),
-        "total": round(path.total, 4),
+        **numbers_of(path),
         **({} if act is None else {"director": act._asdict()}),
         **judged.evidence,
+    }
+
+
+def numbers_of(path: Trajectory) -> dict[str, float]:
+    """Energy and alignment of the latest window, and all energy so far, as a transcript keeps them."""
+    return {
+        "energy": round(float(path.energy[-1]), 4) + 0.0,  # no -0
+        "alignment": round(float(path.alignment[-1]), 4) + 0.0,
+        "total": round(path.total, 4) + 0.0,
     }
 
 

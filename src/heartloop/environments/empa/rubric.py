@@ -9,11 +9,12 @@ A stand-in for a judge model; every report that used it says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
-from heartloop.appraisal.words import read_sentence
+from heartloop.appraisal.words import fold, read_sentence
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.quotes import SILENT, stands_in
 from heartloop.environments.empa.scenario import Scenario
@@ -85,7 +86,7 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
     scenario, table = view.scenario, needs()
     reply, said = view.heard[index], view.said[: index + 1]
     story = story_of(scenario, said)
-    appraisal = appraise(reply, story, view.heard[:index])
+    appraisal = _tried_again(scenario, appraise(reply, story, view.heard[:index]))
     made_good = min(1.0, max(0.0, view.path.total / scenario.distance))
     spread = table["seed"]["spread"]
     mood = Mood(
@@ -99,7 +100,7 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
     )
     named = _named(scenario, appraisal)
     axis_of = {concern.key: concern.axis for concern in scenario.concerns}
-    sores = _sores(scenario, appraisal)
+    sores = _sores(scenario, appraisal, said)
     stale = _stale(appraisal, view)
     found: dict[str, tuple[Side, Side]] = {}
     for axis in AXES:
@@ -113,6 +114,10 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
         weighed = weigh(mine, mood._replace(intention=axis), story, table, moves)
         weighed = _on_axis(weighed, named, axis_of, axis)
         up, down = sums(weighed, mood._replace(intention=axis), table, table["axes"][axis])
+        if weighed.fixed is not None:  # silence and noise are no sum, and hurt an axis more than another all the same
+            down *= table["axes"][axis].get(weighed.losses[0][0], 1.0)
+        need = scenario.priorities.of(axis).level
+        up, down = up * table["priority"]["lifts"][need], down * table["priority"]["sinks"][need]
         found[axis] = (
             Side(up, *_lead(weighed.gains, table["axes"][axis], view, index)),
             Side(down, *_lead(weighed.losses, table["axes"][axis], view, index)),
@@ -123,7 +128,7 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
 def _level(points: float) -> int:
     """The level of a sum of points: 0 to 2 of what lifted, 0 to -2 of what sank."""
     steps = needs()["levels"]["progress" if points > 0 else "regress"]
-    size = sum(abs(points) >= abs(step) for step in steps)
+    size = sum(1 for step in steps if abs(points) >= abs(step))
     return size if points > 0 else -size
 
 
@@ -158,6 +163,8 @@ def _met(
     for s in appraisal.sentences:
         if s.broken or not s.related or s.bound < table["credit"]["restated"]:
             continue
+        if axis == "A" and s.strategies and s.strategies[0][0][0] in "FG":
+            continue  # what is felt is not met by what to do about it
         for key in named[s.text]:
             if axis_of[key] == axis and key not in found:
                 before = len(matters_named(read_sentence(earlier), ((key, matters[key]),))) if earlier else 0
@@ -166,15 +173,32 @@ def _met(
     return list(found.values())[:2]  # naming everything is not meeting it
 
 
-def _sores(scenario: Scenario, appraisal: Appraisal) -> list[Move]:
-    matters = tuple((str(n), sore.cues) for n, sore in enumerate(scenario.sores))
+def _sores(scenario: Scenario, appraisal: Appraisal, said: Sequence[str]) -> list[Move]:
+    """What hurts this person in particular; words that they have used themselves hurt nobody."""
+    spoken = " ".join(said)
     points = needs()["moves"]["sore"]
-    hit: dict[str, Move] = {}
+    hit: dict[int, Move] = {}
     for s in appraisal.sentences:
-        if not s.broken:
-            for key in matters_named(read_sentence(s.text), matters):
-                hit.setdefault(key, ("sore", points, s.text))
+        for number, sore in enumerate(scenario.sores):
+            if not s.broken and _says([cue for cue in sore.cues if not _says([cue], spoken)], s.text):
+                hit.setdefault(number, ("sore", points, s.text))
     return list(hit.values())
+
+
+def _tried_again(scenario: Scenario, appraisal: Appraisal) -> Appraisal:
+    """Proposals of what was tried, where the sentence has a cue of it word for word: "ask" alone is not "ask him"."""
+    cues = {f"attempt-{n}": attempt.cues for n, attempt in enumerate(scenario.attempts)}
+    return appraisal._replace(
+        sentences=tuple(
+            s if s.repeats_attempt is None or _says(cues[s.repeats_attempt], s.text) else s._replace(repeats_attempt=None)
+            for s in appraisal.sentences
+        )
+    )
+
+
+def _says(cues: Sequence[str], text: str) -> bool:
+    """Whether a text holds one of the cues, each at a word's beginning."""
+    return bool(cues) and re.search(rf"\b(?:{'|'.join(re.escape(fold(cue)) for cue in cues)})", fold(text)) is not None
 
 
 def _stale(appraisal: Appraisal, view: View) -> list[Move]:

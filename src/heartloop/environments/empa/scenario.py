@@ -25,6 +25,7 @@ from heartloop.scoring.energy import AXES, DEFICIT_POINTS, deficit
 
 __all__ = [
     "DOMAINS",
+    "SETS",
     "SOURCES",
     "Attempt",
     "Axis",
@@ -56,6 +57,9 @@ Threshold = Literal["low", "medium", "high"]
 Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relations", "career"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
+
+SETS = ("cases",)
+"""Sets by name."""
 
 MEAN, SPREAD = 32.32, 4.52
 """Of the initial distance |P_0| over the published 30 cases (EMPA App. A.1)."""
@@ -394,11 +398,11 @@ def load_scenarios(name: str = "cases", *, exclude_tags: Sequence[str] = ()) -> 
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    if name == "cases":
-        with resources.as_file(resources.files(__package__) / "scenarios" / "cases.jsonl") as path:
+    if name in SETS:
+        with resources.as_file(resources.files(__package__) / "scenarios" / f"{name}.jsonl") as path:
             scenarios = read_scenarios(path)
     elif Path(name).is_file():
         scenarios = read_scenarios(Path(name))
     else:
-        raise UseError(f"unknown scenario set {name!r}; expected cases, or the path of a JSON-lines file")
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
     return without_tags(scenarios, exclude_tags, name)
