@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.dialogue import StopReason, Transcript, Turn
+from heartloop.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.environments.empa.environment import case_of, numbers_of
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.errors import InputError
@@ -260,7 +260,8 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         opening=said[0] if said else None,
         start=start,
         turns=tuple(turns),
-        stop=_stop(result),
+        stop=_stop(result) if judged else "failed",
+        failure=None if judged else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
         score=epmq([Case(list(start.values()), judged)], preset="released").score if judged else None,
         rewards=tuple(map(float, path.energy)) if judged else (),
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
