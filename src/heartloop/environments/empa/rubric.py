@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
@@ -175,12 +176,13 @@ def _met(
 
 def _sores(scenario: Scenario, appraisal: Appraisal, said: Sequence[str]) -> list[Move]:
     """What hurts this person in particular; words that they have used themselves hurt nobody."""
-    spoken = " ".join(said)
+    spoken = fold(" ".join(said))
     points = needs()["moves"]["sore"]
     hit: dict[int, Move] = {}
     for s in appraisal.sentences:
+        text = fold(s.text)
         for number, sore in enumerate(scenario.sores):
-            if not s.broken and _says([cue for cue in sore.cues if not _says([cue], spoken)], s.text):
+            if not s.broken and any(_says((cue,), text) and not _says((cue,), spoken) for cue in sore.cues):
                 hit.setdefault(number, ("sore", points, s.text))
     return list(hit.values())
 
@@ -190,15 +192,20 @@ def _tried_again(scenario: Scenario, appraisal: Appraisal) -> Appraisal:
     cues = {f"attempt-{n}": attempt.cues for n, attempt in enumerate(scenario.attempts)}
     return appraisal._replace(
         sentences=tuple(
-            s if s.repeats_attempt is None or _says(cues[s.repeats_attempt], s.text) else s._replace(repeats_attempt=None)
+            s if s.repeats_attempt is None or _says(cues[s.repeats_attempt], fold(s.text)) else s._replace(repeats_attempt=None)
             for s in appraisal.sentences
         )
     )
 
 
-def _says(cues: Sequence[str], text: str) -> bool:
-    """Whether a text holds one of the cues, each at a word's beginning."""
-    return bool(cues) and re.search(rf"\b(?:{'|'.join(re.escape(fold(cue)) for cue in cues)})", fold(text)) is not None
+def _says(cues: tuple[str, ...], folded: str) -> bool:
+    """Whether a folded text holds one of the cues, each at a word's beginning."""
+    return _pattern(cues).search(folded) is not None
+
+
+@lru_cache(maxsize=4_096)
+def _pattern(cues: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(re.escape(fold(cue)) for cue in cues)})")
 
 
 def _stale(appraisal: Appraisal, view: View) -> list[Move]:
