@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from heartloop.environments.check import check_environment
 from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, refused
 from heartloop.environments.empa.director import decide
-from heartloop.environments.empa.environment import View
+from heartloop.environments.empa.environment import View, case_of
 from heartloop.environments.empa.quotes import stands_in
 from heartloop.environments.empa.rubric import judge
 from heartloop.environments.episode import play
@@ -187,6 +188,21 @@ class TestTheDirector:
             path=trace(Case(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
         )
         assert decide(quiet).function == "end"
+
+
+class TestTheOrder:
+    """On one case only; the claims of docs/decisions/0008 over a half are measured by `benchmarks.empa_order`."""
+
+    async def test_who_listens_comes_before_who_performs_and_who_is_silent(self) -> None:
+        scores = {name: (await talk(CASE, name)).score or 0.0 for name in ("listener", "template", "silent")}
+        assert scores["listener"] > 2 * max(scores["template"], scores["silent"])
+
+    async def test_stock_sympathy_does_much_and_leads_away(self) -> None:
+        paths = {name: trace(case_of(await talk(CASE, name)), preset="released") for name in ("listener", "template", "silent")}
+        size = {name: float(np.linalg.norm(path.increment, axis=1).mean()) for name, path in paths.items()}
+        assert size["template"] > size["silent"]
+        assert size["template"] > size["listener"]
+        assert paths["template"].alignment.mean() < 0 < paths["listener"].alignment.mean()
 
 
 class TestConformance:
