@@ -1,7 +1,7 @@
 """In which order do EMPA's embedded roles put the scripted supporters? `python -m benchmarks.empa_order --half held-out`
 
 Plays the seven supporters on one half of the cases, under several seeds, and prints EPM-Q by dominant axis, the size and the
-alignment of their steps, and which of the claims of docs/decisions/0008 hold. Covers the embedded roles only; says nothing about
+alignment of their steps, and which of the claims of docs/decisions/0009 hold. Covers the embedded roles only; says nothing about
 language models.
 """
 
@@ -31,7 +31,7 @@ from heartloop.scoring.energy import AXES, trace
 from heartloop.supporters import RANKED, Supporter
 
 LOW = ("template", "lecturer", "flatterer", "silent")
-ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0008; within a group no order is claimed
+ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0009; within a group no order is claimed
     "all": (("listener", "coach"), ("fixer",), LOW),
     "C": (("listener",), ("fixer",), LOW),
     "A": (("listener",), ("coach", "fixer"), LOW),
@@ -93,7 +93,7 @@ def steps(played: Sequence[Transcript]) -> dict[str, Steps]:
 
 
 def claims(found: dict[tuple[str, str], list[float]], did: dict[str, Steps]) -> list[Claim]:
-    """The claims of docs/decisions/0008 on these dialogues."""
+    """The claims of docs/decisions/0009 on these dialogues."""
     means = {key: fmean(values) for key, values in found.items()}
     held: list[Claim] = []
     for group, ranks in ORDER.items():

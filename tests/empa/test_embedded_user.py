@@ -191,7 +191,7 @@ class TestTheDirector:
 
 
 class TestTheOrder:
-    """On one case only; the claims of docs/decisions/0008 over a half are measured by `benchmarks.empa_order`."""
+    """On one case only; the claims of docs/decisions/0009 over a half are measured by `benchmarks.empa_order`."""
 
     async def test_who_listens_comes_before_who_performs_and_who_is_silent(self) -> None:
         scores = {name: (await talk(CASE, name)).score or 0.0 for name in ("listener", "template", "silent")}
