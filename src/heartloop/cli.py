@@ -121,7 +121,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage or eibench.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench or empa.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -134,20 +134,22 @@ def evaluate_command(
     user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
     scenarios: Annotated[
         str | None,
-        typer.Option(help="sage: support (default) or chat. eibench: test (default) or train. Or a JSON-lines file."),
+        typer.Option(help="sage: support or chat. eibench: test or train. empa: cases. The first by default. Or a file."),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over intentions or scenes.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over intentions, scenes or axes.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Dialogues per model and scenario.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all that is left to chance.")] = 0,
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="corrected (sage) or paper (eibench) by default; released: as the authors' code computes.")
+        str | None,
+        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper. released: as the authors' code computes."),
     ] = None,
     variant: Annotated[
-        str | None, typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block).")
+        str | None,
+        typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block)."),
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Policy replies at most; 10 in sage, 8 in eibench.")] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45.")] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
@@ -244,7 +246,7 @@ def report(
 
 
 @app.command()
-def check(environment: Annotated[str, typer.Argument(help="Which environment: sage or eibench.")] = "sage") -> None:
+def check(environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench or empa.")] = "sage") -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
     from heartloop.environments.catalogue import entry_of
     from heartloop.environments.check import check_environment
@@ -266,7 +268,7 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, test or train (eibench), or a file.")] = "support",
+    scenarios: Annotated[str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), a file.")] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
     """One line a scenario: id, intention or scene, person, theme, tags."""
@@ -281,7 +283,7 @@ def scenarios_list(
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, test, train, or a file; by default any set.")
+        str | None, typer.Option("--from", help="support, chat, test, train, cases, or a file; by default any set.")
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
@@ -292,7 +294,7 @@ def scenarios_show(
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, or a file.")]) -> None:
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, or a file.")]) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from collections import Counter
 

@@ -100,3 +100,40 @@ def import_eibench_scenarios(
     typer.echo(f"{amount(len(found.scenarios), 'scenario')} written to {out}" + (f"; {refused}" if found.refused else ""))
     if len(found.refused) > ALLOWED_UNSCORED * total:
         raise typer.Exit(1)
+
+
+@import_app.command("empa-results")
+def import_empa_results(
+    source: Annotated[Path, typer.Argument(help="A released EMPA result (JSON), or a folder of them.")],
+    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/imported- and the name.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Disagreeing numbers to print.")] = 10,
+) -> None:
+    """Released EMPA dialogues as a run that `report` opens; their numbers are computed anew, and what disagrees is printed."""
+    from heartloop.analysis import write_scores
+    from heartloop.authoring.empa_results import COUNTED, by_model, read_results
+    from heartloop.evaluation.imported import keep_run
+    from heartloop.wording import amount
+
+    found = read_results(source)
+    name = source.resolve().name if source.is_dir() else source.stem
+    run = out or Path("runs") / f"imported-{name}"
+    counts = {what: n for what, n in found.counts.items() if n}
+    keep_run(run, found.transcripts, scenario_set=f"imported: {source.name}", raw=found.raw, counts=counts)
+    write_scores(run)
+    typer.echo("EPM-Q, preset released: as the authors count (an unjudged turn is zeros), and with such turns left out")
+    for row in by_model(found.transcripts):
+        parts = "  ".join(f"{part:.2f}" for part in (row.theirs.outcome, row.theirs.efficiency, row.theirs.stability))
+        unjudged = f", {amount(row.unjudged, 'unjudged turn')}" if row.unjudged else ""
+        typer.echo(f"{row.model}: {row.theirs.score:.2f} ({parts}), left out {row.ours.score:.2f}; "
+                   f"{amount(row.dialogues, 'dialogue')}, {row.success} succeeded{unjudged}")  # fmt: skip
+    typer.echo(f"{amount(len(found.transcripts), 'dialogue')} imported")
+    for what, meaning in COUNTED.items():
+        if found.counts[what]:
+            typer.echo(f"  {found.counts[what]} x {meaning}")
+    if found.differences:
+        typer.echo(f"{amount(len(found.differences), 'released number')} disagree with their levels:")
+        for place, turn, field, theirs, ours in found.differences[:show]:
+            typer.echo(f"  {place}, turn {turn}, {field}: {theirs}, from the levels {ours}")
+    else:
+        typer.echo("Every released number follows from its levels, to rounding.")
+    typer.echo(f"Run: {run}\nReport: heartloop report {run}")

@@ -20,7 +20,8 @@ def rejudge(
     run: Annotated[Path, typer.Argument(help="A run directory, played or imported; it stays as it is.")],
     judge: Annotated[str, typer.Option(help="Who feels every stored reply anew: service/model, or embedded (rules, free).")],
     preset: Annotated[
-        str | None, typer.Option(help="sage: corrected or released. eibench: paper or released. By default as it was played.")
+        str | None,
+        typer.Option(help="sage: corrected or released. eibench, empa: paper or released. By default as played."),
     ] = None,
     scenarios: Annotated[
         str | None, typer.Option(help="support, chat, test, train, or a file; by default what the run was played with.")

@@ -176,6 +176,23 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     assert (shown["mean"], shown["success"], shown["failure"]) == (mine.mean, mine.success, mine.failure)
 
 
+def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
+    person = entry_of("empa").load("cases")[0]
+    bench = entry_of("empa").build([person], entry_of("empa").person(None), max_turns=2)
+    settings = settings_of(bench, ["heartloop/coach"], user="embedded", scenario_set="cases")
+    played = asyncio.run(play(bench, person.id, Supporter("coach"), seed=7))
+    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
+    log, [sample] = read(export_run(tmp_path)[0])
+    assert log.eval.task == "heartloop/empa"
+    assert sample.scores is not None
+    assert sample.scores["epmq"].as_float() == played.score
+    assert log.results is not None
+    shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    assert "success" not in shown  # an end, which no score tells
+    assert shown["mean"] == played.score
+
+
 def test_failures_of_eibench_are_counted_below_zero() -> None:
     scores = [SampleScore(score=Score(value=value)) for value in (-0.5, 0.0, 9.0, 100.0)]
 

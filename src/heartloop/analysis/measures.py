@@ -1,7 +1,8 @@
 """What a score is in each environment: its scale, what groups it, what counts as success and failure, its course in a dialogue.
 
-Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, and the
-outcome times 100, -100 to 100, in EIBench. Does not cover sums over dialogues (`scores`) or how they look (`templates/`).
+Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
+outcome times 100, -100 to 100, in EIBench, and EPM-Q, from 0 without an upper bound, in EMPA. Does not cover sums over dialogues
+(`scores`) or how they look (`templates/`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
-from heartloop.environments import eibench
+from heartloop.environments import eibench, empa
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
+from heartloop.environments.empa.environment import case_of
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.errors import UseError
+from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
+from heartloop.scoring.energy import AXES, Case, epmq
 
 __all__ = [
     "MEASURES", "Grouped", "Measure", "Sums", "Zone", "course_of", "group_means", "group_of", "in_group_order",
@@ -85,6 +88,8 @@ class Measure(NamedTuple):
     ticks: tuple[int, ...]
     change_limit: float
     """Largest change of one turn, in units of the state."""
+    by_end: bool = False
+    """Whether success and failure are how a dialogue ended, and not bounds of its score."""
 
 
 def _emotions(transcript: Transcript) -> list[float]:
@@ -118,6 +123,22 @@ def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -
     mean = weighted_mean(_by_scene(dialogues))
     success, failure = sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues)
     return Sums(float("nan") if mean is None else mean, success, failure)
+
+
+def _epmqs(transcript: Transcript) -> list[float]:
+    """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
+    try:
+        case = case_of(transcript)
+    except InputError:
+        return []
+    forms = [form for form in case.forms if form is not None]
+    found = (epmq([Case(case.p0, forms[: n + 1])], preset=transcript.preset).score for n in range(len(forms)))
+    return [0.0, *found]
+
+
+def _empa_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    """The mean; the ends are not in the points."""
+    return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -170,6 +191,32 @@ MEASURES: Mapping[str, Measure] = {
         zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),
         ticks=(-100, -50, 0, 50, 100),
         change_limit=CHANGE_LIMIT,
+    ),
+    "empa": Measure(
+        environment="empa",
+        name="EMPA",
+        points=1.0,
+        low=0.0,
+        high=120.0,
+        start=0.0,
+        success_at=100.0,
+        failure_below=0.0,
+        sums=_empa_sums,
+        group="axis",
+        group_title="dominant axis",
+        group_order=AXES,
+        group_intervals=False,
+        course=_epmqs,
+        rules=lambda transcript: transcript.facts.get("window"),
+        max_turns=empa.MAX_TURNS,
+        title="EPM-Q",
+        of="EPM-Q, from 0; about 100 where all that was lacking is made good",
+        reached="succeeded",
+        fell="failed",
+        zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 30, 60), Zone("", "f", 0, 30)),
+        ticks=(0, 30, 60, 85, 120),
+        change_limit=5.0,
+        by_end=True,
     ),
 }
 """By the name of the environment."""

@@ -215,6 +215,9 @@ def _outcomes(dialogues: Sequence[Transcript], measure: Measure, bounds: tuple[f
     if not found:
         return Outcomes(n=0)
     sums = measure.sums(found, *bounds)
+    if measure.by_end:
+        stops = Counter(d.stop for d in dialogues if d.scored)
+        sums = sums._replace(success=stops["success"], failure=stops["failure"])
     low, high = _ends([points for _, points in found], dialogues)
     return Outcomes(
         n=len(found),

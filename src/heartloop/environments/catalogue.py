@@ -13,12 +13,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, sage
+from heartloop.environments import eibench, empa, sage
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
 from heartloop.environments.eibench.embedded_user import EmbeddedUser as EIBenchEmbedded
 from heartloop.environments.eibench.environment import policy_prompt
+from heartloop.environments.empa import rejudge as empa_rejudge
+from heartloop.environments.empa import rescore as empa_rescore
+from heartloop.environments.empa.card import render_sheet
 from heartloop.environments.episode import Environment
 from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
@@ -46,7 +49,7 @@ class Person(Protocol):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench)."""
+        """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA)."""
         ...
 
     @property
@@ -220,6 +223,26 @@ def environments() -> Mapping[str, Entry]:
             rejudged=eibench_rejudge.rejudged,
             judged_prompts=lambda played, judge: eibench_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
+        Entry(
+            name="empa",
+            sets=empa.SETS,
+            presets=empa.PRESETS,
+            variants=empa.VARIANTS,
+            max_turns=empa.MAX_TURNS,
+            relation_weight=None,
+            load=empa.load_scenarios,
+            new=empa.Empa,
+            rules=empa.EmbeddedUser,
+            simulator=empa.LLMUser,
+            line=_empa_line,
+            sheet=render_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=empa_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=empa_rejudge.rejudged,
+            judged_prompts=lambda played, judge: empa_rejudge.StoredPerson(played, judge).describe()["prompts"],
+        ),
     )
     return {entry.name: entry for entry in entries}
 
@@ -236,8 +259,8 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: an imported record tells it by its form, one with a `scene` and no `player` is
-    EIBench's, any other SAGE's.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
+    with a `scene` and no `player` EIBench's, any other SAGE's.
 
     Raises:
         UseError: no set of that name and no such file.
@@ -249,6 +272,8 @@ def home_of(scenarios: str) -> Entry:
         sets = [name for entry in environments().values() for name in entry.sets]
         raise UseError(f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")
     found = first_record(Path(scenarios))
+    if "iedr" in found:
+        return entry_of("empa")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
     return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")
 
@@ -269,7 +294,7 @@ def find_person(scenario: str, scenarios: str | None = None) -> tuple[Entry, Any
 
 
 def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebody]:
-    """The first `limit` scenarios, taken in turn from each intention or scene, in order; all when `limit` is `None`."""
+    """The first `limit` scenarios, taken in turn from each intention, scene or axis, in order; all when `limit` is `None`."""
     if limit is None or limit >= len(scenarios):
         return list(scenarios)
     if limit < 1:
@@ -338,6 +363,10 @@ def _eibench_sheet(s: Any) -> str:
         _beats(s.beats),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _empa_line(s: Any) -> str:
+    return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
 
 
 def _said(value: Any) -> str:

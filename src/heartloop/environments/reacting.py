@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from heartloop.appraisal import Appraisal, Reading, Story
 from heartloop.scoring.emotion import FAILURE_BELOW
 
-__all__ = ["Mood", "Move", "Weighed", "chance", "file_hash", "rule_hashes", "total", "weigh", "weights_of"]
+__all__ = ["Mood", "Move", "Weighed", "chance", "file_hash", "rule_hashes", "sums", "total", "weigh", "weights_of"]
 
 _ADVICE = ("F", "G")
 _PROPOSES = ("F-2", "F-3", "F-4", "F-5")
@@ -128,10 +128,16 @@ def weigh(appraisal: Appraisal, mood: Mood, story: Story, table: Mapping[str, An
 
 
 def total(weighed: Weighed, mood: Mood, table: Mapping[str, Any], share: Mapping[str, float] | None = None) -> float:
-    """The sum, in points: what lifts less what sinks, scaled by temperament, variant and seed.
+    """The sum, in points: what lifts less what sinks, as `sums` has them."""
+    return sum(sums(weighed, mood, table, share))
+
+
+def sums(weighed: Weighed, mood: Mood, table: Mapping[str, Any], share: Mapping[str, float] | None = None) -> tuple[float, float]:
+    """What lifts, at least 0, and what sinks, at most 0, in points, each scaled by temperament, variant and seed.
 
     Args:
-        share: of a reason's points that count here, by reason; 1 where it names none. An environment with two axes sums twice.
+        share: of a reason's points that count here, by reason; 1 where it names none. An environment with several axes sums
+            once for each.
     """
     temperament, variant = table["temperaments"][mood.temperament], table["variants"][mood.variant]
     credit, limits = table["credit"], table["limits"]
@@ -149,7 +155,7 @@ def total(weighed: Weighed, mood: Mood, table: Mapping[str, Any], share: Mapping
         down = -limits["anger"] * math.tanh(-down / limits["anger"])
     if not mood.heard:
         up = max(0.0, up - temperament["reserve"])
-    return float(up * temperament["up"] * variant["up"] * mood.up + down * temperament["down"] * variant["down"] * mood.down)
+    return up * temperament["up"] * variant["up"] * mood.up, down * temperament["down"] * variant["down"] * mood.down
 
 
 def _one_question(gains: Sequence[Move], table: Mapping[str, Any]) -> list[Move]:

@@ -1,8 +1,8 @@
-"""Scorers and metrics: final emotion (SAGE) or outcome (EIBench), read from the transcript that the solver left.
+"""Scorers and metrics: final emotion (SAGE), outcome (EIBench) or EPM-Q (EMPA), read from the transcript that the solver left.
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
-Outcomes have no task of their own here yet: their scorer names what an exported run was scored by.
+Outcomes and EPM-Q have no task of their own here yet: their scorers name what an exported run was scored by.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "SCORERS", "emotion", "failure", "interval", "mean", "outcome", "success"]
+__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "success"]
 
-SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome"}
+SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq"}
 """What a dialogue's score is called, by environment."""
+
+_BOUNDS = {
+    environment: {"success": {"at": measure.success_at}, "failure": {"below": measure.failure_below}}
+    for environment, measure in MEASURES.items()
+}
 
 METRICS: Mapping[str, Mapping[str, dict[str, float]]] = {
     environment: {
         "mean": {},
         "interval": {},
-        "success": {"at": MEASURES[environment].success_at},
-        "failure": {"below": MEASURES[environment].failure_below},
+        **({} if MEASURES[environment].by_end else _BOUNDS[environment]),
     }
     for environment in SCORERS
 }
@@ -93,6 +97,12 @@ def emotion() -> Scorer:
 @scorer(metrics=[mean(), interval(), success(**METRICS["eibench"]["success"]), failure(**METRICS["eibench"]["failure"])])
 def outcome() -> Scorer:
     """Outcome in [-100, 100]; unscored as for `emotion`."""
+    return _reader()
+
+
+@scorer(metrics=[mean(), interval()])
+def epmq() -> Scorer:
+    """EPM-Q, from 0; whether a talk succeeded is how it ended, which no score tells. Unscored as for `emotion`."""
     return _reader()
 
 

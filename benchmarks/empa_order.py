@@ -1,0 +1,159 @@
+"""In which order do EMPA's embedded roles put the scripted supporters? `python -m benchmarks.empa_order --half held-out`
+
+Plays the seven supporters on one half of the cases, under several seeds, and prints EPM-Q by dominant axis, the size and the
+alignment of their steps, and which of the claims of docs/decisions/0009 hold. Covers the embedded roles only; says nothing about
+language models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.machine import machine
+from heartloop.dialogue import Transcript
+from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
+from heartloop.environments.empa.environment import case_of
+from heartloop.environments.episode import play
+from heartloop.environments.records import half_of
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.scoring.energy import AXES, trace
+from heartloop.supporters import RANKED, Supporter
+
+LOW = ("template", "lecturer", "flatterer", "silent")
+ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0009; within a group no order is claimed
+    "all": (("listener", "coach"), ("fixer",), LOW),
+    "C": (("listener",), ("fixer",), LOW),
+    "A": (("listener",), ("coach", "fixer"), LOW),
+    "P": (("coach",), ("listener",), LOW),
+}
+
+
+class Steps(NamedTuple):
+    """What a supporter did, over all windows: mean |v|, mean alignment."""
+
+    size: float
+    alignment: float
+
+
+class Claim(NamedTuple):
+    """One sentence of the decision, and whether it held."""
+
+    text: str
+    holds: bool
+
+
+def transcripts(half: str, seed: int, names: Sequence[str] = RANKED) -> list[Transcript]:
+    """Every named supporter on one half (`tuning`, `held-out`, `all`) of the cases."""
+    cases = [s for s in load_scenarios() if half in ("all", half_of(s.id))]
+    empa = Empa(cases, EmbeddedUser())
+
+    async def go() -> list[Transcript]:
+        return [await play(empa, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in cases for name in names]
+
+    return asyncio.run(go())
+
+
+def short(played: Transcript) -> str:
+    """The supporter's name."""
+    return played.model.removeprefix("heartloop/")
+
+
+def scores(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
+    """EPM-Q by (dominant axis or "all", supporter)."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for t in played:
+        if t.score is not None:
+            for group in ("all", t.facts["axis"]):
+                found.setdefault((group, short(t)), []).append(t.score)
+    return found
+
+
+def steps(played: Sequence[Transcript]) -> dict[str, Steps]:
+    """Size and alignment of each supporter's steps."""
+    paths: dict[str, list[tuple[list[float], list[float]]]] = {}
+    for t in played:
+        path = trace(case_of(t), preset=t.preset)
+        sizes: list[float] = np.linalg.norm(path.increment, axis=1).tolist()
+        paths.setdefault(short(t), []).append((sizes, path.alignment.tolist()))
+    return {
+        name: Steps(fmean(x for sizes, _ in rows for x in sizes), fmean(x for _, cos in rows for x in cos))
+        for name, rows in paths.items()
+    }
+
+
+def claims(found: dict[tuple[str, str], list[float]], did: dict[str, Steps]) -> list[Claim]:
+    """The claims of docs/decisions/0009 on these dialogues."""
+    means = {key: fmean(values) for key, values in found.items()}
+    held: list[Claim] = []
+    for group, ranks in ORDER.items():
+        for higher, lower in pairwise(ranks):
+            held += [Claim(f"{group}: {a} > {b}", means[group, a] > means[group, b]) for a in higher for b in lower]
+    held.append(Claim("P: coach > fixer", means["P", "coach"] > means["P", "fixer"]))
+    best = max(did["listener"].size, did["coach"].size)
+    good = min(did[name].alignment for name in ("listener", "coach", "fixer"))
+    for name in ("flatterer", "template"):
+        held.append(Claim(f"{name} steps further than silent", did[name].size > did["silent"].size))
+        held.append(Claim(f"{name} steps at least two thirds as far as the best", did[name].size >= 2 / 3 * best))
+        held.append(Claim(f"{name} steps away, more than listener, coach and fixer", did[name].alignment < min(0.0, good)))
+    aligned = {name for name, step in did.items() if step.alignment > 0.3}
+    held.append(Claim("only listener and coach are aligned above 0.3", aligned == {"listener", "coach"}))
+    return held
+
+
+def main() -> None:
+    """Prints the tables; exits 1 if a claim does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
+    arguments = parser.parse_args()
+    broken, record = 0, []
+    for seed in arguments.seeds:
+        started = time.perf_counter()
+        played = transcripts(arguments.half, seed)
+        seconds = time.perf_counter() - started
+        found, did = scores(played), steps(played)
+        held = claims(found, did)
+        people = {group: len(found[group, "listener"]) for group in ("all", *AXES)}
+        print(f"\nseed {seed}, {arguments.half} half; {sum(c.holds for c in held)} of {len(held)} claims hold; {seconds:.0f} s")
+        print(f"{'':12}" + "".join(f"{group:>9}" for group in people) + f"{'|v|':>9}{'cos':>9}")
+        print(f"{'people':12}" + "".join(f"{n:9}" for n in people.values()))
+        for name in RANKED:
+            row = "".join(f"{fmean(found[group, name]):9.1f}" for group in people)
+            print(f"{name:12}{row}{did[name].size:9.2f}{did[name].alignment:9.2f}")
+        for claim in held:
+            if not claim.holds:
+                print("does not hold:", claim.text)
+                broken += 1
+        record.append(
+            {
+                "seed": seed,
+                "people": people,
+                "dialogues": len(played),
+                "turns": sum(len(t.turns) for t in played),
+                "seconds": round(seconds, 1),
+                "means": {f"{group}/{name}": round(fmean(values), 2) for (group, name), values in found.items()},
+                "steps": {name: [round(x, 3) for x in step] for name, step in did.items()},
+                "success": {name: sum(t.stop == "success" for t in played if short(t) == name) for name in RANKED},
+                "claims": {c.text: c.holds for c in held},
+            }
+        )
+    if arguments.out:
+        whole = {**machine(), "half": arguments.half, "runs": record}
+        arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

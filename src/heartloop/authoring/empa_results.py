@@ -1,0 +1,337 @@
+"""Released EMPA results as our transcripts, and whether their numbers follow from their judge's levels.
+
+Covers one dialogue a file (`history`, `epj` with its trajectory), read whole, computed anew with the preset `released`, and every
+number that disagrees beyond rounding. Does not cover keeping them (`evaluation.imported`) nor the numbers (`scoring.energy`).
+
+A turn without a judgement is unjudged: it moves nothing, enters no mean, and is counted. The authors count it as a judged turn of
+zeros. So there are two EPM-Q of a model: as they count, by which their tables are reached, and ours. Both are told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from heartloop.dialogue import Failure, StopReason, Transcript, Turn
+from heartloop.environments.empa.environment import case_of, numbers_of
+from heartloop.environments.empa.scenario import difficulty_of
+from heartloop.errors import InputError
+from heartloop.scoring.energy import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, reached, trace
+
+__all__ = ["COUNTED", "Difference", "ImportedResults", "ModelResult", "ReleasedResult", "by_model", "read_results"]
+
+COUNTED = {
+    "unjudged turns": "a turn carries no judgement; the authors count it as zeros, here it is left out",
+    "missing replies": "a judged turn has no reply in the file; its levels count, its words are gone",
+    "passed over": "a JSON file in the folder is no result and was passed over",
+}
+"""What an import counts, and how one of them is said."""
+
+_ROUNDED = {"E_total": 0.006, "delta_E": 0.006, "P_norm": 0.006, "projection": 0.006, "v_t_norm": 0.006, "alignment": 0.001}
+"""How far the released numbers may lie off by their own rounding."""
+_EXACT = 1e-6
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Vector = Annotated[tuple[Number, ...], Field(min_length=len(AXES), max_length=len(AXES))]
+
+
+class _Released(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _Said(_Released):
+    role: Literal["actor", "test_model"]
+    content: str
+
+
+class _Point(_Released):
+    turn: int = Field(ge=0)
+    P_t: Vector
+    v_t: Vector | None = None
+    distance: Number | None = None
+    mdep_analysis: Mapping[str, Any] | None = None
+    epm: Mapping[str, Any] | None = None
+
+
+class _Path(_Released):
+    P_0_initial_deficit: Vector
+    trajectory: tuple[_Point, ...] = Field(min_length=2)
+    K: int = Field(default=1, ge=1)
+    iedr_details: Mapping[str, Any] | None = None
+
+
+class ReleasedResult(_Released):
+    """One released dialogue. A slot we do not know is let through."""
+
+    script_id: str = Field(min_length=1)
+    history: tuple[_Said, ...] = Field(min_length=1)
+    epj: _Path
+    test_model_name: str = Field(min_length=1)
+    actor_model: str = "unknown"
+    judger_model: str = "unknown"
+    director_model: str = "unknown"
+    status: str = ""
+    termination_reason: Any = None
+    scenario: Mapping[str, Any] = {}
+
+
+class Difference(NamedTuple):
+    """A released number that does not follow from the released levels."""
+
+    place: str
+    """The file."""
+    turn: int
+    field: str
+    theirs: object
+    ours: object
+
+
+class ModelResult(NamedTuple):
+    """EPM-Q of one model's dialogues with the preset `released`."""
+
+    model: str
+    dialogues: int
+    success: int
+    unjudged: int
+    theirs: EpmQ
+    """Unjudged turns counted as zeros, as the authors do."""
+    ours: EpmQ
+    """Unjudged turns left out."""
+
+
+class ImportedResults(NamedTuple):
+    """Transcripts, the released records in one line each in the same order, what was counted, what disagrees."""
+
+    transcripts: list[Transcript]
+    raw: list[bytes]
+    counts: Counter[str]
+    differences: list[Difference]
+
+
+def read_results(source: Path) -> ImportedResults:
+    """The dialogue of a released result file, or those of every `*.json` in a folder and below.
+
+    Raises:
+        InputError: nothing to read, or a file that does not fit, with file and field.
+    """
+    found = ImportedResults([], [], Counter(dict.fromkeys(COUNTED, 0)), [])
+    met: Counter[tuple[str, str]] = Counter()
+    for path, record in _records(source, found.counts):
+        try:
+            result = ReleasedResult.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "record"
+            raise InputError(f"{path}, {where}: {first['msg']}; expected a released EMPA result") from error
+        key = (result.test_model_name, result.script_id)
+        transcript, counts = _transcript(result, path.name, met[key])
+        met[key] += 1
+        found.transcripts.append(transcript)
+        found.raw.append(json.dumps(record, ensure_ascii=False).encode())
+        found.counts.update(counts)
+        found.differences.extend(_differences(result, str(path)))
+    if not found.transcripts:
+        raise InputError(f"{source} holds no released EMPA result; expected *.json files with `history` and `epj`")
+    return found
+
+
+def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
+    """EPM-Q of each model, the best first, as the authors count and as we do.
+
+    Raises:
+        InputError: a transcript without levels.
+    """
+    models: dict[str, list[Transcript]] = {}
+    for transcript in transcripts:
+        if transcript.score is not None:
+            models.setdefault(transcript.model, []).append(transcript)
+    found = []
+    for model, mine in models.items():
+        cases = [case_of(transcript) for transcript in mine]
+        found.append(
+            ModelResult(
+                model,
+                len(mine),
+                sum(transcript.stop == "success" for transcript in mine),
+                sum(form is None for case in cases for form in case.forms),
+                epmq([_with_zeros(case) for case in cases], preset="released"),
+                epmq(cases, preset="released"),
+            )
+        )
+    return sorted(found, key=lambda row: -row.theirs.score)
+
+
+def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    files = sorted(path for path in source.rglob("*.json") if path.is_file()) if source.is_dir() else [source]
+    for path in files:
+        try:
+            record = json.loads(path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"cannot read {path}: {error}; expected a released EMPA result (JSON)") from error
+        if isinstance(record, dict) and "epj" in record:
+            yield path, record
+        elif source.is_dir():
+            counts["passed over"] += 1
+        else:
+            raise InputError(f"{path} is no released EMPA result; expected a JSON object with `history` and `epj`")
+
+
+def _form(point: _Point) -> dict[str, int] | None:
+    """The levels of a turn; `None` where one of them is missing or is none."""
+    given = point.mdep_analysis or {}
+    form: dict[str, int] = {}
+    for key in form_keys():
+        axis, side = key.split(".")
+        level = given.get(f"{axis}_{side}_level")
+        if isinstance(level, bool) or level not in LEVELS[side]:
+            return None
+        form[key] = int(level)
+    return form
+
+
+def _with_zeros(case: Case) -> Case:
+    nothing = dict.fromkeys(form_keys(case.axes), 0)
+    return case._replace(forms=[nothing if form is None else form for form in case.forms])
+
+
+def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcript, Counter[str]]:
+    counts: Counter[str] = Counter()
+    said = [message.content for message in result.history if message.role == "actor"]
+    heard = [message.content for message in result.history if message.role == "test_model"]
+    points = {point.turn: point for point in result.epj.trajectory if point.turn > 0}
+    window = result.epj.K
+    start = dict(zip(map(str, AXES), map(float, result.epj.P_0_initial_deficit), strict=True))
+    forms: list[Mapping[str, int] | None] = []
+    turns: list[Turn] = []
+    for number in range(1, max(len(heard), *points) + 1):
+        reply = heard[number - 1] if number <= len(heard) else ""
+        counts["missing replies"] += number > len(heard)
+        base: dict[str, Any] = {
+            "index": number - 1,
+            "reply": reply,
+            "silent": number <= len(heard) and not reply.strip(),
+            "message": said[number] if number < len(said) else None,
+        }
+        point = points.get(number)
+        form = None if point is None else _form(point)
+        if point is not None and form is not None:
+            forms.append(form)
+            base |= _judged(point, form, Case(list(start.values()), forms))
+        elif point is not None or window == 1:
+            counts["unjudged turns"] += 1
+            forms.append(None)
+        turns.append(Turn(**base))
+    judged = [form for form in forms if form is not None]
+    path = trace(Case(list(start.values()), judged), preset="released")
+    distance = float(np.linalg.norm(list(start.values())))
+    share = {axis: -start[axis] / sum(p[3] for key, p in DEFICIT_POINTS.items() if key[0] == axis) for axis in start}
+    transcript = Transcript(
+        environment="empa",
+        scenario=result.script_id,
+        fingerprint=hashlib.sha256(json.dumps([dict(result.scenario), start], sort_keys=True).encode()).hexdigest()[:16],
+        model=result.test_model_name,
+        repeat=repeat,
+        preset="released",
+        variant="released",
+        simulator=f"{result.actor_model} (imported)",
+        facts={
+            "axis": max(share, key=lambda axis: share[axis]),
+            "difficulty": difficulty_of(distance),
+            "title": result.script_id,
+            "person": result.script_id,
+            "window": str(window),
+            "status": result.status,
+            "termination": str(result.termination_reason or ""),
+            "source": name,
+        },
+        models={
+            "policy": result.test_model_name,
+            "simulator": result.actor_model,
+            "judge": result.judger_model,
+            "director": result.director_model,
+        },
+        opening=said[0] if said else None,
+        start=start,
+        turns=tuple(turns),
+        stop=_stop(result) if judged else "failed",
+        failure=None if judged else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
+        score=epmq([Case(list(start.values()), judged)], preset="released").score if judged else None,
+        rewards=tuple(map(float, path.energy)) if judged else (),
+        counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
+    )
+    return transcript, counts
+
+
+def _judged(point: _Point, form: Mapping[str, int], case: Case) -> dict[str, Any]:
+    """State, change, thoughts and evidence of a judged turn."""
+    path = trace(case, preset="released")
+    given = point.mdep_analysis or {}
+    quotes, reasons = (
+        {key: str(given.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
+        for what in ("evidence", "reasoning")
+    )
+    thoughts = {
+        str(axis): "; ".join(f"{form[key]:+d} “{quotes[key]}” {reasons[key]}" for key in form_keys([axis]) if form[key]) or "0"
+        for axis in AXES
+    }
+    return {
+        "state": {str(axis): float(x) for axis, x in zip(AXES, path.position[-1], strict=True)},
+        "change": {str(axis): float(x) for axis, x in zip(AXES, path.increment[-1], strict=True)},
+        "thoughts": thoughts,
+        "evidence": {"levels": dict(form), "quotes": quotes, "reasons": reasons, **numbers_of(path)},
+    }
+
+
+def _stop(result: ReleasedResult) -> StopReason:
+    """By the released status: success, failure, else the turn limit or the director."""
+    status = result.status.lower()
+    if "success" in status:
+        return "success"
+    if "fail" in status:
+        return "failure"
+    return "turn_limit" if "max" in status or "timeout" in status else "goodbye"
+
+
+def _differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
+    """Released numbers that disagree with what their levels give; an unjudged turn counts as zeros, as the authors do."""
+    p0 = result.epj.P_0_initial_deficit
+    levels = (result.epj.iedr_details or {}).get("filled_iedr")
+    if isinstance(levels, Mapping) and levels.keys() >= DEFICIT_POINTS.keys():
+        ours = deficit({key: levels[key] for key in DEFICIT_POINTS}).tolist()
+        if ours != list(p0):
+            yield Difference(place, 0, "P_0_initial_deficit", list(p0), ours)
+    points = [point for point in result.epj.trajectory if point.turn > 0]
+    case = _with_zeros(Case(p0, [_form(point) for point in points]))
+    path = trace(case, preset="released")
+    towards = -path.position[0] / max(float(path.distance[0]), _EXACT)
+    total = 0.0
+    for n, point in enumerate(points):
+        total += float(path.energy[n])
+        position, step = path.position[n + 1], path.increment[n]
+        away = float(np.linalg.norm(np.minimum(position + 1.0, 0.0)))
+        for name, vector, mine in (("P_t", point.P_t, position), ("v_t", point.v_t, step)):
+            if vector is not None and not np.allclose(vector, mine, atol=_EXACT):
+                yield Difference(place, point.turn, name, list(vector), mine.tolist())
+        if point.distance is not None and abs(point.distance - away) > _EXACT:
+            yield Difference(place, point.turn, "distance", point.distance, round(away, 6))
+        computed = {
+            "E_total": total,
+            "delta_E": float(path.energy[n]),
+            "P_norm": float(path.distance[n + 1]),
+            "projection": float(position @ towards),
+            "v_t_norm": float(np.linalg.norm(step)),
+            "alignment": float(path.alignment[n]),
+        }
+        for name, value in computed.items():
+            theirs = (point.epm or {}).get(name)
+            if isinstance(theirs, (int, float)) and abs(theirs - value) > _ROUNDED[name]:
+                yield Difference(place, point.turn, name, theirs, round(value, 4))
+    if points and (result.status.lower() == "success") != reached(path, preset="released").reached:
+        yield Difference(place, points[-1].turn, "status", result.status, reached(path, preset="released")._asdict())

@@ -1,0 +1,20 @@
+"""EMPA: long dialogues in which what somebody lacks is a vector, and every turn a step in a direction (paper: EMPA)."""
+
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import MAX_TURNS, VARIANTS, Empa
+from heartloop.environments.empa.llm_user import LLMUser
+from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.scoring.energy import PRESETS
+
+__all__ = [
+    "MAX_TURNS",
+    "PRESETS",
+    "SETS",
+    "VARIANTS",
+    "EmbeddedUser",
+    "Empa",
+    "LLMUser",
+    "Scenario",
+    "load_scenarios",
+    "read_scenarios",
+]

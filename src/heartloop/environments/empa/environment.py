@@ -1,0 +1,390 @@
+"""The EMPA environment: rules of the dialogue, whoever plays the person, judges and directs (EMPA section 3.3, Algorithm 2).
+
+Covers windows, the path of the state, ends, presets, what the director has released, and the score. The three roles beside the
+policy are one protocol, `EmpaUser`, with a model behind each (`LLMUser`) or rules (`EmbeddedUser`). The IEDR form is filled once
+and lies in the scenario. Does not cover the numbers (`heartloop.scoring.energy`).
+
+A window is `window` policy replies (the paper's K); after each the judge gives its levels, the state moves, and, unless the
+dialogue ends, the director makes one call. Replies inside a window are unjudged: they have no state. The last reply is always
+judged, in a shorter window if need be (ours). No success, failure or end before turn 12; a turn limit below that just cuts.
+
+Presets: `released` (default) and `paper`, as `scoring.energy` has them; they also decide when a dialogue has succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from heartloop.dialogue import Call, StopReason, Transcript
+from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
+from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.prompts import load_prompt
+from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, failure, form_keys, reached, trace
+
+__all__ = [
+    "MAX_TURNS",
+    "VARIANTS",
+    "Empa",
+    "EmpaEpisode",
+    "EmpaUser",
+    "Judgement",
+    "View",
+    "case_of",
+    "ends",
+    "numbers_of",
+    "unjudged_turns",
+]
+
+MAX_TURNS = 45
+"""Policy replies in a dialogue at most (released code)."""
+
+VARIANTS = ("plain",)
+"""Forms of the policy prompt."""
+
+Given = TypeVar("Given")
+
+
+class View(NamedTuple):
+    """What is known when a reply has arrived; the person begins, so `said` is one longer than the answered replies."""
+
+    scenario: Scenario
+    said: tuple[str, ...]
+    """The person's own messages so far, the opening included."""
+    heard: tuple[str, ...]
+    """The policy's replies so far, the latest included; the empty string is silence."""
+    acts: tuple[Act, ...]
+    """The director's calls so far."""
+    path: Trajectory
+    """Where the state has come, by the run's preset: in `adjudicate` before the window, in `direct` and `speak` after it."""
+    judgements: tuple[Judgement, ...]
+    window: int
+    """Replies in the window that is judged."""
+    turn: int
+    seed: int
+    preset: str
+    max_turns: int
+    ending: StopReason | None = None
+    """Why the person says their last words now, if they do."""
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Sources of memory that the person has, in the order of their release; `opening` from the start."""
+        return ("opening", *(act.argument for act in self.acts if releases(act)))
+
+    @property
+    def focus(self) -> str:
+        """The axis that the person is to bring forward; empty where the director has not said so."""
+        return next((act.argument for act in reversed(self.acts) if act.function == "adjust_focus"), "")
+
+
+class Judgement(NamedTuple):
+    """An MDEP form with what each level rests on; keys as in `form_keys`."""
+
+    levels: Mapping[str, int]
+    quotes: Mapping[str, str]
+    """Words of the dialogue, for every level other than 0."""
+    reasons: Mapping[str, str]
+    evidence: Mapping[str, Any] = {}
+    """What else the judge saw."""
+
+
+class EmpaUser(Protocol):
+    """The person, the judge and the director."""
+
+    @property
+    def name(self) -> str:
+        """`embedded`, or the simulator's model name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays."""
+        ...
+
+    def admit(self, scenario: Scenario) -> None:
+        """Refuses a scenario it cannot play.
+
+        Raises:
+            InputError: says what the scenario lacks.
+        """
+        ...
+
+    async def speak(self, view: View, log: CallLog) -> str:
+        """The person's answer to the latest reply, out of what was released."""
+        ...
+
+    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+        """What the replies of the window did, on every axis."""
+        ...
+
+    async def direct(self, view: View, log: CallLog) -> Act:
+        """The director's one call after a judged window."""
+        ...
+
+
+class Empa:
+    """EMPA over a list of scenarios, with one kind of person, judge and director.
+
+    Args:
+        window: policy replies between two judgements (the paper's K).
+
+    Raises:
+        UseError: unknown preset or variant, or a turn limit or window below 1.
+        InputError: two scenarios of one id, or one that the user cannot play.
+    """
+
+    name = "empa"
+
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        user: EmpaUser,
+        *,
+        preset: str = PRESETS[0],
+        variant: str = VARIANTS[0],
+        max_turns: int = MAX_TURNS,
+        window: int = 1,
+    ) -> None:
+        if preset not in PRESETS:
+            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
+        if variant not in VARIANTS:
+            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}, the form of the policy prompt")
+        for what, number in (("max_turns", max_turns), ("window", window)):
+            if number < 1:
+                raise UseError(f"{what} is {number}; expected at least 1")
+        self.scenarios: dict[str, Scenario] = {scenario.id: scenario for scenario in scenarios}
+        if len(self.scenarios) < len(scenarios):
+            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
+            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
+        for scenario in scenarios:
+            user.admit(scenario)
+        self.user = user
+        self.preset = preset
+        self.variant = variant
+        self.max_turns = max_turns
+        self.window = window
+        self.policy = load_prompt(__package__, "policy")
+        self._fingerprints: dict[str, str] = {}
+
+    @property
+    def scenario_ids(self) -> Sequence[str]:
+        return tuple(self.scenarios)
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
+        """A fresh episode.
+
+        Raises:
+            InputError: no such scenario.
+        """
+        if scenario_id not in self.scenarios:
+            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
+        return EmpaEpisode(self, self.scenarios[scenario_id], seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        scenario = self.scenarios[scenario_id]
+        user = self.user.describe()
+        if scenario_id not in self._fingerprints:
+            self._fingerprints[scenario_id] = scenario.fingerprint
+        return {
+            "fingerprint": self._fingerprints[scenario_id],
+            "preset": self.preset,
+            "variant": self.variant,
+            "simulator": self.user.name,
+            "facts": {
+                "axis": scenario.axis,
+                "domain": scenario.domain,
+                "difficulty": scenario.difficulty,
+                "threshold": scenario.threshold,
+                "theme": scenario.domain,
+                "title": scenario.title,
+                "person": scenario.who,
+                "place": scenario.place,
+                "tags": " ".join(scenario.tags),
+                "window": str(self.window),
+            },
+            "models": user.get("models", {}),
+            "sampling": user.get("sampling", {}),
+            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
+        }
+
+
+class EmpaEpisode:
+    """One person for one dialogue."""
+
+    def __init__(self, environment: Empa, scenario: Scenario, seed: int) -> None:
+        self._empa = environment
+        self._scenario = scenario
+        self._seed = seed
+        self._said: list[str] = []
+        self._heard: list[str] = []
+        self._acts: list[Act] = []
+        self._judged: list[Judgement] = []
+        self._judged_until = 0
+        self._log = CallLog()
+        self._path = self._trace()
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._empa.policy.text
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        return tuple(self._log.calls)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._log.counts)
+
+    async def open(self) -> str:
+        self._said.append(self._scenario.opening)
+        return self._scenario.opening
+
+    async def step(self, reply: str) -> UserTurn:
+        empa, user = self._empa, self._empa.user
+        self._heard.append(reply)
+        turns = len(self._heard)
+        last = turns >= empa.max_turns
+        if turns % empa.window and not last:
+            return UserTurn(await self._speak(), None, None, {}, {}, None)
+        judged = await _given("judge", user.adjudicate(self._view(), self._log))
+        self._judged.append(judged)
+        self._judged_until, before = turns, self._path
+        self._path = path = self._trace()
+        stop = ends(path, preset=empa.preset, turns=turns) or ("turn_limit" if last else None)
+        act: Act | None = None
+        if stop is None:
+            act = await _given("director", user.direct(self._view(), self._log))
+            problem = refused(act, released=self._view().released, turns=turns)
+            if problem is not None:
+                raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
+            self._acts.append(act)
+            stop = "goodbye" if act.function == "end" else None
+        message = await self._speak(stop)
+        state = _point(path, -1)
+        was = _point(before, -1)
+        change = {axis: value - was[axis] for axis, value in state.items()}
+        return UserTurn(message, state, change, _told(judged), _kept(judged, path, act), stop)
+
+    def outcome(self) -> Outcome:
+        """EPM-Q of the dialogue, from 0, best 100 or more; the energy of each window (process reward); the states."""
+        states = tuple(_point(self._path, number) for number in range(len(self._path.position)))
+        rewards = tuple(map(float, self._path.energy))
+        score = epmq([self._case()], preset=self._empa.preset).score if rewards else None
+        return Outcome(score, rewards, states)
+
+    async def _speak(self, ending: StopReason | None = None) -> str | None:
+        """The person's next words; at an end the measurement is complete, and only parting words can be lost."""
+        if ending == "turn_limit":
+            return None
+        try:
+            message = await _given("simulator", self._empa.user.speak(self._view(ending), self._log))
+        except RoleFailed:
+            if ending is None:
+                raise
+            self._log.count("lost farewells")
+            return None
+        self._said.append(message)
+        return message
+
+    def _case(self) -> Case:
+        return Case(self._scenario.start, [judged.levels for judged in self._judged])
+
+    def _trace(self) -> Trajectory:
+        return trace(self._case(), preset=self._empa.preset)
+
+    def _view(self, ending: StopReason | None = None) -> View:
+        return View(
+            scenario=self._scenario,
+            said=tuple(self._said),
+            heard=tuple(self._heard),
+            acts=tuple(self._acts),
+            path=self._path,
+            judgements=tuple(self._judged),
+            window=len(self._heard) - self._judged_until,
+            turn=len(self._heard) - 1,
+            seed=self._seed,
+            preset=self._empa.preset,
+            max_turns=self._empa.max_turns,
+            ending=ending,
+        )
+
+
+async def _given(role: str, answer: Awaitable[Given]) -> Given:
+    try:
+        return await answer
+    except (ModelError, AnswerError) as error:
+        raise RoleFailed(role, error) from error
+
+
+def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
+    """Whether a dialogue has succeeded or failed after so many replies; never before `MIN_TURNS` of them."""
+    if turns < MIN_TURNS:
+        return None
+    if reached(path, preset=preset).reached:
+        return "success"
+    return "failure" if failure(path).detected else None
+
+
+def _point(path: Trajectory, number: int) -> dict[str, float]:
+    """One position of a path, by axis."""
+    return {str(axis): float(x) for axis, x in zip(AXES, path.position[number], strict=True)}
+
+
+def _told(judged: Judgement) -> dict[str, str]:
+    """The judge's reasons in a line an axis."""
+    told: dict[str, str] = {}
+    for axis in AXES:
+        sides = [key for key in form_keys([axis]) if judged.levels[key]]
+        parts = [f"{judged.levels[key]:+d} “{judged.quotes.get(key, '')}” {judged.reasons.get(key, '')}".strip() for key in sides]
+        told[axis] = "; ".join(parts) or "0"
+    return told
+
+
+def _kept(judged: Judgement, path: Trajectory, act: Act | None) -> dict[str, Any]:
+    """What a transcript keeps of a judged window: enough to compute everything anew."""
+    return {
+        "levels": dict(judged.levels),
+        "quotes": dict(judged.quotes),
+        "reasons": dict(judged.reasons),
+        **numbers_of(path),
+        **({} if act is None else {"director": act._asdict()}),
+        **judged.evidence,
+    }
+
+
+def numbers_of(path: Trajectory) -> dict[str, float]:
+    """Energy and alignment of the latest window, and all energy so far, as a transcript keeps them."""
+    return {
+        "energy": round(float(path.energy[-1]), 4) + 0.0,  # no -0
+        "alignment": round(float(path.alignment[-1]), 4) + 0.0,
+        "total": round(path.total, 4) + 0.0,
+    }
+
+
+def case_of(transcript: Transcript) -> Case:
+    """The judged dialogue of a transcript: P_0, and one form for every window, `None` where an import had no judgement.
+
+    Raises:
+        InputError: a judged turn that keeps no levels, or a start without the axes.
+    """
+    try:
+        p0 = [transcript.start[axis] for axis in AXES]
+        window = int(transcript.facts.get("window", "1"))
+        forms: list[Mapping[str, int] | None] = []
+        for turn in transcript.turns:
+            if turn.state is not None:
+                forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
+            elif window == 1:
+                forms.append(None)
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{transcript.scenario}: the transcript lacks {error}; expected the levels of every judged turn, play it again"
+        ) from error
+    return Case(p0, forms)
+
+
+def unjudged_turns(transcript: Transcript) -> int:
+    """Turns that should have been judged and were not: windows without a judgement, as some released dialogues have them."""
+    return len(trace(case_of(transcript), preset=transcript.preset).unjudged)

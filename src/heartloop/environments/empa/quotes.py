@@ -1,0 +1,56 @@
+"""Whether words that a judge quotes stand in the dialogue.
+
+Covers the comparison, which forgives case, spaces, the shape of quotation marks and an ellipsis for words left out. Does not
+cover whether a quote supports the level it is given for.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+__all__ = ["SILENT", "stands_in"]
+
+SILENT = "(silence)"
+"""How an empty message is shown to a judge, and so how it is quoted."""
+
+_LEAST = 3
+"""Letters or digits of a quote: fewer are found in anything, so they must be the whole message."""
+_LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
+
+
+def stands_in(quote: str, messages: Iterable[str]) -> bool:
+    """Whether a quote stands in one of the messages, word for word; parts between ellipses in their order.
+
+    A message of next to nothing, as dots or "Ok", is quoted whole.
+
+    >>> stands_in("“Nobody asked ... the vests”", ["Nobody asked me about it, or about the vests."])
+    True
+    >>> stands_in("they asked", ["Nobody asked me."]), stands_in("ask", ["Nobody asked me."])
+    (False, False)
+    """
+    messages = [text.strip() or SILENT for text in messages]
+    if quote.strip() and not _plain(quote):
+        return quote.strip() in messages
+    whole = [_plain(message) for message in messages]
+    parts = [plain for part in _LEFT_OUT.split(quote) if (plain := _plain(part))]
+    if sum(len(part.replace(" ", "")) for part in parts) < _LEAST:
+        return _plain(quote) in whole and bool(_plain(quote))
+    return any(_in_order(parts, message) for message in whole)
+
+
+def _in_order(parts: list[str], message: str) -> bool:
+    at = 0
+    for part in parts:
+        found = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)" if part.isascii() else re.escape(part)).search(message, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def _plain(text: str) -> str:
+    """Words in lower case with one space between them."""
+    text = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    return re.sub(r"[^\w']+|(?<!\w)'|'(?!\w)", " ", text).strip()

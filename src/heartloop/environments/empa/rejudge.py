@@ -1,0 +1,82 @@
+"""A stored EMPA dialogue read by another judge: same replies, same words of the person, other levels.
+
+Covers who stands in for the person in the one turn loop: `StoredPerson` says what was said and lets the director call what was
+called, and the judge gives the levels. Does not cover what every environment shares (`environments.stored`), nor whole runs
+(`evaluation.rejudging`).
+
+The path, the ends and the score are those of the new levels. Where they end the dialogue earlier, it ends there; where the stored
+dialogue has no further reply, it ends as `cut`, or as it had ended by the director or the turn limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.empa.acts import Act
+from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View
+from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.errors import AnswerError, ModelError
+
+__all__ = ["StoredPerson", "rejudged"]
+
+
+class StoredPerson:
+    """A person whose words, and a director whose calls, are stored; the levels are the judge's."""
+
+    def __init__(self, played: Transcript, judge: EmpaUser) -> None:
+        self._played = played
+        self._judge = judge
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return about_judged(self._played, self._judge.name, self._judge.describe())
+
+    def admit(self, scenario: Scenario) -> None:
+        self._judge.admit(scenario)
+
+    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+        try:
+            return await self._judge.adjudicate(view, log)
+        except (ModelError, AnswerError) as error:
+            raise RoleFailed("judge", error) from error
+
+    async def direct(self, view: View, log: CallLog) -> Act:
+        stored = self._played.turns[view.turn].evidence.get("director")
+        return Act(**stored) if stored else Act("wait", reason="the stored dialogue had ended here")
+
+    async def speak(self, view: View, log: CallLog) -> str:
+        return self._played.turns[view.turn].message or ""
+
+
+async def rejudged(played: Transcript, scenario: Scenario, judge: EmpaUser, *, preset: str, max_turns: int) -> Transcript:
+    """The dialogue as the judge reads it, by the rules of `preset`. One that is unscored is passed on with its cause, unasked.
+
+    Args:
+        scenario: the case, word for word as it was played.
+        max_turns: policy replies in a dialogue at most, as it was played.
+
+    Raises:
+        InputError: as `check_readable`.
+        BudgetSpent: a hard stop was reached.
+    """
+    check_readable(played, scenario, judge)
+    person = StoredPerson(played, judge)
+    left = passed_on(played, person.name, person.describe(), preset)
+    if left is not None:
+        return left
+    limit = min(max_turns, len(played.turns))  # no further reply is stored
+    empa = Empa(
+        [scenario], person, preset=preset, variant=played.variant, max_turns=limit, window=int(played.facts.get("window", "1"))
+    )
+    found = await read_again(played, empa)
+    if found.stop == "turn_limit" and limit < max_turns:
+        left_off = played.stop if played.stop == "goodbye" else "cut"
+        return found.model_copy(update={"stop": left_off})
+    return found

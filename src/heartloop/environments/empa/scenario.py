@@ -1,0 +1,408 @@
+"""EMPA scenarios: the persona card, the IEDR form, and the rules a shipped case obeys.
+
+Covers the published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the
+domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
+`attempts`, `sores`, `beats` and the written lines, by which the embedded user speaks as this person, understands a reply, and
+tells only what the director has released. Does not cover near-duplicates (`heartloop.authoring`), nor how a person reacts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, Self, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from heartloop.environments.records import Tag, read_records, read_text, without_tags
+from heartloop.errors import InputError, UseError
+from heartloop.scoring.energy import AXES, DEFICIT_POINTS, deficit
+
+__all__ = [
+    "DOMAINS",
+    "SETS",
+    "SOURCES",
+    "Attempt",
+    "Axis",
+    "Beat",
+    "Concern",
+    "Difficulty",
+    "Domain",
+    "Indicator",
+    "Lines",
+    "Needs",
+    "Past",
+    "Person",
+    "Priorities",
+    "Priority",
+    "Scenario",
+    "Situation",
+    "Sore",
+    "Stage",
+    "Story",
+    "Threshold",
+    "difficulty_of",
+    "load_scenarios",
+    "problems_of",
+    "read_scenarios",
+]
+
+Axis = Literal["C", "A", "P"]
+Threshold = Literal["low", "medium", "high"]
+Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relations", "career"]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
+Difficulty = Literal["easy", "medium", "hard", "extreme"]
+
+SETS = ("cases",)
+"""Sets by name."""
+
+MEAN, SPREAD = 32.32, 4.52
+"""Of the initial distance |P_0| over the published 30 cases (EMPA App. A.1)."""
+
+Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childhood", "adolescence", "young adulthood", "epilogue"]
+SOURCES: tuple[Source, ...] = get_args(Source)
+"""What the director can release; `opening` is open from the start."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+Prose = Annotated[str, Field(min_length=60)]
+
+
+class Person(_Frozen):
+    """Role and traits. `social` is who others meet, `inner` who is behind that."""
+
+    name: str = Field(min_length=2)
+    age: int = Field(ge=14, le=95)
+    gender: str = Field(min_length=3)
+    occupation: str = Field(min_length=3)
+    social: Prose
+    inner: Prose
+    speaking_style: str = Field(min_length=30)
+
+
+class Needs(_Frozen):
+    """What they want to pour out, what they hope is seen, and what closes them."""
+
+    vent: str = Field(min_length=120)
+    hopes: Prose
+    constraints: Prose
+
+
+class Priority(_Frozen):
+    """How much of one kind of empathy they need now, and why."""
+
+    level: Literal["low", "medium", "high"]
+    why: str = Field(min_length=30)
+
+
+class Priorities(_Frozen):
+    """EMPA's three kinds; `motivational` is the proactive axis P."""
+
+    affective: Priority
+    motivational: Priority
+    cognitive: Priority
+
+    def of(self, axis: Axis) -> Priority:
+        """The priority that belongs to an axis."""
+        return {"A": self.affective, "P": self.motivational, "C": self.cognitive}[axis]
+
+
+class Past(_Frozen):
+    """Memories of three periods, each of which the director can release, and what they made of this person."""
+
+    childhood: Prose
+    adolescence: Prose
+    young_adulthood: Prose
+    arc: Prose
+
+
+class Situation(_Frozen):
+    """Where they stand."""
+
+    circumstances: Prose
+    goal: str = Field(min_length=30)
+    vision: str = Field(min_length=30)
+
+
+class Stage(_Frozen):
+    """One stage of the story."""
+
+    title: str = Field(min_length=3, max_length=80)
+    text: str = Field(min_length=180)
+
+
+class Story(_Frozen):
+    """A trigger, four stages (evoked memory, reflection, self-examination, eruption), how it stands, and what comes up late."""
+
+    trigger: str = Field(min_length=120)
+    stages: tuple[Stage, Stage, Stage, Stage]
+    outcome: str = Field(min_length=40)
+    epilogue: str = Field(min_length=120)
+
+
+class Indicator(_Frozen):
+    """One line of the IEDR form: level 0 (nothing lacks) to 3, words of the card that show it, and the reason."""
+
+    level: int = Field(ge=0, le=3)
+    evidence: str = Field(min_length=10)
+    reason: str = Field(min_length=15)
+
+
+class Concern(_Frozen):
+    """Something that weighs on them, the axis on which they need to be met there, and words by which a reply would name it."""
+
+    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    axis: Axis
+    depth: Literal["surface", "feeling", "core"]
+    text: str = Field(min_length=15)
+    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+
+
+class Attempt(_Frozen):
+    """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
+
+    text: str = Field(min_length=20)
+    cues: tuple[str, ...] = Field(min_length=3, max_length=8)
+
+
+class Sore(_Frozen):
+    """Something that hurts or annoys this person in particular."""
+
+    text: str = Field(min_length=15)
+    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
+
+
+class Beat(_Frozen):
+    """One written first-person line, and what has to be released before it can be said."""
+
+    kind: Literal["fact", "feeling", "core"]
+    concern: str
+    source: Source
+    text: str = Field(min_length=20, max_length=420)
+
+
+class Lines(_Frozen):
+    """Written lines in the person's own voice for everything that is not a beat."""
+
+    acks: tuple[str, ...] = Field(min_length=8, max_length=10)
+    """A reply that did them good; said when there is nothing more to tell just now."""
+    moved: tuple[str, ...] = Field(min_length=3, max_length=4)
+    """A reply that reached them deeply."""
+    unclear: tuple[str, ...] = Field(min_length=4, max_length=5)
+    """They were not understood (axis C)."""
+    unfelt: tuple[str, ...] = Field(min_length=4, max_length=5)
+    """Nobody is with them in it (axis A)."""
+    unhelped: tuple[str, ...] = Field(min_length=4, max_length=5)
+    """It leaves them where they are (axis P)."""
+    template: tuple[str, ...] = Field(min_length=3, max_length=4)
+    """Stock sympathy or help-desk talk."""
+    advice: tuple[str, ...] = Field(min_length=3, max_length=4)
+    """Told what to do too early, or what they have tried."""
+    lecture: tuple[str, ...] = Field(min_length=2, max_length=3)
+    flattery: tuple[str, ...] = Field(min_length=2, max_length=3)
+    repeat: tuple[str, ...] = Field(min_length=4, max_length=5)
+    silence: tuple[str, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[str, ...] = Field(min_length=6, max_length=8)
+    """Nothing has helped for long."""
+    settled: tuple[str, ...] = Field(min_length=2, max_length=2)
+    """The end, when it has become lighter."""
+    left: tuple[str, ...] = Field(min_length=2, max_length=2)
+    """The end, when it has not."""
+
+
+class Scenario(_Frozen):
+    """One person in one story: all that the simulated user may come to know; the policy is told nothing of it."""
+
+    id: str = Field(pattern=r"^empa-[cap]-[a-z]+-\d{2,8}$")
+    title: str = Field(min_length=5, max_length=80)
+    axis: Axis
+    domain: Domain
+    threshold: Threshold
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    place: str = Field(min_length=3)
+    person: Person
+    receptive: Prose
+    """How they take empathy: what the threshold means for this person."""
+    topic: str = Field(min_length=15)
+    needs: Needs
+    priorities: Priorities
+    past: Past
+    situation: Situation
+    story: Story
+    iedr: Mapping[str, Indicator]
+    opening: str = Field(min_length=20, max_length=360)
+    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
+    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
+    sores: tuple[Sore, ...] = Field(min_length=2, max_length=4)
+    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
+    lines: Lines
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if self.iedr.keys() != DEFICIT_POINTS.keys():
+            odd = sorted(self.iedr.keys() ^ DEFICIT_POINTS.keys())
+            raise ValueError(f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}")
+        if self.id.split("-")[1] != self.axis.lower():
+            raise ValueError(f"id {self.id!r} names another axis than {self.axis!r}")
+        if self.priorities.of(self.axis).level != "high":
+            raise ValueError(f"the dominant axis is {self.axis}, so its priority must be high")
+        keys = [concern.key for concern in self.concerns]
+        if len(set(keys)) < len(keys):
+            raise ValueError("concern keys repeat")
+        if unknown := {beat.concern for beat in self.beats} - set(keys):
+            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        return self
+
+    @property
+    def stratum(self) -> str:
+        """What `--limit` spreads evenly over: the dominant axis."""
+        return self.axis
+
+    @property
+    def who(self) -> str:
+        """Name, age and trade, for lists and reports."""
+        return f"{self.person.name}, {self.person.age}, {self.person.occupation}"
+
+    @property
+    def start(self) -> tuple[float, ...]:
+        """P_0, one value an axis, all at most 0."""
+        return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
+
+    @property
+    def distance(self) -> float:
+        """|P_0|."""
+        return float(np.linalg.norm(self.start))
+
+    @property
+    def difficulty(self) -> Difficulty:
+        """By |P_0| beside the published mean and spread (EMPA App. A.1)."""
+        return difficulty_of(self.distance)
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def difficulty_of(distance: float) -> Difficulty:
+    """Easy below mean - spread, medium up to the mean, hard up to mean + spread, extreme above (EMPA App. A.1)."""
+    if distance < MEAN - SPREAD:
+        return "easy"
+    if distance < MEAN:
+        return "medium"
+    return "hard" if distance <= MEAN + SPREAD else "extreme"
+
+
+def problems_of(scenario: Scenario) -> list[str]:
+    """What a shipped case must not have, beyond the schema; empty when it is fine."""
+    found = [*_spoken_problems(scenario), *_beat_problems(scenario)]
+    matters: list[Concern | Attempt | Sore] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
+    cues = [cue for matter in matters for cue in matter.cues]
+    found += [
+        f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
+    ]
+    share = {
+        axis: -x / sum(DEFICIT_POINTS[f"{axis}.{n}"][3] for n in (1, 2, 3)) for axis, x in zip(AXES, scenario.start, strict=True)
+    }
+    if max(share, key=lambda axis: share[axis]) != scenario.axis or sorted(share.values())[-1] == sorted(share.values())[-2]:
+        found.append(f"the IEDR form does not make {scenario.axis} dominant: shares of the most possible are {share}")
+    card = " ".join(_texts(scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"})))
+    for name, line in scenario.iedr.items():
+        if line.level and _plain(line.evidence) not in _plain(card):
+            found.append(f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}")
+    for axis in AXES:
+        of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
+        if len(of_axis) < (3 if axis == scenario.axis else 2):
+            found.append(f"only {len(of_axis)} concerns on axis {axis}")
+    if not any(concern.axis == scenario.axis and concern.depth == "core" for concern in scenario.concerns):
+        found.append(f"no core concern on the dominant axis {scenario.axis}")
+    return found
+
+
+def _spoken_problems(scenario: Scenario) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    closing = {*scenario.lines.settled, *scenario.lines.left}
+    lines = [line for group in scenario.lines.model_dump().values() for line in group if line not in closing]
+    for line in [scenario.opening, *(beat.text for beat in scenario.beats), *lines]:
+        for sentence in re.split(r"(?<=[.!?…])\s+", line):
+            plain = _plain(sentence)
+            if plain and plain in seen:
+                found.append(f"sentence is spoken twice: {sentence!r}")
+            seen.add(plain)
+        if re.search(r"^\s*[-*•]|\(|\*", line):
+            found.append(f"a spoken line has a bullet, brackets or asterisks: {line!r}")
+    return found
+
+
+def _beat_problems(scenario: Scenario) -> list[str]:
+    found: list[str] = []
+    by_source = {source: [beat for beat in scenario.beats if beat.source == source] for source in SOURCES}
+    found += [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
+    if len(by_source["opening"]) < 4:
+        found.append(f"only {len(by_source['opening'])} beats are open from the start; expected at least 4")
+    if any(beat.kind == "core" for beat in by_source["opening"]):
+        found.append("a core beat is open from the start; the director has to release it")
+    if sum(beat.kind == "core" for beat in scenario.beats) < 3:
+        found.append("fewer than three core beats")
+    order = [SOURCES.index(beat.source) for beat in scenario.beats if beat.source.startswith(("opening", "stage"))]
+    if order != sorted(order):
+        found.append("beats of the opening and of the stages are not in order")
+    untold = {concern.key for concern in scenario.concerns} - {beat.concern for beat in scenario.beats}
+    found += [f"no beat tells of concern {key!r}" for key in sorted(untold)]
+    return found
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W+", " ", text.lower()).strip()
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in _texts(part)]
+    if isinstance(value, (list, tuple)):
+        return [text for part in value for text in _texts(part)]
+    return []
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """Cases from a JSON-lines file; blank lines are skipped.
+
+    Raises:
+        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
+    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/empa.md)")
+    if not scenarios:
+        raise InputError(f"{path} holds no case; expected one JSON object a line")
+    return scenarios
+
+
+def load_scenarios(name: str = "cases", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
+    """The shipped cases, or a file by path, without those that carry an excluded tag.
+
+    Raises:
+        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
+        InputError: the file does not fit the schema.
+    """
+    if name in SETS:
+        with resources.as_file(resources.files(__package__) / "scenarios" / f"{name}.jsonl") as path:
+            scenarios = read_scenarios(path)
+    elif Path(name).is_file():
+        scenarios = read_scenarios(Path(name))
+    else:
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
+    return without_tags(scenarios, exclude_tags, name)

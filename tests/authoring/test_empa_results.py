@@ -1,0 +1,145 @@
+"""Released EMPA results: imported whole, computed anew, and told where they disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.authoring.empa_results import by_model, read_results
+from heartloop.cli import app
+from heartloop.dialogue import read_transcripts
+from heartloop.environments.empa.environment import case_of, unjudged_turns
+from heartloop.errors import InputError
+from heartloop.scoring.energy import epmq
+from tests.released_empa import START, UNJUDGED, result, write
+
+FORMS = [{"C": 1, "A": 2}, {"A": -1}, {"C": 2, "P": 1}, {"P": -2, "C": -2}]
+
+
+class TestReading:
+    def test_a_dialogue_whole(self, tmp_path: Path) -> None:
+        (transcript,) = read_results(write(tmp_path, result(FORMS))).transcripts
+        assert (transcript.environment, transcript.preset, transcript.model) == ("empa", "released", "model-a")
+        assert transcript.simulator == "a/sim (imported)"
+        assert transcript.models["judge"] == "a/judge"
+        assert transcript.opening == "今晚码头停电了。"
+        assert [turn.reply for turn in transcript.turns] == [f"第{n}次回答。" for n in (1, 2, 3, 4)]
+        assert [turn.message for turn in transcript.turns] == ["第1句话。", "第2句话。", "第3句话。", None]
+        assert transcript.start == dict(zip("CAP", map(float, START), strict=True))
+        assert transcript.turns[0].state == {"C": -9, "A": -12, "P": -6}
+        assert transcript.turns[3].change == {"C": -4, "A": 0, "P": -5}
+        assert transcript.turns[0].evidence["quotes"] == {"C.Prog": "回答", "A.Prog": "回答"}
+        assert transcript.score == pytest.approx(epmq([case_of(transcript)], preset="released").score)
+
+    def test_their_numbers_follow_from_their_levels(self, tmp_path: Path) -> None:
+        assert read_results(write(tmp_path, result(FORMS), result(FORMS[:2], script="script_008"))).differences == []
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"E_total": 9.99}, "E_total"),
+            ({"alignment": -0.5}, "alignment"),
+            ({"projection": 0.0}, "projection"),
+            ({"delta_E": 0.02}, "delta_E"),
+        ],
+    )
+    def test_a_number_that_disagrees_is_named(self, tmp_path: Path, change: dict[str, float], field: str) -> None:
+        record = result(FORMS)
+        record["epj"]["trajectory"][2]["epm"].update(change)
+        (found,) = read_results(write(tmp_path, record)).differences
+        assert (found.turn, found.field, found.theirs) == (2, field, change[field])
+
+    def test_a_state_a_step_and_a_start_that_disagree_are_named(self, tmp_path: Path) -> None:
+        record = result(FORMS)
+        record["epj"]["trajectory"][4]["P_t"] = [0, 0, 0]
+        record["epj"]["trajectory"][3]["v_t"] = [1, 0, 0]
+        record["epj"]["iedr_details"]["filled_iedr"]["C.1"] = 3
+        fields = [(d.turn, d.field) for d in read_results(write(tmp_path, record)).differences]
+        assert fields == [(0, "P_0_initial_deficit"), (3, "v_t"), (4, "P_t")]
+
+    def test_a_success_that_is_none_is_named(self, tmp_path: Path) -> None:
+        found = read_results(write(tmp_path, result(FORMS, status="success")))
+        assert [d.field for d in found.differences] == ["status"]
+        assert found.transcripts[0].stop == "success"
+
+    @pytest.mark.parametrize(
+        ("status", "stop"), [("success", "success"), ("failure", "failure"), ("max_turns", "turn_limit"), ("stopped", "goodbye")]
+    )
+    def test_ends(self, tmp_path: Path, status: str, stop: str) -> None:
+        assert read_results(write(tmp_path, result(FORMS, status=status))).transcripts[0].stop == stop
+
+
+class TestUnjudged:
+    def test_a_turn_without_a_judgement_is_shown_and_not_zero(self, tmp_path: Path) -> None:
+        found = read_results(write(tmp_path, result([*FORMS[:2], UNJUDGED, *FORMS[2:]])))
+        (transcript,) = found.transcripts
+        assert found.counts["unjudged turns"] == 1
+        assert transcript.turns[2].state is None
+        assert unjudged_turns(transcript) == 1
+        assert len(transcript.rewards) == 4
+        assert found.differences == []  # as the authors count it, zeros, all their numbers follow
+
+    def test_both_ways_of_counting_are_told(self, tmp_path: Path) -> None:
+        held = read_results(write(tmp_path, result([*FORMS[:2], UNJUDGED, *FORMS[2:]])))
+        (row,) = by_model(held.transcripts)
+        assert row.unjudged == 1
+        assert row.ours == epmq([case_of(read_results(write(tmp_path / "b", result(FORMS))).transcripts[0])], preset="released")
+        # four judged windows and the start of five, or of six: energy stays, density is spread over one more
+        assert row.theirs.indices.density == pytest.approx(row.ours.indices.density * 4 / 5)
+        assert row.theirs.indices.energy == pytest.approx(row.ours.indices.energy)
+
+    def test_a_level_that_is_none_is_no_judgement(self, tmp_path: Path) -> None:
+        record = result(FORMS)
+        record["epj"]["trajectory"][1]["mdep_analysis"]["A_Prog_level"] = None
+        assert read_results(write(tmp_path, record)).counts["unjudged turns"] == 1
+
+    def test_a_dialogue_without_any_judgement_is_unscored(self, tmp_path: Path) -> None:
+        (transcript,) = read_results(write(tmp_path, result([UNJUDGED, UNJUDGED]))).transcripts
+        assert (transcript.score, transcript.rewards) == (None, ())
+
+
+class TestFiles:
+    def test_folders_below_are_read_and_other_files_passed_over(self, tmp_path: Path) -> None:
+        write(tmp_path / "model-a", result(FORMS))
+        write(tmp_path / "model-b", result(FORMS, model="model-b"), {"summary": 1})
+        found = read_results(tmp_path)
+        assert [t.model for t in found.transcripts] == ["model-a", "model-b"]
+        assert found.counts["passed over"] == 1
+
+    def test_the_same_case_again_is_a_repeat(self, tmp_path: Path) -> None:
+        assert [t.repeat for t in read_results(write(tmp_path, result(FORMS), result(FORMS[:1]))).transcripts] == [0, 1]
+
+    def test_a_missing_reply_is_counted(self, tmp_path: Path) -> None:
+        record = result(FORMS)
+        record["history"] = record["history"][:4]
+        found = read_results(write(tmp_path, record))
+        assert found.counts["missing replies"] == 2
+        assert found.transcripts[0].score is not None
+
+    def test_wrong_files_are_refused_with_their_place(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"no\.json: .* expected a released EMPA result"):
+            read_results(tmp_path / "no.json")
+        with pytest.raises(InputError, match="holds no released EMPA result"):
+            read_results(write(tmp_path / "other", {"a": 1}))
+        record: dict[str, Any] = result(FORMS)
+        del record["epj"]["P_0_initial_deficit"]
+        with pytest.raises(InputError, match=r"0\.json, epj\.P_0_initial_deficit: Field required"):
+            read_results(write(tmp_path / "broken", record))
+        with pytest.raises(InputError, match="is no released EMPA result"):
+            read_results(write(tmp_path / "alone", {"a": 1}) / "0.json")
+
+
+def test_the_command_keeps_a_run_and_prints_what_disagrees(tmp_path: Path) -> None:
+    record = result([*FORMS, UNJUDGED])
+    record["epj"]["trajectory"][1]["epm"]["E_total"] = 9.9
+    source = write(tmp_path / "released", record, result(FORMS, model="model-b"))
+    done = CliRunner().invoke(app, ["import", "empa-results", str(source), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert "1 x a turn carries no judgement" in done.output
+    assert "turn 1, E_total: 9.9, from the levels" in done.output
+    assert "model-a: " in done.output
+    assert len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))) == 2
+    assert (tmp_path / "run" / "raw.jsonl").read_bytes().count(b"\n") == 2

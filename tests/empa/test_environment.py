@@ -1,0 +1,284 @@
+"""The rules of an EMPA dialogue: windows, states, ends, the director's calls, what a transcript keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from heartloop.chat import ScriptedChat
+from heartloop.dialogue import Transcript
+from heartloop.environments.empa import Empa, Scenario, load_scenarios
+from heartloop.environments.empa.acts import MIN_TURNS, Act, refused
+from heartloop.environments.empa.environment import Judgement, View, case_of, unjudged_turns
+from heartloop.environments.empa.quotes import stands_in
+from heartloop.environments.episode import CallLog, play
+from heartloop.errors import AnswerError, InputError, UseError
+from heartloop.scoring.energy import AXES, epmq, form_keys, trace
+
+CASES = load_scenarios("cases")
+CASE = CASES[0]
+
+
+def levels(**given: int) -> dict[str, int]:
+    """`C=1` is progress, `A=-2` regress."""
+    found = dict.fromkeys(form_keys(), 0)
+    for axis, level in given.items():
+        found[f"{axis}.{'Prog' if level > 0 else 'Neg'}"] = level
+    return found
+
+
+GOOD, BAD, NOTHING = levels(C=2, A=2, P=2), levels(C=-1, A=-1, P=-1), levels()
+
+
+class Fixed:
+    """Roles that do as they are told: forms and acts by list, the last of each for ever."""
+
+    name = "fixed"
+
+    def __init__(self, *forms: Mapping[str, int], acts: tuple[Act, ...] = (Act("wait"),), breaks: str = "") -> None:
+        self.forms = forms
+        self.acts = acts
+        self.breaks = breaks
+        self.views: dict[str, list[View]] = {"speak": [], "adjudicate": [], "direct": []}
+
+    def admit(self, scenario: Scenario) -> None:
+        if scenario.title == "unplayable":
+            raise InputError("cannot be played")
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"simulator": "fixed"}}
+
+    def _seen(self, what: str, view: View) -> int:
+        self.views[what].append(view)
+        if self.breaks == what:
+            raise AnswerError("no JSON")
+        return len(self.views[what]) - 1
+
+    async def speak(self, view: View, log: CallLog) -> str:
+        return f"line {self._seen('speak', view)}"
+
+    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+        form = self.forms[min(self._seen("adjudicate", view), len(self.forms) - 1)]
+        given = [key for key, level in form.items() if level]
+        return Judgement(form, dict.fromkeys(given, "A word."), dict.fromkeys(given, "because"), {"seen": True})
+
+    async def direct(self, view: View, log: CallLog) -> Act:
+        return self.acts[min(self._seen("direct", view), len(self.acts) - 1)]
+
+
+async def played(user: Fixed, **settings: Any) -> Transcript:
+    return await play(Empa([CASE], user, **settings), CASE.id, ScriptedChat(["A word."], cycle=True), seed=3)
+
+
+class TestStates:
+    async def test_they_start_at_the_iedr_form_and_move_by_the_judges_levels(self) -> None:
+        transcript = await played(Fixed(levels(C=1, A=2), levels(P=-2)), max_turns=2)
+        c, a, p = CASE.start
+        assert transcript.start == {"C": c, "A": a, "P": p}
+        assert transcript.turns[0].change == {"C": 1, "A": 3, "P": 0}
+        assert transcript.turns[1].change == {"C": 0, "A": 0, "P": -5}
+        assert transcript.turns[1].state == {"C": c + 1, "A": a + 3, "P": p - 5}
+
+    async def test_rewards_are_the_energies_and_the_score_is_epmq(self) -> None:
+        transcript = await played(Fixed(levels(C=1, A=2), levels(P=-2)), max_turns=2)
+        path = trace(case_of(transcript), preset="released")
+        assert transcript.rewards == pytest.approx(path.energy.tolist())
+        assert transcript.score == pytest.approx(epmq([case_of(transcript)], preset="released").score)
+
+    async def test_the_preset_decides_the_points(self) -> None:
+        paper = await played(Fixed(levels(A=2)), max_turns=1, preset="paper")
+        assert paper.turns[0].change == {"C": 0, "A": 2, "P": 0}
+        assert paper.preset == "paper"
+
+    async def test_levels_quotes_and_reasons_are_kept_and_told(self) -> None:
+        turn = (await played(Fixed(levels(C=1, P=-2)), max_turns=1)).turns[0]
+        assert turn.evidence["levels"] == levels(C=1, P=-2)
+        assert turn.evidence["quotes"] == {"C.Prog": "A word.", "P.Neg": "A word."}
+        assert turn.thoughts == {"C": "+1 “A word.” because", "A": "0", "P": "-2 “A word.” because"}
+
+
+class TestEnds:
+    async def test_success_comes_no_earlier_than_turn_12(self) -> None:
+        transcript = await played(Fixed(GOOD))
+        assert (transcript.stop, len(transcript.turns)) == ("success", MIN_TURNS)
+        # twelve windows of (3, 3, 3) are 62 points of energy, more than anybody lacked long before
+        assert transcript.turns[-1].message == f"line {MIN_TURNS - 1}"
+
+    async def test_failure_comes_no_earlier_than_turn_12(self) -> None:
+        transcript = await played(Fixed(BAD))
+        assert (transcript.stop, len(transcript.turns)) == ("failure", MIN_TURNS)
+        assert transcript.score is not None
+
+    async def test_the_directors_end_is_a_goodbye(self) -> None:
+        user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))
+        transcript = await played(user)
+        assert (transcript.stop, len(transcript.turns)) == ("goodbye", MIN_TURNS)
+        assert user.views["speak"][-1].ending == "goodbye"
+
+    async def test_the_directors_end_before_turn_12_is_a_broken_instrument(self) -> None:
+        transcript = await played(Fixed(NOTHING, acts=(Act("end"),)))
+        assert (transcript.stop, transcript.score) == ("failed", None)
+        assert transcript.failure is not None
+        assert transcript.failure.role == "director"
+        assert "nothing ends before 12 replies" in transcript.failure.detail
+
+    async def test_45_replies_at_most(self) -> None:
+        transcript = await played(Fixed(NOTHING))
+        assert (transcript.stop, len(transcript.turns), transcript.turns[-1].message) == ("turn_limit", 45, None)
+
+    async def test_one_good_turn_in_between_is_no_failure(self) -> None:
+        transcript = await played(Fixed(*[BAD, BAD, BAD, BAD, levels(C=1)] * 3), max_turns=15)
+        assert transcript.turns[11].evidence["total"] < 0
+        assert transcript.stop in ("turn_limit", "failure")
+
+
+class TestWindows:
+    async def test_replies_inside_a_window_have_no_state(self) -> None:
+        user = Fixed(levels(C=1))
+        transcript = await played(user, window=3, max_turns=7)
+        assert [turn.state is not None for turn in transcript.turns] == [False, False, True, False, False, True, True]
+        assert [view.window for view in user.views["adjudicate"]] == [3, 3, 1]
+        assert len(transcript.rewards) == 3
+        assert case_of(transcript).forms == [levels(C=1)] * 3
+        assert unjudged_turns(transcript) == 0
+
+    async def test_the_director_acts_after_windows_only(self) -> None:
+        user = Fixed(levels(C=1))
+        await played(user, window=3, max_turns=7)
+        assert [view.turn for view in user.views["direct"]] == [2, 5]
+
+    @pytest.mark.parametrize("name", ["window", "max_turns"])
+    def test_less_than_one_is_refused(self, name: str) -> None:
+        with pytest.raises(UseError, match=f"{name} is 0; expected at least 1"):
+            Empa([CASE], Fixed(NOTHING), **{name: 0})  # type: ignore[arg-type]
+
+
+class TestDirector:
+    async def test_memory_grows_only_as_it_is_released(self) -> None:
+        acts = (
+            Act("reveal_stage", "stage 1"),
+            Act("wait"),
+            Act("reveal_memory", "childhood", "softly"),
+            Act("adjust_focus", "A"),
+        )
+        user = Fixed(levels(C=1), acts=acts)
+        transcript = await played(user, max_turns=6)
+        seen = [view.released for view in user.views["speak"]]
+        assert seen[:3] == [("opening", "stage 1"), ("opening", "stage 1"), ("opening", "stage 1", "childhood")]
+        assert user.views["speak"][2].focus == ""
+        assert user.views["speak"][3].focus == "A"
+        assert transcript.turns[2].evidence["director"] == {
+            "function": "reveal_memory", "argument": "childhood", "note": "softly", "reason": "",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("act", "said"),
+        [
+            (Act("sing"), "there is no function 'sing'"),
+            (Act("reveal_stage", "stage 2"), "'stage 2' would be told before 'stage 1'"),
+            (Act("reveal_memory", "old age"), "reveal_memory takes one of childhood, adolescence, young adulthood"),
+            (Act("wait", "stage 1"), "wait takes no argument"),
+            (Act("adjust_focus", ""), "adjust_focus takes one of C, A, P"),
+            (Act("end"), "nothing ends before 12 replies, and there were 3"),
+        ],
+    )
+    def test_only_the_fixed_set(self, act: Act, said: str) -> None:
+        assert said in (refused(act, released=["opening"], turns=3) or "")
+
+    def test_nothing_is_released_twice(self) -> None:
+        assert (
+            refused(Act("reveal_stage", "stage 1"), released=["opening", "stage 1"], turns=3) == "'stage 1' is released already"
+        )
+
+    def test_the_epilogue_is_the_last_piece_of_the_story(self) -> None:
+        told = ["opening", "stage 1", "stage 2", "stage 3"]
+        assert refused(Act("reveal_stage", "epilogue"), released=told, turns=20) is not None
+        assert refused(Act("reveal_stage", "epilogue"), released=[*told, "stage 4"], turns=20) is None
+
+
+class TestWhoseFailure:
+    @pytest.mark.parametrize(("what", "role"), [("adjudicate", "judge"), ("direct", "director"), ("speak", "simulator")])
+    async def test_a_role_that_fails_leaves_the_dialogue_unscored_and_is_named(self, what: str, role: str) -> None:
+        transcript = await played(Fixed(GOOD, breaks=what))
+        assert (transcript.stop, transcript.score, transcript.rewards) == ("failed", None, ())
+        assert transcript.failure is not None
+        assert transcript.failure.role == role
+
+    async def test_lost_parting_words_are_only_counted(self) -> None:
+        class Mute(Fixed):
+            async def speak(self, view: View, log: CallLog) -> str:
+                if view.ending:
+                    raise AnswerError("no JSON")
+                return await super().speak(view, log)
+
+        transcript = await played(Mute(GOOD))
+        assert (transcript.stop, transcript.turns[-1].message) == ("success", None)
+        assert transcript.counts["lost farewells"] == 1
+        assert transcript.score is not None
+
+    async def test_silence_is_judged(self) -> None:
+        transcript = await play(Empa([CASE], Fixed(BAD), max_turns=1), CASE.id, ScriptedChat([""], cycle=True))
+        assert transcript.turns[0].silent
+        assert transcript.score is not None
+
+
+class TestSettings:
+    def test_what_does_not_exist_is_refused(self) -> None:
+        with pytest.raises(UseError, match="unknown preset 'corrected'; expected released or paper"):
+            Empa([CASE], Fixed(), preset="corrected")
+        with pytest.raises(UseError, match="unknown variant 'vanilla'"):
+            Empa([CASE], Fixed(), variant="vanilla")
+        with pytest.raises(InputError, match="was given twice"):
+            Empa([CASE, CASE], Fixed())
+        with pytest.raises(InputError, match="no scenario 'nobody'"):
+            Empa([CASE], Fixed()).begin("nobody")
+
+    async def test_a_transcript_tells_its_groups(self) -> None:
+        facts = (await played(Fixed(GOOD), max_turns=1)).facts
+        assert (facts["axis"], facts["domain"], facts["difficulty"]) == (CASE.axis, CASE.domain, CASE.difficulty)
+        assert (facts["threshold"], facts["window"]) == (CASE.threshold, "1")
+
+    async def test_a_transcript_without_levels_cannot_be_computed(self) -> None:
+        transcript = await played(Fixed(GOOD), max_turns=1)
+        bare = transcript.model_copy(update={"turns": (transcript.turns[0].model_copy(update={"evidence": {}}),)})
+        with pytest.raises(InputError, match="the transcript lacks 'levels'"):
+            case_of(bare)
+
+    async def test_a_turn_without_a_judgement_is_unjudged_not_zero(self) -> None:
+        transcript = await played(Fixed(GOOD), max_turns=3)
+        hole = transcript.turns[1].model_copy(update={"state": None, "change": None, "evidence": {}})
+        holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
+        assert unjudged_turns(holed) == 1
+        assert trace(case_of(holed), preset="released").judged == (0, 2)
+
+
+class TestQuotes:
+    @pytest.mark.parametrize(
+        "quote",
+        ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!", "vests"],
+    )
+    def test_found(self, quote: str) -> None:
+        assert stands_in(quote, ["Well.", "Nobody asked me about the vests."])
+
+    @pytest.mark.parametrize("quote", ["", "...", "me", "vest", "the vests ... nobody", "nobody asked you", "Well. Nobody"])
+    def test_not_found(self, quote: str) -> None:
+        assert not stands_in(quote, ["Well.", "Nobody asked me about the vests."])
+
+    def test_silence_has_a_quote(self) -> None:
+        assert stands_in("(silence)", ["Well.", ""])
+        assert not stands_in("(silence)", ["Well."])
+
+    def test_a_message_without_letters_is_quoted_whole(self) -> None:
+        assert stands_in("...", ["Well.", "..."])
+        assert stands_in("Ok.", ["Well.", "Ok."])
+        assert not stands_in("Ok", ["That is ok."])
+        assert not stands_in("...", ["Well..."])
+
+    def test_other_scripts(self) -> None:
+        assert stands_in("我听见了你", ["嗯，我听见了你说的话。"])
+
+
+def test_axes_of_the_state_are_those_of_the_scoring() -> None:
+    assert tuple(AXES) == ("C", "A", "P")
