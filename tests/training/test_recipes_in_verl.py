@@ -137,7 +137,7 @@ class TestMiniBatch:
     """How the published batch and mini-batch map to verl."""
 
     @pytest.mark.parametrize(
-        ("name", "samples"), [("ctc_grpo_qwen3_8b", 256), ("ctc_grpo_qwen3_32b", 256), ("rlver_ppo_tiny", 64)]
+        ("name", "samples"), [("ctc_grpo_qwen3_8b", 256), ("ctc_grpo_qwen3_32b", 256), ("rlver_ppo_tiny", 8)]
     )
     def test_verl_takes_it_times_the_rollouts(self, name: str, samples: int) -> None:
         """Samples of one update, as verl's trainer works it out: a batch is padded up to a multiple of it."""
