@@ -15,7 +15,8 @@ import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from heartloop.training.engine_cpu import PACKED, EngineCPU, spoken_places
+from heartloop.training.engine_cpu import EngineCPU, spoken_places
+from heartloop.training.verl_config import PACKED
 from tests.training import tiny_policy
 
 ROWS = [([5, 6, 7], [8, 9, 10, 11], [1, 1, 0, 1]), ([40, 41], [42], [1]), ([50, 51, 52, 53, 54], [55, 56, 57], [0, 0, 0])]

@@ -7,12 +7,15 @@
    step that was cut off is done again. Weights of a step made again are equal up to rounding: verl promises nothing beyond what
    a checkpoint holds, and sums over ranks and packed rows may run in another order.
 3. PPO: actor and critic both move; the value of a token is that of its turn and all that follow.
-4. The numbers of the dialogues stand in the run's metrics, and the dialogues themselves in files.
-5. Nothing listens on the network, and nothing is left behind, by a run that was killed neither.
+4. A checkpoint is a model like any other.
+5. The numbers of the dialogues stand in the run's metrics, and the dialogues themselves in files.
+6. Nothing listens on the network, and nothing is left behind, by a run that was killed neither.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -26,9 +29,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 import heartloop
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.dialogue import Message, Transcript, read_transcripts
+from heartloop.training.checkpoints import CheckpointModel
+from heartloop.training.launch import policy_at
 from heartloop.training.progress import read_metrics
 from heartloop.training.verl_config import RunPaths
 from tests.training import tiny_policy
@@ -222,8 +228,18 @@ def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:
     assert found[1]["critic/vf_loss"] != found[2]["critic/vf_loss"]
     assert _moved(load_file(policy / "model.safetensors"), job.weights(1))
     assert _moved(job.weights(1), job.weights(2))
+    _is_a_model_like_any(job, 2)
     assert all(len(transcript.turns) == 2 for step in (1, 2) for transcript in job.transcripts(step))
     _stays_at_home(job)
+
+
+def _is_a_model_like_any(job: Job, step: int) -> None:
+    """Plain transformers can load it, and it answers as a model under test."""
+    folder = policy_at(job.paths.run, step)
+    assert "attn_implementation" not in json.loads((folder / "config.json").read_text())
+    AutoModelForCausalLM.from_pretrained(folder)
+    reply = asyncio.run(CheckpointModel(folder, max_tokens=5).complete([Message(role="user", content="Hello.")]))
+    assert 1 <= reply.usage.completion_tokens <= 5
 
 
 def _stays_at_home(job: Job) -> None:

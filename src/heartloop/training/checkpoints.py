@@ -125,7 +125,9 @@ class CheckpointModel:
         disable_progress_bar()
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
-            model = AutoModelForCausalLM.from_pretrained(self.path, local_files_only=True, dtype="auto")
+            # processors draw in 32 bits: in training they did, and verl's configuration says 16 whatever it was trained in
+            dtype = "auto" if torch.cuda.is_available() else torch.float32
+            model = AutoModelForCausalLM.from_pretrained(self.path, local_files_only=True, dtype=dtype)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UseError(f"{self.name} cannot be loaded: {said}") from error

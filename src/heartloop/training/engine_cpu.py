@@ -19,10 +19,9 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
-__all__ = ["PACKED", "CriticCPU", "EngineCPU", "packed_attention", "spoken_places"]
+from heartloop.training.verl_config import PACKED
 
-PACKED = "heartloop_packed"
-"""Its name for `attn_implementation`."""
+__all__ = ["CriticCPU", "EngineCPU", "packed_attention", "spoken_places"]
 
 
 def packed_attention(

@@ -10,6 +10,8 @@ from it. Where that holds of a whole step, the actor is not updated and the step
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,9 @@ from verl.utils import tensordict_utils as tu
 from heartloop.errors import ModelError
 from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics
+from heartloop.training.verl_config import PACKED
 
-__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer"]
+__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer", "forget_packed"]
 
 TRAINER = "heartloop"
 """Its name for `trainer.v1.trainer_mode`."""
@@ -101,6 +104,10 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _put(self, batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
+    def _save_checkpoint(self) -> None:
+        super()._save_checkpoint()
+        forget_packed(Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}")
+
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         metrics["training/skipped_updates"] = float(self._idle)
         if self._idle:
@@ -108,6 +115,17 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         batch = super()._update_actor(batch, metrics)
         metrics.setdefault("actor/entropy", metrics["actor/entropy_loss"])  # verl logs it where it works out old probabilities
         return batch
+
+
+def forget_packed(checkpoint: Path) -> None:
+    """Takes the packed attention of `engine_cpu` out of a checkpoint's configurations: nobody else knows it, nor needs to."""
+    for file in checkpoint.glob("*/huggingface/config.json"):
+        config = json.loads(file.read_text(encoding="utf-8"))
+        if config.get("attn_implementation") == PACKED:
+            del config["attn_implementation"]
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            part.replace(file)
 
 
 def _row(group: str, credit: dict[str, Any]) -> Row:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from heartloop.training.dialogue_settings import AGENT
 from heartloop.training.recipe import Recipe
 
-__all__ = ["PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
+__all__ = ["PACKED", "PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
 
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 _TRAINER = "heartloop"
-_PACKED = "heartloop_packed"
-"""Attention of `engine_cpu`."""
+PACKED = "heartloop_packed"
+"""Attention of `engine_cpu`, by its name for `attn_implementation`."""
 _FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
@@ -154,7 +154,7 @@ def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
         f"{where}.enable_gradient_checkpointing": machine.device == "gpu",
     }
     if not machine.flash_attention:
-        found[f"+{where}.override_config.attn_implementation"] = _PACKED if machine.device == "cpu" else "sdpa"
+        found[f"+{where}.override_config.attn_implementation"] = PACKED if machine.device == "cpu" else "sdpa"
     return found
 
 
