@@ -27,14 +27,13 @@ from heartloop.environments.eibench.scenario import (
     Beat,
     Concern,
     Lines,
-    Matter,
     ModelProfile,
     Scene,
     Seed,
     UserProfile,
     problems_of,
 )
-from heartloop.environments.records import Tag
+from heartloop.environments.records import Matter, Tag
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import Anchors, check_anchors
 

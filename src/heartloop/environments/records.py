@@ -1,27 +1,64 @@
-"""Scenario files of every environment: JSON lines into records, the tags a record may carry, the two halves.
+"""Scenarios of every environment: JSON lines into records, shipped sets, the tags a record may carry, the two halves.
 
-Covers reading and what is wrong with a line. Does not cover what a scenario is: each environment has its own schema.
+Covers reading, what is wrong with a line, and what the schemas of our own scenarios share. Does not cover what a scenario is:
+each environment has its own schema.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.errors import InputError, UseError
 
-__all__ = ["Tag", "first_record", "half_of", "read_records", "read_text", "without_tags"]
+__all__ = [
+    "Matter",
+    "Part",
+    "Tag",
+    "Written",
+    "first_record",
+    "half_of",
+    "load_set",
+    "read_records",
+    "read_set",
+    "read_text",
+    "without_tags",
+]
 
 Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
     "eating", "pregnancy-loss", "discrimination", "war", "none",
 ]  # fmt: skip
 """What a scenario touches that a user may want to leave out."""
+
+
+class Part(BaseModel):
+    """A part of a scenario of our own form: frozen, with the fields of its schema and no other, texts stripped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class Written(Part):
+    """A whole scenario of our own form."""
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+class Matter(Part):
+    """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
+
+    text: str = Field(min_length=15)
+    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
 
 
 class _Tagged(Protocol):
@@ -102,3 +139,49 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
     if not kept:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
     return kept
+
+
+def read_set(path: Path, kind: type[Record], *, noun: str, schema: str) -> list[Record]:
+    """Scenarios of our own form from a JSON-lines file; blank lines are skipped.
+
+    Args:
+        noun: what a record is called.
+        schema: the page that tells its fields.
+
+    Raises:
+        InputError: with file, line and field, for the first record that does not fit, or two equal ids; or there is none.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
+    records = read_records(path, text, kind, mend=f"mend that line (schema: {schema})")
+    if not records:
+        raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
+    return records
+
+
+def load_set(
+    name: str,
+    shipped: Mapping[str, str],
+    package: str,
+    read: Callable[[Path], list[Tagged]],
+    *,
+    exclude_tags: Sequence[str],
+) -> list[Tagged]:
+    """A shipped set by name, or a file by path, without scenarios that carry an excluded tag.
+
+    Args:
+        shipped: files in the package's folder `scenarios`, by the name of their set.
+
+    Raises:
+        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
+        InputError: as `read` raises it.
+    """
+    if name in shipped:
+        with resources.as_file(resources.files(package) / "scenarios" / shipped[name]) as path:
+            scenarios = read(path)
+    elif Path(name).is_file():
+        scenarios = read(Path(name))
+    else:
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(shipped)}, or the path of a JSON-lines file")
+    return without_tags(scenarios, exclude_tags, name)

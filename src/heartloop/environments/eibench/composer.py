@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from heartloop.environments.eibench.scenario import (
     LINES,
@@ -30,7 +30,6 @@ from heartloop.environments.eibench.scenario import (
     Beat,
     Concern,
     Lines,
-    Matter,
     ModelProfile,
     Scenario,
     ScenarioAnchors,
@@ -39,7 +38,7 @@ from heartloop.environments.eibench.scenario import (
     UserProfile,
     pools,
 )
-from heartloop.environments.records import Tag, read_records
+from heartloop.environments.records import Matter, Part, Tag, read_records
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import GAP, STEP
 
@@ -68,18 +67,14 @@ _PRONOUNS = {
 }
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-
-class Role(_Frozen):
+class Role(Part):
     """Who the two are to each other under one relationship."""
 
     user: str = Field(min_length=5)
     model: str = Field(min_length=5)
 
 
-class Openings(_Frozen):
+class Openings(Part):
     """First words of the person, by strength of feeling."""
 
     low: str = Field(min_length=15, max_length=300)
@@ -87,7 +82,7 @@ class Openings(_Frozen):
     high: str = Field(min_length=15, max_length=300)
 
 
-class Core(_Frozen):
+class Core(Part):
     """One hand-written situation. Texts may hold slots: its own, `name`, `other` (the model's name), `place`, and the person's
     pronouns `they`, `them`, `their`, `themself` (with a capital after a full stop)."""
 

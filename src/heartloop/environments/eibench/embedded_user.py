@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from heartloop.appraisal import Appraisal, Stance, Story, Topic, appraise, lacks_english, matters_named, stances_of
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
-from heartloop.environments.eibench.scenario import Matter, Scenario
+from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import Mood, Move, Weighed, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import CHANGE_LIMIT, move, outcome
 

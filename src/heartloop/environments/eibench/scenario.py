@@ -9,8 +9,6 @@ Does not cover near-duplicates and writing (`heartloop.authoring`), nor how a pe
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,10 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from heartloop.environments.records import Tag, read_records, read_text, without_tags
-from heartloop.errors import InputError, UseError
+from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
+from heartloop.errors import InputError
 from heartloop.scoring.anchors import Anchors, check_anchors
 
 __all__ = [
@@ -31,7 +29,6 @@ __all__ = [
     "Beat",
     "Concern",
     "Lines",
-    "Matter",
     "ModelProfile",
     "Pools",
     "Scenario",
@@ -57,11 +54,7 @@ LINES: Mapping[Scene, tuple[str, ...]] = {
 """Push-backs that only one scene has."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-
-class Seed(_Frozen):
+class Seed(Part):
     """The combination a scenario was made from (EIBench Table 9). `keyword` stands for its theme too."""
 
     theme: str
@@ -71,7 +64,7 @@ class Seed(_Frozen):
     personality: str
 
 
-class UserProfile(_Frozen):
+class UserProfile(Part):
     """The simulated person: what the simulator is told and the model is not."""
 
     name: str = Field(min_length=2)
@@ -86,7 +79,7 @@ class UserProfile(_Frozen):
     goal: str = Field(min_length=20)
 
 
-class ModelProfile(_Frozen):
+class ModelProfile(Part):
     """What the model under test is told: who it is, what it knows, what it may not do, what it is after."""
 
     name: str = Field(min_length=2)
@@ -97,7 +90,7 @@ class ModelProfile(_Frozen):
     goal: str = Field(min_length=20)
 
 
-class AxisAnchors(_Frozen):
+class AxisAnchors(Part):
     """Start, success and fail of one axis."""
 
     start: int
@@ -110,14 +103,14 @@ class AxisAnchors(_Frozen):
         return Anchors(self.start, self.success, self.fail)
 
 
-class ScenarioAnchors(_Frozen):
+class ScenarioAnchors(Part):
     """Both axes: a, negative emotion; t, the relation."""
 
     a: AxisAnchors
     t: AxisAnchors
 
 
-class Concern(_Frozen):
+class Concern(Part):
     """What moves this person: in Charm what they would like to talk of, elsewhere what weighs on them."""
 
     key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
@@ -126,14 +119,7 @@ class Concern(_Frozen):
     cues: tuple[str, ...] = Field(min_length=4, max_length=12)
 
 
-class Matter(_Frozen):
-    """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
-
-    text: str = Field(min_length=15)
-    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
-
-
-class Beat(_Frozen):
+class Beat(Part):
     """One written first-person line, ordered from surface to core, with the concern it reveals."""
 
     kind: Literal["fact", "feeling", "core"]
@@ -141,7 +127,7 @@ class Beat(_Frozen):
     text: str = Field(min_length=15, max_length=360)
 
 
-class Lines(_Frozen):
+class Lines(Part):
     """Written lines in the person's own voice. The last group of eight belongs to single scenes."""
 
     acks: tuple[str, ...] = Field(min_length=3, max_length=4)
@@ -171,7 +157,7 @@ class Lines(_Frozen):
     """Support: comforted with a phrase."""
 
 
-class Scenario(_Frozen):
+class Scenario(Written):
     """One situation between a person and the model, on one of the four scenes."""
 
     id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
@@ -252,12 +238,6 @@ class Scenario(_Frozen):
     def temperament(self) -> str:
         """The embedded user's temperament, from the personality."""
         return pools().personalities[self.seed.personality][1]
-
-    @property
-    def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
@@ -355,13 +335,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
     Raises:
         InputError: with file, line and field, for the first record that does not fit, or two equal ids.
     """
-    text = read_text(path)
-    if text.lstrip().startswith("["):
-        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/eibench.md)")
-    if not scenarios:
-        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
-    return scenarios
+    return read_set(path, Scenario, noun="scenario", schema="docs/eibench.md")
 
 
 def load_scenarios(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
@@ -371,11 +345,4 @@ def load_scenarios(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> l
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    if name == "test":
-        with resources.as_file(resources.files(__package__) / "scenarios" / "test.jsonl") as path:
-            scenarios = read_scenarios(path)
-    elif Path(name).is_file():
-        scenarios = read_scenarios(Path(name))
-    else:
-        raise UseError(f"unknown scenario set {name!r}; expected test, or the path of a JSON-lines file")
-    return without_tags(scenarios, exclude_tags, name)
+    return load_set(name, {"test": "test.jsonl"}, __package__, read_scenarios, exclude_tags=exclude_tags)

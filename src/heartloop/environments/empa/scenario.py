@@ -8,19 +8,15 @@ tells only what the director has released. Does not cover near-duplicates (`hear
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from heartloop.environments.records import Tag, read_records, read_text, without_tags
-from heartloop.errors import InputError, UseError
+from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
 from heartloop.scoring.energy import AXES, DEFICIT_POINTS, deficit
 
 __all__ = [
@@ -42,7 +38,6 @@ __all__ = [
     "Priority",
     "Scenario",
     "Situation",
-    "Sore",
     "Stage",
     "Story",
     "Threshold",
@@ -69,14 +64,10 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 """What the director can release; `opening` is open from the start."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-
 Prose = Annotated[str, Field(min_length=60)]
 
 
-class Person(_Frozen):
+class Person(Part):
     """Role and traits. `social` is who others meet, `inner` who is behind that."""
 
     name: str = Field(min_length=2)
@@ -88,7 +79,7 @@ class Person(_Frozen):
     speaking_style: str = Field(min_length=30)
 
 
-class Needs(_Frozen):
+class Needs(Part):
     """What they want to pour out, what they hope is seen, and what closes them."""
 
     vent: str = Field(min_length=120)
@@ -96,14 +87,14 @@ class Needs(_Frozen):
     constraints: Prose
 
 
-class Priority(_Frozen):
+class Priority(Part):
     """How much of one kind of empathy they need now, and why."""
 
     level: Literal["low", "medium", "high"]
     why: str = Field(min_length=30)
 
 
-class Priorities(_Frozen):
+class Priorities(Part):
     """EMPA's three kinds; `motivational` is the proactive axis P."""
 
     affective: Priority
@@ -115,7 +106,7 @@ class Priorities(_Frozen):
         return {"A": self.affective, "P": self.motivational, "C": self.cognitive}[axis]
 
 
-class Past(_Frozen):
+class Past(Part):
     """Memories of three periods, each of which the director can release, and what they made of this person."""
 
     childhood: Prose
@@ -124,7 +115,7 @@ class Past(_Frozen):
     arc: Prose
 
 
-class Situation(_Frozen):
+class Situation(Part):
     """Where they stand."""
 
     circumstances: Prose
@@ -132,14 +123,14 @@ class Situation(_Frozen):
     vision: str = Field(min_length=30)
 
 
-class Stage(_Frozen):
+class Stage(Part):
     """One stage of the story."""
 
     title: str = Field(min_length=3, max_length=80)
     text: str = Field(min_length=180)
 
 
-class Story(_Frozen):
+class Story(Part):
     """A trigger, four stages (evoked memory, reflection, self-examination, eruption), how it stands, and what comes up late."""
 
     trigger: str = Field(min_length=120)
@@ -148,7 +139,7 @@ class Story(_Frozen):
     epilogue: str = Field(min_length=120)
 
 
-class Indicator(_Frozen):
+class Indicator(Part):
     """One line of the IEDR form: level 0 (nothing lacks) to 3, words of the card that show it, and the reason."""
 
     level: int = Field(ge=0, le=3)
@@ -156,7 +147,7 @@ class Indicator(_Frozen):
     reason: str = Field(min_length=15)
 
 
-class Concern(_Frozen):
+class Concern(Part):
     """Something that weighs on them, the axis on which they need to be met there, and words by which a reply would name it."""
 
     key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
@@ -166,21 +157,14 @@ class Concern(_Frozen):
     cues: tuple[str, ...] = Field(min_length=4, max_length=12)
 
 
-class Attempt(_Frozen):
+class Attempt(Part):
     """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
 
     text: str = Field(min_length=20)
     cues: tuple[str, ...] = Field(min_length=3, max_length=8)
 
 
-class Sore(_Frozen):
-    """Something that hurts or annoys this person in particular."""
-
-    text: str = Field(min_length=15)
-    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
-
-
-class Beat(_Frozen):
+class Beat(Part):
     """One written first-person line, and what has to be released before it can be said."""
 
     kind: Literal["fact", "feeling", "core"]
@@ -189,7 +173,7 @@ class Beat(_Frozen):
     text: str = Field(min_length=20, max_length=420)
 
 
-class Lines(_Frozen):
+class Lines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
     acks: tuple[str, ...] = Field(min_length=8, max_length=10)
@@ -218,7 +202,7 @@ class Lines(_Frozen):
     """The end, when it has not."""
 
 
-class Scenario(_Frozen):
+class Scenario(Written):
     """One person in one story: all that the simulated user may come to know; the policy is told nothing of it."""
 
     id: str = Field(pattern=r"^empa-[cap]-[a-z]+-\d{2,8}$")
@@ -241,7 +225,7 @@ class Scenario(_Frozen):
     opening: str = Field(min_length=20, max_length=360)
     concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
     attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
-    sores: tuple[Sore, ...] = Field(min_length=2, max_length=4)
+    sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
     beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
     lines: Lines
 
@@ -286,12 +270,6 @@ class Scenario(_Frozen):
         """By |P_0| beside the published mean and spread (EMPA App. A.1)."""
         return difficulty_of(self.distance)
 
-    @property
-    def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
 
 def difficulty_of(distance: float) -> Difficulty:
     """Easy below mean - spread, medium up to the mean, hard up to mean + spread, extreme above (EMPA App. A.1)."""
@@ -305,7 +283,7 @@ def difficulty_of(distance: float) -> Difficulty:
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped case must not have, beyond the schema; empty when it is fine."""
     found = [*_spoken_problems(scenario), *_beat_problems(scenario)]
-    matters: list[Concern | Attempt | Sore] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
+    matters: list[Concern | Attempt | Matter] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
     cues = [cue for matter in matters for cue in matter.cues]
     found += [
         f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
@@ -382,13 +360,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
     Raises:
         InputError: with file, line and field, for the first record that does not fit, or two equal ids.
     """
-    text = read_text(path)
-    if text.lstrip().startswith("["):
-        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/empa.md)")
-    if not scenarios:
-        raise InputError(f"{path} holds no case; expected one JSON object a line")
-    return scenarios
+    return read_set(path, Scenario, noun="case", schema="docs/empa.md")
 
 
 def load_scenarios(name: str = "cases", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
@@ -398,11 +370,4 @@ def load_scenarios(name: str = "cases", *, exclude_tags: Sequence[str] = ()) -> 
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    if name in SETS:
-        with resources.as_file(resources.files(__package__) / "scenarios" / f"{name}.jsonl") as path:
-            scenarios = read_scenarios(path)
-    elif Path(name).is_file():
-        scenarios = read_scenarios(Path(name))
-    else:
-        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
-    return without_tags(scenarios, exclude_tags, name)
+    return load_set(name, {name: f"{name}.jsonl" for name in SETS}, __package__, read_scenarios, exclude_tags=exclude_tags)

@@ -12,19 +12,15 @@ speak as this person without a model.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from heartloop.environments.records import Tag, read_records, read_text, without_tags
+from heartloop.environments.records import Part, Tag, Written, load_set, read_set
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS, Family
-from heartloop.errors import InputError, UseError
 
 __all__ = [
     "SETS",
@@ -51,11 +47,7 @@ SETS = {"support": "support.jsonl", "chat": "chat.jsonl"}
 """Scenario sets shipped with the package, by name."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-
-class Persona(_Frozen):
+class Persona(Part):
     """Who this is. `place` is where they live and come from; `speaking_style` is tone, `way_of_speaking` is conduct in talk."""
 
     name: str = Field(min_length=2)
@@ -71,7 +63,7 @@ class Persona(_Frozen):
     temperament: Temperament
 
 
-class Moment(_Frozen):
+class Moment(Part):
     """One step of the timeline: when, what happened, what the person thought and felt."""
 
     when: str = Field(min_length=3)
@@ -79,7 +71,7 @@ class Moment(_Frozen):
     felt: str = Field(min_length=15)
 
 
-class Conflict(_Frozen):
+class Conflict(Part):
     """The main conflict: what it is, between whom, and what lies beneath it."""
 
     what: str = Field(min_length=20)
@@ -87,14 +79,14 @@ class Conflict(_Frozen):
     why: str = Field(min_length=20)
 
 
-class Attempt(_Frozen):
+class Attempt(Part):
     """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
 
     text: str = Field(min_length=20)
     cues: tuple[str, ...] = Field(min_length=2, max_length=8)
 
 
-class Reactions(_Frozen):
+class Reactions(Part):
     """How the person talks when the mood is high, normal and low."""
 
     high: str = Field(min_length=30)
@@ -102,7 +94,7 @@ class Reactions(_Frozen):
     low: str = Field(min_length=30)
 
 
-class Background(_Frozen):
+class Background(Part):
     """What happened. `conflict` and `tried` may be absent in chit-chat only."""
 
     event: str = Field(min_length=60)
@@ -116,7 +108,7 @@ class Background(_Frozen):
     sinks: tuple[str, ...] = Field(min_length=2, max_length=5)
 
 
-class Concern(_Frozen):
+class Concern(Part):
     """One thing that weighs on (or, in chit-chat, delights) this person.
 
     `cues` are lower-case words or short phrases by which a reply would name it.
@@ -128,7 +120,7 @@ class Concern(_Frozen):
     cues: tuple[str, ...] = Field(min_length=4, max_length=12)
 
 
-class Beat(_Frozen):
+class Beat(Part):
     """One written first-person line, ordered from surface to core.
 
     `about` says what kind of question it answers; `concern` is the key of the concern it reveals.
@@ -140,7 +132,7 @@ class Beat(_Frozen):
     concern: str
 
 
-class Lines(_Frozen):
+class Lines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
     acks: tuple[str, ...] = Field(min_length=5, max_length=6)
@@ -158,7 +150,7 @@ class Lines(_Frozen):
     leave: tuple[str, ...] = Field(min_length=2, max_length=3)
 
 
-class Scenario(_Frozen):
+class Scenario(Written):
     """One person on one evening: everything the simulated user knows and nothing the policy is told."""
 
     id: str = Field(pattern=r"^(support|chat)-[a-z]+-\d{2,8}$")
@@ -212,12 +204,6 @@ class Scenario(_Frozen):
         """Where they live and come from."""
         return self.persona.place
 
-    @property
-    def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
 
 def give_aways(intention: str, first_message: str) -> list[str]:
     """Where a first message gives a hidden intention away; empty when it does not."""
@@ -265,13 +251,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
     Raises:
         InputError: with file, line and field, for the first record that does not fit, or two equal ids.
     """
-    text = read_text(path)
-    if text.lstrip().startswith("["):
-        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-    scenarios = read_records(path, text, Scenario, mend="mend that line (schema: docs/scenarios.md)")
-    if not scenarios:
-        raise InputError(f"{path} holds no scenario; expected one JSON object a line")
-    return scenarios
+    return read_set(path, Scenario, noun="scenario", schema="docs/scenarios.md")
 
 
 def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
@@ -281,11 +261,4 @@ def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -
         UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
         InputError: the file does not fit the schema.
     """
-    if name in SETS:
-        with resources.as_file(resources.files(__package__) / "scenarios" / SETS[name]) as path:
-            scenarios = read_scenarios(path)
-    elif Path(name).is_file():
-        scenarios = read_scenarios(Path(name))
-    else:
-        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
-    return without_tags(scenarios, exclude_tags, name)
+    return load_set(name, SETS, __package__, read_scenarios, exclude_tags=exclude_tags)
