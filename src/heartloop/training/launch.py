@@ -86,16 +86,18 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
         _write_people(recipe, cast, paths)
         _mend_tracker(paths)
         resumed = checkpoint_step(paths.run)
+        metrics = MetricsFile(
+            paths, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata(), price=recipe.watching.price
+        )
         if resumed >= recipe.batch.steps:
-            lines = read_metrics(paths.run) if paths.metrics.exists() else []
             tell(f"All {recipe.batch.steps} steps are made already.")
-            return Ended(resumed, 0, failures_of(lines), "", paths.attempts)
+            return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
         model = _policy(recipe, paths, warm_start, tell)
         arguments = overrides(recipe, paths, model=model, train_rows=len(cast.train))
         if resumed:
             tell(f"Going on after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
-        return _follow(recipe, cast, paths, arguments, resumed, tell)
+        return _follow(recipe, paths, arguments, metrics, resumed, tell)
 
 
 def checkpoint_step(run: Path) -> int:
@@ -209,7 +211,7 @@ def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | Non
 
 
 def _follow(
-    recipe: Recipe, cast: Cast, paths: RunPaths, arguments: list[str], resumed: int, tell: Callable[[str], None]
+    recipe: Recipe, paths: RunPaths, arguments: list[str], metrics: MetricsFile, resumed: int, tell: Callable[[str], None]
 ) -> Ended:
     paths.attempts.mkdir(exist_ok=True)
     attempt = paths.attempts / f"{len(list(paths.attempts.iterdir())) + 1:03}"
@@ -217,10 +219,6 @@ def _follow(
     log = attempt / "log.txt"
     command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments, f'hydra.run.dir="{attempt}"']
     (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
-    metrics = MetricsFile(
-        paths, attempt, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata(),
-        price=recipe.watching.price,
-    )  # fmt: skip
     environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
     modules = [str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if recipe.dialogue.user.startswith("python:"):  # found from where the command was given, as everywhere
@@ -235,9 +233,10 @@ def _follow(
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )  # fmt: skip
     try:
+        news = metrics.follow(attempt)
         while True:
             code = process.poll()  # asked before the file is read: what was written until then is in it
-            for line in metrics.news():
+            for line in next(news):
                 lines.append(line)
                 tell(step_line(lines, steps=recipe.batch.steps))
             if code is not None:

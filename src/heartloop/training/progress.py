@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from heartloop.spending import Price
 from heartloop.steps import read_steps
-from heartloop.training.verl_config import RunPaths
+from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"]
 
@@ -39,56 +39,56 @@ class Failures(NamedTuple):
 
 
 class MetricsFile:
-    """Follows one attempt and writes the run's `metrics.jsonl`: a line a step with `step`, `attempt` and `data`.
+    """Writes the run's `metrics.jsonl`: a line a step with `step`, `attempt` and `data`.
+
+    Begins with what is known of the steps up to `resumed`: lines of later steps are taken out, and a line that a kill kept from
+    being taken over is taken from the attempt that logged it, or, where the kill came between checkpoint and log, from the
+    checkpoint, which knows the step's numbers but no evaluation after it.
 
     Args:
-        resumed: the step whose checkpoint the attempt begins with; lines of later steps are taken out first.
+        resumed: the step whose checkpoint the next attempt begins with.
         held_out: people held out, by scene or intention: the weights of the held-out mean.
         price: of the simulator; without one nothing is said of cost.
     """
 
     def __init__(
-        self,
-        paths: RunPaths,
-        attempt: Path,
-        *,
-        resumed: int,
-        environment: str,
-        held_out: Mapping[str, int],
-        price: Price | None = None,
+        self, paths: RunPaths, *, resumed: int, environment: str, held_out: Mapping[str, int], price: Price | None = None
     ) -> None:
-        self._file, self._source = paths.metrics, attempt / "metrics.jsonl"
-        self._attempt, self._resumed = attempt.name, resumed
+        self._file, self._resumed = paths.metrics, resumed
         self._held_out = held_out
         self._price = price
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_(.+)/score/mean@\d+")
-        self._read = 0
-        kept = [line for line in read_metrics(paths.run) if line["step"] <= resumed] if paths.metrics.exists() else []
+        known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
+        attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
+        logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
+        saved = {
+            line["step"]: self._line(line, attempts[-1].parent.name if attempts else "")
+            for file in (paths.checkpoints / f"global_step_{resumed}").glob(CHECKPOINT_METRICS)
+            for line in read_steps(file)
+        }
+        lines = sorted((saved | logged | known).items())
         part = self._file.with_suffix(".part")
-        part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        part.write_text("".join(json.dumps(line) + "\n" for step, line in lines if resumed and step <= resumed), encoding="utf-8")
         part.replace(self._file)
 
-    def news(self) -> Iterator[dict[str, Any]]:
-        """Lines that verl wrote since the last look, as they are kept."""
-        if not self._source.exists():
-            return
-        with self._source.open("rb") as file:
-            file.seek(self._read)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # half written
-                self._read += len(line)
-                found = json.loads(line)
-                if found["step"] <= self._resumed and self._resumed:
+    def follow(self, attempt: Path) -> Iterator[list[dict[str, Any]]]:
+        """At each look, the lines that verl wrote in an attempt since the last look, as they are kept. Has no end of its own."""
+        source, read = attempt / "metrics.jsonl", 0
+        while True:
+            found = []
+            for raw in _whole_lines(source, read):
+                read += len(raw)
+                line = json.loads(raw)
+                if line["step"] <= self._resumed and self._resumed:
                     continue  # verl evaluates again what it begins with
-                found = {
-                    "step": found["step"],
-                    "attempt": self._attempt,
-                    "data": found["data"] | self._held_out_means(found["data"]) | self._took(found["data"]),
-                }
+                found.append(self._line(line, attempt.name))
                 with self._file.open("a", encoding="utf-8") as mine:
-                    mine.write(json.dumps(found) + "\n")
-                yield found
+                    mine.write(json.dumps(found[-1]) + "\n")
+            yield found
+
+    def _line(self, found: Mapping[str, Any], attempt: str) -> dict[str, Any]:
+        data = found["data"]
+        return {"step": found["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._took(data)}
 
     def _held_out_means(self, data: Mapping[str, Any]) -> dict[str, float]:
         scenes = {
@@ -108,6 +108,17 @@ class MetricsFile:
         if self._price is not None and data.get("simulator/calls") is not None:
             found["simulator/cost"] = self._price.of(data["simulator/prompt_tokens"], data["simulator/completion_tokens"])
         return found
+
+
+def _whole_lines(file: Path, start: int) -> Iterator[bytes]:
+    if not file.exists():
+        return
+    with file.open("rb") as lines:
+        lines.seek(start)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return  # half written
+            yield line
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from verl.utils import tensordict_utils as tu
 from heartloop.errors import ModelError
 from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics
-from heartloop.training.verl_config import PACKED
+from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED
 
 __all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer", "forget_packed"]
 
@@ -104,9 +104,20 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _put(self, batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
+        self._numbers = metrics
+        return super().step(metrics, timing_raw)
+
     def _save_checkpoint(self) -> None:
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers = {name: float(value) for name, value in self._numbers.items() if isinstance(value, int | float | np.number)}
+        line = json.dumps({"step": self.global_steps, "data": numbers})
+        (folder / CHECKPOINT_METRICS).write_text(
+            line + "\n", encoding="utf-8"
+        )  # a kill before verl logs them loses them otherwise
         super()._save_checkpoint()
-        forget_packed(Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}")
+        forget_packed(folder)
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         metrics["training/skipped_updates"] = float(self._idle)

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 from heartloop.training.dialogue_settings import AGENT
 from heartloop.training.recipe import Recipe
 
-__all__ = ["PACKED", "PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
+__all__ = ["CHECKPOINT_METRICS", "PACKED", "PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
 
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 _TRAINER = "heartloop"
+CHECKPOINT_METRICS = "metrics.jsonl"
+"""In a checkpoint's folder: the numbers of its step, which verl logs only after it."""
 PACKED = "heartloop_packed"
 """Attention of `engine_cpu`, by its name for `attn_implementation`."""
 _FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
