@@ -15,7 +15,7 @@ from tests.fuzzing import PARSERS, Parser
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_whatever_comes_is_a_value_or_an_error_of_ours(parser: Parser) -> None:
-    @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, database=None, suppress_health_check=list(HealthCheck))
     @given(parser.inputs)
     def holds(given_: Any) -> None:
         parser.read(given_)

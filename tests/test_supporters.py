@@ -206,13 +206,13 @@ class TestAnyText:
     """A supporter answers, whatever it is told."""
 
     @pytest.mark.parametrize("name", SUPPORTERS)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(said=st.lists(st.text(max_size=120), min_size=1, max_size=4))
     async def test_odd_characters_and_nothing_at_all(self, name: str, said: list[str]) -> None:
         assert len(await dialogue(name, said)) == len(said)
 
     @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(
         said=st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join),
     )

@@ -68,7 +68,7 @@ def _check(seen: Appraisal) -> None:
     assert all(0.3 <= value <= 1 for value in seen.strategies.values())
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 @given(reply=anything, earlier=st.lists(speech, max_size=3), told=st.lists(anything, min_size=1, max_size=3))
 def test_no_text_is_refused(reply: str, earlier: list[str], told: list[str]) -> None:
     _check(appraise(reply, STORY, earlier))
@@ -82,14 +82,14 @@ def test_a_hundred_thousand_characters_of_anything(piece: str) -> None:
     _check(appraise(piece * (100_000 // len(piece)), STORY))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(reply=speech)
 def test_the_same_reply_reads_the_same(reply: str) -> None:
     assert appraise(reply, STORY, EARLIER) == appraise(reply, STORY, EARLIER)
 
 
 @pytest.mark.parametrize("kind", FLAWED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(reply=anything)
 def test_adding_a_flawed_sentence_never_lowers_that_flaw(kind: FlawKind, reply: str) -> None:
     before = appraise(reply, STORY, EARLIER).severity(kind)
@@ -99,13 +99,13 @@ def test_adding_a_flawed_sentence_never_lowers_that_flaw(kind: FlawKind, reply: 
         assert after > 0 or kind in {"echo", "broken"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(reply=anything)
 def test_a_longer_reply_is_never_less_overlong(reply: str) -> None:
     assert appraise(f"{reply}\n{BOUND}", STORY).severity("overlong") >= appraise(reply, STORY).severity("overlong")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(reply=anything)
 def test_adding_a_bound_sentence_never_lowers_the_highest_bound(reply: str) -> None:
     before = max((s.bound for s in appraise(reply, STORY).sentences), default=0.0)

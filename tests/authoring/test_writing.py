@@ -86,7 +86,7 @@ def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int 
 # 1. seeds
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, MOST - 1))
 def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int) -> None:
     facts = [one.facts for one in EIBenchWriting(TEST).seeds(600, seed)]
@@ -543,7 +543,7 @@ steps_of_any_kind = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(steps_of_any_kind | st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"")), max_size=4))
 def test_whatever_stands_in_a_steps_file_is_taken_up_or_named(lines: list[bytes]) -> None:
     with TemporaryDirectory() as folder:

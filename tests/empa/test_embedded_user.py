@@ -119,7 +119,7 @@ class TestTheJudge:
         assert all(both[key] >= last[key] for key in form_keys() if key.endswith("Prog"))
         assert both["A.Neg"] == last["A.Neg"]
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.text(max_size=200))
     def test_any_reply_gets_levels_in_range(self, reply: str) -> None:
         found = judge(view(CASE, reply)).levels

@@ -155,7 +155,7 @@ class TestPublished:
         assert (both.form, both.variant) == ("direct", "challenging")
 
 
-SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|GRPO has no turn credit)")
+SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|EMPA|GRPO has no turn credit)")
 
 
 @pytest.mark.parametrize("name", NAMES)

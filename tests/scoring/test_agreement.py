@@ -40,7 +40,7 @@ def test_an_entry_missing_in_one_ranking_is_left_out_of_its_pairs_only() -> None
     assert found.rho_r_r == pytest.approx(np.array([[1, 1, -1], [1, 1, -1], [-1, -1, 1]]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=3, max_size=9, unique_by=(lambda p: p[0], lambda p: p[1])

@@ -121,7 +121,7 @@ class TestEffect:
         assert rank_biserial([0.0]) == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS)
 def test_swapping_the_two_flips_the_sign_and_nothing_else(pairs: list[tuple[float, float]]) -> None:
     a, b = [list(side) for side in zip(*pairs, strict=True)]
@@ -134,7 +134,7 @@ def test_swapping_the_two_flips_the_sign_and_nothing_else(pairs: list[tuple[floa
     assert rank_biserial(other) == -rank_biserial(forth)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(SCORES, min_size=2, max_size=40))
 def test_identical_runs_differ_by_nothing(scores: list[float]) -> None:
     assert paired_difference(scores, scores, resamples=50) == Interval(0.0, 0.0, 0.0)
@@ -143,7 +143,7 @@ def test_identical_runs_differ_by_nothing(scores: list[float]) -> None:
     assert rank_groups([scores, scores], resamples=50) == [1, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS)
 def test_p_and_effects_stay_in_their_ranges(pairs: list[tuple[float, float]]) -> None:
     differences = [y - x for x, y in pairs]

@@ -83,7 +83,7 @@ def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
         bootstrap_interval([1.0, 2.0], level=level)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=12))
 def test_the_interval_lies_within_the_values(values: list[float]) -> None:
     interval = bootstrap_interval(values, resamples=200)

@@ -165,6 +165,8 @@ def test_beyond_its_room_a_prompt_loses_the_oldest_messages_but_the_system_promp
     assert ids[: len(form.message_ids(system))] == list(form.message_ids(system))
     assert ids[-len(form.message_ids(said[-1])) - 1 : -1] == list(form.message_ids(said[-1]))
     assert len(ids) <= 30
+    whole = ChatFormat(tokenizer, longest=None).prompt_ids([system, *said])  # as in training, where nothing is cut silently
+    assert len(whole) == sum(len(form.message_ids(message)) for message in (system, *said)) + 1
 
 
 def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from heartloop.dialogue import Message, Sampling, Transcript
 from heartloop.environments.catalogue import entry_of
+from heartloop.environments.empa import Empa
 from heartloop.environments.episode import SILENCE, play
 from heartloop.errors import UseError
 from heartloop.training.generation import Generated
@@ -227,6 +229,32 @@ async def test_rewards_of_eibench_and_sage() -> None:
     turns = np.diff(emotions) / 10
     assert worth.outcome == pytest.approx((turns.sum() + emotions[-1] / 100) / 2)
     assert worth.process == pytest.approx(turns)
+
+
+async def test_rewards_of_empa_are_success_and_the_share_of_what_was_lacking() -> None:
+    policy = policy_of(FakeServer("I hear you."))
+    case = await dialogue(policy, environment="empa", turns=3)
+    lacking = math.hypot(*case.start.values())
+    worth = worth_of(case, policy.spoken, kind="mixed")
+    assert worth.process == pytest.approx([energy / lacking for energy in case.rewards])
+    assert worth.outcome == pytest.approx(worth.process.sum() / 2)  # no success
+    done = case.model_copy(update={"stop": "success"})
+    assert worth_of(done, policy.spoken, kind="outcome").outcome == 1.0
+    assert worth_of(done, policy.spoken, kind="mixed").outcome == pytest.approx((1 + worth.process.sum()) / 2)
+    broken = worth_of(case, policy.spoken, kind="turn", think=True)  # 45 windows that go back as far as a form can say
+    assert broken.outcome == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / lacking)
+
+
+async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:
+    entry = entry_of("empa")
+    (case, *_) = entry.load("cases")
+    policy = policy_of(FakeServer("I hear you.", "You waited so long for that call."))
+    environment = Empa([case], entry.person(None), max_turns=5, window=2)
+    transcript = await play(environment, case.id, policy, seed=7)
+    worth = worth_of(transcript, policy.spoken, kind="turn")
+    lacking = math.hypot(*transcript.start.values())
+    first, second, third = transcript.rewards
+    assert worth.process == pytest.approx(np.array([0.0, first, 0.0, second, third]) / lacking)
 
 
 async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:

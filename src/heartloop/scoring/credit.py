@@ -209,7 +209,7 @@ def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns:
     RLVER: 0 for the outcome reward, as published; a mood that starts at 30 can lose 3 turn rewards in sum.
 
     Args:
-        worst_outcome: the lowest outcome there is; 0 in SAGE, -1 in EIBench.
+        worst_outcome: the lowest outcome there is; 0 in SAGE and EMPA, -1 in EIBench.
         worst_turns: the lowest sum of turn rewards; -start/10 in SAGE.
 
     Raises:

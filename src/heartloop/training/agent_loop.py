@@ -72,7 +72,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
         row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
         options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
-        form = _form(settings.chat_format, self.tokenizer, options, int(rollout.prompt_length))
+        form = _form(settings.chat_format, self.tokenizer, options)
         server = _VerlServer(
             self.server_manager,
             sampling_params,
@@ -218,16 +218,16 @@ def _stage(settings: str) -> _Stage:
     return _Stage(DialogueSettings.model_validate_json(settings))
 
 
-_FORMS: dict[tuple[str, int, str, int], PromptFormat] = {}
+_FORMS: dict[tuple[str, int, str], PromptFormat] = {}
 
 
-def _form(kind: str, tokenizer: Any, options: str, longest: int) -> PromptFormat:
-    key = (kind, id(tokenizer), options, longest)
+def _form(kind: str, tokenizer: Any, options: str) -> PromptFormat:
+    key = (kind, id(tokenizer), options)
     if key not in _FORMS:
         if kind == "messages":
             from heartloop.training.chat_format import ChatFormat
 
-            _FORMS[key] = ChatFormat(tokenizer, longest=longest)
+            _FORMS[key] = ChatFormat(tokenizer, longest=None)  # what does not fit is silence, and counted
         else:
             _FORMS[key] = TemplateFormat(tokenizer, options=json.loads(options))
     return _FORMS[key]

@@ -23,13 +23,13 @@ class ChatFormat:
     Words that the tokenizer does not know are left out, so that no model can learn to say the unknown token.
 
     Args:
-        longest: tokens of a prompt. Beyond it the oldest messages but the system prompt are left out.
+        longest: tokens of a prompt. Beyond it the oldest messages but the system prompt are left out; `None` leaves out none.
 
     Raises:
         UseError: the tokenizer has no chat template or no end-of-text token.
     """
 
-    def __init__(self, tokenizer: Any, *, longest: int = 960) -> None:
+    def __init__(self, tokenizer: Any, *, longest: int | None = 960) -> None:
         if not tokenizer.chat_template or tokenizer.eos_token_id is None:
             raise UseError("the tokenizer has no chat template or no end token; expected both in its tokenizer_config.json")
         self.tokenizer = tokenizer
@@ -60,8 +60,9 @@ class ChatFormat:
         own = reply_ids or {}
         pieces = [self.reply_ids(own[i]) if i in own else self.message_ids(m) for i, m in enumerate(messages)]
         first = int(bool(messages) and messages[0].role == "system")
-        while len(pieces) > first + 1 and sum(map(len, pieces)) + len(self.opening) > self.longest:
-            del pieces[first]
+        if self.longest is not None:
+            while len(pieces) > first + 1 and sum(map(len, pieces)) + len(self.opening) > self.longest:
+                del pieces[first]
         return [token for piece in pieces for token in piece] + list(self.opening)
 
     def text(self, ids: Sequence[int]) -> str:

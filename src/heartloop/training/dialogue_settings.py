@@ -33,7 +33,7 @@ class DialogueSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     environment: str
-    """`eibench` or `sage`."""
+    """`eibench`, `empa` or `sage`."""
     scenarios: tuple[str, ...] = Field(min_length=1)
     """Names of sets or files; every scenario that the data names must be in one of them."""
     user: str = "embedded"

@@ -17,10 +17,11 @@ from heartloop.wording import amount
 
 __all__ = ["CALLS_PER_TURN", "TOKENS_PER_CALL", "Counts", "command_text", "counts_of", "plan_text"]
 
-CALLS_PER_TURN = {"eibench": 1, "sage": 2}
+CALLS_PER_TURN = {"eibench": 1, "empa": 3, "sage": 2}
 """Calls that a simulator model gets for one policy reply; rules make none."""
-TOKENS_PER_CALL = {"eibench": 1200, "sage": 2200}
-"""Prompt and answer together. EIBench App. B.2; SAGE: ours, of five dialogues of eight turns, estimated from their length."""
+TOKENS_PER_CALL = {"eibench": 1200, "empa": 3000, "sage": 2200}
+"""Prompt and answer together. EIBench App. B.2; SAGE and EMPA: ours, of five dialogues of eight or twelve turns, estimated from
+their length."""
 
 
 class Counts(NamedTuple):

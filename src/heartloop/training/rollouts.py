@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from heartloop.chat import Reply
 from heartloop.dialogue import Message, Sampling, Transcript, Usage, visible, writable
+from heartloop.environments.empa import MAX_TURNS
 from heartloop.environments.episode import SILENCE
 from heartloop.errors import UseError
 from heartloop.scoring.credit import (
@@ -31,6 +32,7 @@ from heartloop.scoring.credit import (
     outcome_reward,
     rewards_to_go,
 )
+from heartloop.scoring.energy import longest_step
 from heartloop.training.generation import TokenServer
 
 __all__ = ["PromptFormat", "Sample", "Span", "Spoken", "TokenPolicy", "Worth", "samples", "token_rewards", "worth_of"]
@@ -226,7 +228,9 @@ def worth_of(
 ) -> Worth:
     """The rewards of a scored dialogue.
 
-    Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100. Turns: EIBench Eq. 3; SAGE (e_t - e_{t-1})/10.
+    Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100, EMPA 1 for a success and 0 otherwise. Turns: EIBench Eq. 3;
+    SAGE (e_t - e_{t-1})/10; EMPA the energy of the window over |P_0|, at the reply that closes it (ours: in sum 1 is the energy
+    that a success needs).
 
     Args:
         think: a reply that is not a think block and then something said makes the dialogue worth a constant, the lowest there is.
@@ -240,13 +244,18 @@ def worth_of(
     start = transcript.start
     turns = len(transcript.turns)
     process = np.zeros(turns)
-    process[: len(transcript.rewards)] = transcript.rewards
+    process[[turn.index for turn in transcript.turns if turn.state is not None]] = transcript.rewards
     if transcript.environment == "sage":
         outcome, worst_outcome, worst_turns = outcome_reward(transcript.score), 0.0, -start["emotion"] / 10.0
     elif transcript.environment == "eibench":
         outcome, worst_outcome, worst_turns = transcript.score, -1.0, -(100.0 - start["a"] + start["t"]) / 200.0
+    elif transcript.environment == "empa":
+        lacking = float(np.linalg.norm(list(start.values())))
+        process = process / lacking
+        outcome, worst_outcome = float(transcript.stop == "success"), 0.0
+        worst_turns = -MAX_TURNS * longest_step(preset=transcript.preset) / lacking
     else:
-        raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage or eibench")
+        raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage, eibench or empa")
     if think and not all(keeps_format(said.text, opened=opened) for said in spoken if said.tokens):
         rewards = np.zeros(turns)
         rewards[-1] = broken_format_return(kind, worst_outcome=worst_outcome, worst_turns=worst_turns)
