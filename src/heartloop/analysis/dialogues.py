@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.analysis.axes import axis_course
-from heartloop.analysis.measures import course_of, group_of, points_of
+from heartloop.analysis.measures import group_of, points_of
 from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 
@@ -71,13 +71,18 @@ def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
     return ids
 
 
-def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models: Sequence[str], turns: int) -> dict[str, Any]:
-    """What the list of all dialogues needs, without what was said beyond the first message."""
+def dialogue_list(
+    transcripts: Sequence[Transcript], ids: Sequence[str], courses: Sequence[Sequence[float]], models: Sequence[str], turns: int
+) -> dict[str, Any]:
+    """What the list of all dialogues needs, without what was said beyond the first message.
+
+    `ids` and `courses` run along the transcripts: addresses, and points turn by turn.
+    """
     people: dict[tuple[str, str], int] = {}
     plays = _plays(transcripts)
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
-    for number, (transcript, address) in enumerate(zip(transcripts, ids, strict=True)):
+    for number, (transcript, address, course) in enumerate(zip(transcripts, ids, courses, strict=True)):
         person = (transcript.scenario, transcript.fingerprint)
         if person not in people:
             people[person] = len(scenarios)
@@ -90,7 +95,7 @@ def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models:
                 plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 _short(points_of(transcript)),
-                [_short(value) for value in course_of(transcript)],
+                [_short(value) for value in course],
                 number // CHUNK,
             ]
         )

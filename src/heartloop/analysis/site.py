@@ -232,7 +232,7 @@ def _write_data(folder: Path, page: Page) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("dialogues-*.js"):
         stale.unlink()
-    listing = dialogue_list(page.dialogues, page.ids, [row.model for row in page.card.models], page.frame.turns)
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
     listing["scale"] = page.scale
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
