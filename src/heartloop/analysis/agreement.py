@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from heartloop.analysis.dialogues import printable
+from heartloop.analysis.text import printable
 from heartloop.analysis.measures import course_of, points_of
 from heartloop.analysis.scores import latest
 from heartloop.dialogue import Transcript

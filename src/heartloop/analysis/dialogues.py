@@ -1,54 +1,29 @@
 """Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
 
 The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one
-JSON value. What was said is untrusted: `script_json` writes nothing that could end a script or start markup, and the
-pages put text in as text. Does not cover pages (`site`) or how a dialogue looks (`static/report.js`).
+JSON value. What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files
+and pages (`site`), EMPA's windows (`windows`), or how a dialogue looks (`static/dialogue.js`).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.analysis.axes import axis_course
 from heartloop.analysis.measures import group_of, points_of
+from heartloop.analysis.text import printable
+from heartloop.analysis.windows import journey
 from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 
-__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
+__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "tags_of"]
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
 HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
 """Dialogues with these tags stay folded until a reader opens them."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
-
-
-def printable(text: str) -> str:
-    """Text with control, direction-changing and unpaired surrogate characters made visible.
-
-    >>> printable("a\\x00b\\u202ec\\r\\n")
-    'a␀b⟨U+202E⟩c\\n'
-    """
-
-    def shown(found: re.Match[str]) -> str:
-        code = ord(found[0])
-        return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
-
-    return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
-
-
-def script_json(value: object) -> str:
-    """JSON that may stand inside a script element: ASCII, and without `<`, `>` or `&`.
-
-    >>> script_json("</script>")
-    '"\\\\u003c/script\\\\u003e"'
-    """
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def tags_of(transcript: Transcript) -> list[str]:
@@ -117,10 +92,11 @@ def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
     """What was said and felt in some dialogues, in their order."""
     return [
         {
-            "turns": [_turn(turn) for turn in transcript.turns],
+            "turns": [_turn(turn, transcript.environment) for turn in transcript.turns],
             "failure": None if transcript.failure is None else _clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
             **_plane(transcript),
+            **journey(transcript),
         }
         for transcript in transcripts
     ]
@@ -157,7 +133,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
     }
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     found: dict[str, Any] = {"reply": printable(turn.reply)}
     if turn.silent:
         found["silent"] = True
@@ -165,7 +141,8 @@ def _turn(turn: Turn) -> dict[str, Any]:
         found["truncated"] = True
     found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
     found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
-    found["thoughts"] = _clean(turn.thoughts)
+    told = turn.state or {} if environment == "empa" else {}  # its judge's lines, axis by axis, stand in the window
+    found["thoughts"] = _clean({name: text for name, text in turn.thoughts.items() if name not in told})
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:
         found["evidence"] = _clean(evidence)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
+from heartloop.analysis.empa_board import EmpaBoard
 from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
 from heartloop.analysis.lengths import Lengths, lengths_of
 from heartloop.analysis.measures import course_of, group_of, measure_of, points_of
@@ -178,6 +179,26 @@ class Page:
         """The entry of the page of meanings for a number that each environment has in its own way."""
         return name if self.measure.environment == "sage" else f"{self.measure.environment}-{name}"
 
+    @cached_property
+    def empa(self) -> EmpaBoard | None:
+        """What EMPA has of its own; `None` in another environment."""
+        if self.measure.environment != "empa":
+            return None
+        return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
+
+    @property
+    def parts(self) -> list[HeatColumn]:
+        """Columns of the leaderboard for what the score consists of: scenes, or EMPA's components; none in SAGE."""
+        if self.measure.group_intervals:
+            return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
+        return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
+
+    def part_means(self, row: ModelScore) -> dict[str, float]:
+        """The model's mean in each of `parts` that it has one in."""
+        if self.empa:
+            return {name: seen.mean for name, seen in self.empa.parts[row.model].items()}
+        return {group.key: group.mean for group in row.groups}
+
     @property
     def group_word(self) -> str:
         """What stands before a person's group in a list."""
@@ -225,6 +246,7 @@ class Page:
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
+            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._windows}))),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
@@ -236,6 +258,11 @@ class Page:
             ("heartloop", card.heartloop_version or ""),
         ]
         return [(name, value) for name, value in facts if value]
+
+    @property
+    def _windows(self) -> set[str]:
+        """EMPA's replies between two judgements."""
+        return {window for d in self.dialogues if (window := d.facts.get("window"))}
 
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""

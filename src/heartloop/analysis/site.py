@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.curves import SMOOTHING
-from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
+from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
@@ -28,6 +28,7 @@ from heartloop.analysis.published import published
 from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
+from heartloop.analysis.text import printable, script_json
 from heartloop.analysis.training_metrics import GROUPS
 from heartloop.analysis.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
 from heartloop.analysis.training_runs import TrainingRun, is_training_run, read_training_run
@@ -38,7 +39,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js", "training.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "chart.js", "paths.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
