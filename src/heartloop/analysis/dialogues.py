@@ -125,7 +125,11 @@ def _person(transcript: Transcript) -> dict[str, Any]:
             name: printable(facts.get(name, ""))
             for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
         },
-        **{name: printable(facts[name]) for name in ("played", "task", "limits", "goal") if name in facts},
+        **{
+            name: printable(facts[name])
+            for name in ("played", "task", "limits", "goal", "difficulty", "threshold")
+            if name in facts
+        },
         "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),

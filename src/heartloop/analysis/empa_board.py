@@ -197,15 +197,15 @@ class EmpaBoard:
             first = next(iter(mine.values()))[0]
             facts = " · ".join(filter(None, (first.fact("axis"), first.fact("domain"), _threshold(first))))
             cells = [self._cell(mine.get(row.model, [])) for _, row, found in self.members if found]
-            person = first.fact("person")
+            who = first.fact("person")
             title = first.fact("title") or first.dialogue.scenario
-            rows.append(CaseRow(title, person if person != title else "", facts, first.fact("difficulty"), cells))
+            rows.append(CaseRow(title, who if who != title else "", facts, first.fact("difficulty"), cells))
 
-        def place(row: CaseRow) -> tuple[float, str]:
+        def order(row: CaseRow) -> tuple[float, str]:
             return -statistics.fmean(cell.mean for cell in row.cells if cell is not None), row.title
 
-        tiers = [*TIERS, *sorted({row.difficulty for row in rows} - {*TIERS})]
-        table = [(str(tier), sorted((row for row in rows if row.difficulty == tier), key=place)) for tier in tiers]
+        tiers: list[str] = [*TIERS, *sorted({row.difficulty for row in rows} - {*TIERS})]
+        table = [(tier, sorted((row for row in rows if row.difficulty == tier), key=order)) for tier in tiers]
         return [(tier, lines) for tier, lines in table if lines]
 
     def _cell(self, mine: Sequence[Measured]) -> CaseCell | None:

@@ -19,14 +19,14 @@ __all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Estimate", "Measured", "estimate",
 
 SUCCEEDED = {
     "near": "came near the balance",
-    "far": "as far as the start lay",
+    "far": "covered the distance of the start",
     "company": "kept to the right direction",
     "uncounted": "success in the data, not by this computation",
 }
 """Ways through the energy gate, in the order in which one is named; the second is `released`'s, the third `paper`'s."""
 FAILED = {"away": "five windows away in a row", "stuck": "stood still while going back", "other": "failure in the data"}
 """What a failure was, in the order in which one is named."""
-ENDINGS = {**SUCCEEDED, **FAILED, "left": "the talk was left", "limit": "turn limit", "cut": "no further reply stored"}
+ENDINGS = {**SUCCEEDED, **FAILED, "left": "the person took leave", "limit": "turn limit", "cut": "no further reply stored"}
 """How a scored dialogue ends, in words."""
 
 

@@ -120,7 +120,9 @@ class Page:
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
-        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues)
+        if self.measure.by_end:
+            self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
         limit = self.settings.get("max_turns")

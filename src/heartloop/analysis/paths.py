@@ -1,4 +1,4 @@
-"""EMPA's paths as pictures: planes of two axes for every model and difficulty, size against alignment, steps for three dimensions.
+"""EMPA's paths as pictures: planes of two axes for every model and difficulty, size against alignment, steps in space.
 
 Pure: computed dialogues in, pixels and numbers out. In a plane what is lacking lies to the left and below, the balance is the
 cross, the zone is where every axis is at least -1; segments are told apart by the sign of their energy. All planes of a page
@@ -19,7 +19,20 @@ from heartloop.analysis.measured import Estimate, Measured, estimate
 from heartloop.analysis.profiles import TIERS, Member
 from heartloop.scoring.energy import AXES
 
-__all__ = ["PLANES", "SIDE", "Drive", "Facing", "ModelPaths", "PlaneFrame", "TierPaths", "drives", "facing", "frame_of", "model_paths", "steps_of"]
+__all__ = [
+    "PLANES",
+    "SIDE",
+    "Drive",
+    "Facing",
+    "ModelPaths",
+    "PlaneFrame",
+    "TierPaths",
+    "drives",
+    "facing",
+    "frame_of",
+    "model_paths",
+    "steps_of",
+]
 
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))
 """Axis across and axis up of each plane; A stands up in both, so that they share their height."""
@@ -120,7 +133,8 @@ def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[ModelPaths
 def _tier(found: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> TierPaths:
     columns = [list(map(str, AXES)).index(across), list(map(str, AXES)).index(up)]
     drawn: dict[int, list[str]] = {1: [], -1: [], 0: []}
-    starts, ends = [], []
+    starts: list[tuple[float, float]] = []
+    ends: list[tuple[float, float, str]] = []
     for m in found:
         at = m.path.position[:, columns]
         pixels = [(round(frame.at(x), 1), round(SIDE - frame.at(y), 1)) for x, y in at.tolist()]
@@ -167,7 +181,11 @@ def facing(found: Sequence[Drive], *, width: float = 1060.0, height: float = 400
     marks = []
     for drive in found:
         wide = None if drive.size.low is None or drive.size.high is None else (x(drive.size.low), x(drive.size.high))
-        high = None if drive.alignment.low is None or drive.alignment.high is None else (y(drive.alignment.low), y(drive.alignment.high))
+        high = (
+            None
+            if drive.alignment.low is None or drive.alignment.high is None
+            else (y(drive.alignment.low), y(drive.alignment.high))
+        )
         marks.append((drive, x(drive.size.mean), y(drive.alignment.mean), wide, high))
     return Facing(
         width, height, left, top, right, bottom,
@@ -182,7 +200,10 @@ def steps_of(found: Sequence[Measured | None]) -> list[list[Any] | None]:
 
     Points are whole in both presets; other ones are kept to two decimals. `None` is a dialogue without a path.
     """
-    return [None if m is None else [m.fact("difficulty"), _flat(m), "".join("0+-"[int(np.sign(e))] for e in m.path.energy)] for m in found]
+    return [
+        None if m is None else [m.fact("difficulty"), _flat(m), "".join("0+-"[int(np.sign(e))] for e in m.path.energy)]
+        for m in found
+    ]
 
 
 def _flat(m: Measured) -> list[float | int]:

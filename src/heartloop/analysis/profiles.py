@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
@@ -115,13 +116,15 @@ PROFILES: Mapping[str, _Division] = {
     "domain": _Division("Domains of life", "What the talk is about.", DOMAINS, lambda m: m.fact("domain")),
     "mechanism": _Division(
         "Mechanism and difficulty",
-        "The dominant axis of what is lacking, and how far away the balance is: routine is easy or medium, challenging is hard or extreme.",
+        "The dominant axis of what is lacking, and how far away the balance is: "
+        "routine is easy or medium, challenging is hard or extreme.",
         tuple(f"{axis} {kind}" for kind in ("routine", "challenging") for axis in AXES),
         lambda m: m.mechanism,
     ),
     "need": _Division(
         "Need and threshold",
-        "The dominant axis, and how easily empathy reaches the person: receptive is a low or medium threshold, defensive a high one.",
+        "The dominant axis, and how easily empathy reaches the person: "
+        "receptive is a low or medium threshold, defensive a high one.",
         tuple(f"{axis} {kind}" for kind in ("receptive", "defensive") for axis in AXES),
         lambda m: m.need,
     ),
@@ -143,23 +146,13 @@ def by_group(found: Sequence[Measured], keys: Sequence[str], of: Callable[[Measu
 
 def component_panels(members: Sequence[Member]) -> dict[str, dict[str, Estimate]]:
     """By model, its outcome, efficiency and stability."""
-    return {
-        row.model: {
-            name: seen for name in COMPONENTS if (seen := _over(found, lambda m, name=name: getattr(m.epmq, name))) is not None
-        }
-        for _, row, found in members
-    }
+    found = {row.model: {name: _over(mine, attrgetter(f"epmq.{name}")) for name in COMPONENTS} for _, row, mine in members}
+    return {model: {name: seen for name, seen in parts.items() if seen is not None} for model, parts in found.items()}
 
 
 def index_panels(members: Sequence[Member]) -> list[tuple[str, list[BarPanel]]]:
     """The nine indices by component, a panel each."""
-    return [
-        (
-            component,
-            [_panel(key, INDEX_NAMES[key], members, lambda m, key=key: getattr(m.epmq.indices, key)) for key in names],
-        )
-        for component, names in INDICES.items()
-    ]
+    return [(component, [_panel(key, members) for key in names]) for component, names in INDICES.items()]
 
 
 def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
@@ -175,9 +168,7 @@ def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
     seen = [one for *_, table in tables for one in table.values()]
     high = max(100.0, *(one.mean if one.high is None else one.high for one in seen))
     scale = Scale(0.0, high, 100.0)
-    panels = [
-        BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names
-    ]
+    panels = [BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names]
     radars = [_radar(number, row, names, table, high) for number, row, table in tables if table]
     return Profile(key, division.title, division.told, panels, radars)
 
@@ -186,10 +177,10 @@ def _over(found: Sequence[Measured], of: Callable[[Measured], float]) -> Estimat
     return estimate([of(m) for m in found], [m.dialogue.scenario for m in found])
 
 
-def _panel(key: str, name: str, members: Sequence[Member], of: Callable[[Measured], float]) -> BarPanel:
-    bars = [Bar(number, row, _over(found, of)) for number, row, found in members]
+def _panel(key: str, members: Sequence[Member]) -> BarPanel:
+    bars = [Bar(number, row, _over(found, attrgetter(f"epmq.indices.{key}"))) for number, row, found in members]
     ends = [bar.seen.mean if bar.seen.high is None else bar.seen.high for bar in bars if bar.seen is not None]
-    return BarPanel(key, name, Scale(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
+    return BarPanel(key, INDEX_NAMES[key], Scale(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
 
 
 def _radar(number: int, row: ModelScore, names: Sequence[str], table: Mapping[str, Estimate], high: float) -> Radar:
@@ -203,7 +194,8 @@ def _radar(number: int, row: ModelScore, names: Sequence[str], table: Mapping[st
         at = None if seen is None else _pixel(dx, dy, _RADIUS * max(0.0, seen.mean) / high)
         x, y = _pixel(dx, dy, _RADIUS)
         label_x, label_y = _pixel(dx, dy, _RADIUS + 11.0)
-        spokes.append(Spoke(name, x, y, label_x, round(label_y + 4.0 * (1.0 + dy) - (0.0 if dy > -0.9 else 12.0), 1), anchor, seen, at))
+        beside = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of words, wholly above the top spoke
+        spokes.append(Spoke(name, x, y, label_x, round(label_y + beside, 1), anchor, seen, at))
     corners = [spoke.at for spoke in spokes if spoke.at is not None]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z" if len(corners) == len(spokes) else ""
     rings = [(round(_RADIUS * value / high, 1), f"{value:g}") for value in (50.0, 100.0)]

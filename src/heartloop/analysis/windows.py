@@ -30,6 +30,7 @@ def journey(transcript: Transcript) -> dict[str, Any]:
     windows = [_window(turn, said, answered) for turn in transcript.turns]
     return {
         "start": [_number(value) for value in start],
+        "window": int(found) if (found := transcript.facts.get("window", "1")).isdecimal() else 1,
         "lacking": round(float(np.linalg.norm(start)), 2),
         "windows": windows,
     }
