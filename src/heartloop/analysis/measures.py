@@ -127,13 +127,13 @@ def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -
 
 def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
+    preset = transcript.preset
     try:
-        case = case_of(transcript)
+        path = trace(case_of(transcript), preset=preset)
+        found = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        return [0.0, *(composed(indices).score for indices in found)]
     except InputError:
         return []
-    preset = transcript.preset
-    path = trace(case, preset=preset)
-    return [0.0, *(composed(indices_of(path.until(n), preset=preset)).score for n in range(1, len(path.energy) + 1))]
 
 
 def _empa_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
