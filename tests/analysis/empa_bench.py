@@ -38,7 +38,7 @@ def empa_talk(
     failed: bool = False,
     **changed: Any,
 ) -> Transcript:
-    """A dialogue with a form a window, `None` where it was not judged. Every level quotes the whole reply, unless `text` is given."""
+    """A dialogue with a form a window, `None` where it was not judged. A level quotes the whole reply, `text` if given."""
     judged: list[Mapping[str, int]] = []
     turns = []
     for index, form in enumerate(forms):
