@@ -12,6 +12,7 @@
   const HINT = "The diamond is the balance, the tinted cube the zone where hardly anything is lacking. Click a point to read its talk.";
   let data = null;
   let asked = false;
+  let inView = null;
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -106,8 +107,17 @@
     const flat = all.flatMap((walk) => walk.at.flat());
     const [low, high] = [Math.min(...flat, 0) - 2, Math.max(...flat, 5) + 2];
     const tiers = [...data.tiers, ""].filter((tier) => all.some((walk) => walk.tier === tier || (!tier && !data.tiers.includes(walk.tier))));
+    if (inView) inView.disconnect();
     for (const old of plots.querySelectorAll(".js-plotly-plot")) window.Plotly.purge(old);
     plots.replaceChildren();
+    const draw = new Map();
+    inView = new IntersectionObserver((seen) => { // a picture in space is heavy: it is drawn when it comes into view
+      for (const { target, isIntersecting } of seen) {
+        if (!isIntersecting) continue;
+        inView.unobserve(target);
+        draw.get(target)();
+      }
+    });
     const font = { family: colour("--sans"), size: 11, color: colour("--soft") };
     for (const tier of tiers) {
       const found = all.filter((walk) => (tier ? walk.tier === tier : !data.tiers.includes(walk.tier)));
@@ -121,12 +131,15 @@
         paper_bgcolor: "rgba(0,0,0,0)", font, margin: { l: 0, r: 0, t: 0, b: 0 }, hoverlabel: { align: "left" },
         scene: { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "cube", camera: { center: { x: 0, y: 0, z: -0.14 }, eye: { x: -1.3, y: -1.5, z: 0.8 } } },
       };
-      const lines = colouring.value === "case" ? byCase(found) : byEnergy(found);
-      window.Plotly.newPlot(place, [...lines, ...points(found), zone(high)], layout, { displayModeBar: false, responsive: true, showTips: false });
-      place.on("plotly_click", (event) => {
-        const address = event.points[0] && event.points[0].customdata;
-        if (typeof address === "string" && address) window.location.hash = address;
+      draw.set(place, () => {
+        const lines = colouring.value === "case" ? byCase(found) : byEnergy(found);
+        window.Plotly.newPlot(place, [...lines, ...points(found), zone(high)], layout, { displayModeBar: false, responsive: true, showTips: false });
+        place.on("plotly_click", (event) => {
+          const address = event.points[0] && event.points[0].customdata;
+          if (typeof address === "string" && address) window.location.hash = address;
+        });
       });
+      inView.observe(place);
     }
     hint.textContent = HINT;
   }
