@@ -24,7 +24,7 @@ from heartloop.analysis.profiles import (
     Member,
     Profile,
     by_group,
-    component_panels,
+    components_of,
     index_panels,
     profile_of,
 )
@@ -107,7 +107,7 @@ class EmpaBoard:
     @cached_property
     def parts(self) -> dict[str, dict[str, Estimate]]:
         """By model, outcome, efficiency and stability."""
-        return component_panels(self.members)
+        return components_of(self.members)
 
     @cached_property
     def by_axis(self) -> dict[str, dict[str, Estimate]]:

@@ -19,7 +19,7 @@ from heartloop.scoring.energy import AXES, INDICES
 
 __all__ = [
     "AXIS_NAMES", "COMPONENTS", "INDEX_NAMES", "PROFILES", "TIERS", "Bar", "BarPanel", "Member", "Profile", "Radar", "Scale",
-    "Spoke", "by_group", "component_panels", "index_panels", "profile_of",
+    "Spoke", "by_group", "components_of", "index_panels", "profile_of",
 ]  # fmt: skip
 
 TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
@@ -144,7 +144,7 @@ def by_group(found: Sequence[Measured], keys: Sequence[str], of: Callable[[Measu
     return estimates
 
 
-def component_panels(members: Sequence[Member]) -> dict[str, dict[str, Estimate]]:
+def components_of(members: Sequence[Member]) -> dict[str, dict[str, Estimate]]:
     """By model, its outcome, efficiency and stability."""
     found = {row.model: {name: _over(mine, attrgetter(f"epmq.{name}")) for name in COMPONENTS} for _, row, mine in members}
     return {model: {name: seen for name, seen in parts.items() if seen is not None} for model, parts in found.items()}
