@@ -78,7 +78,8 @@ class TestEndings:
         ]  # fmt: skip
         held = line.conditions
         assert held["gate"] == pytest.approx(100 / 3)
-        assert (held["companionship"], held["negative_run"]) == (None, pytest.approx(100 / 3))
+        assert held["companionship"] is None
+        assert held["negative_run"] == pytest.approx(100 / 3)
 
 
 class TestPaths:
