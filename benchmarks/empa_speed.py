@@ -1,7 +1,7 @@
 """How long does EMPA take with the embedded roles? `python -m benchmarks.empa_speed`
 
-Plays the 30 cases with the seven scripted supporters, one dialogue after the other, in one process and one thread, without writing
-them anywhere. Covers playing and scoring; says nothing of models over a network. Takes a minute; `--cases 3` for a look.
+Plays the 30 cases with the seven scripted supporters, one dialogue after the other, in one process and one thread, and writes no
+dialogue. Covers playing and scoring; says nothing of models over a network. Takes a minute; `--cases 3` for a look.
 """
 
 from __future__ import annotations
