@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.curves import SMOOTHING
-from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
+from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
@@ -28,6 +28,7 @@ from heartloop.analysis.published import published
 from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
+from heartloop.analysis.text import printable, script_json
 from heartloop.analysis.training_metrics import GROUPS
 from heartloop.analysis.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
 from heartloop.analysis.training_runs import TrainingRun, is_training_run, read_training_run
@@ -38,7 +39,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js", "training.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "chart.js", "paths.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
@@ -155,6 +156,7 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "agreement": agreement,
         "simulators": list(dict.fromkeys(first for first, _ in agreement)),
         "eibench": published("eibench_table04_leaderboard"),
+        "empa": published("empa_table07_leaderboard"),
         "rlver": published("rlver_table01_sentient_and_chitchat"),
         "embedded": any(page.embedded for _, page in named),
         "all_embedded": all(page.embedded for _, page in named),
@@ -192,6 +194,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
     environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
     return environment
@@ -221,7 +224,7 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
             page.unlink()
     for folder in (out / "data").glob("*"):
         if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
-            for stale in (folder / "list.js", *folder.glob("dialogues-*.js")):
+            for stale in (folder / "list.js", folder / "paths.js", *folder.glob("dialogues-*.js")):
                 stale.unlink(missing_ok=True)
             if not any(folder.iterdir()):
                 folder.rmdir()
@@ -230,12 +233,14 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
 def _write_data(folder: Path, page: Page) -> None:
     """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("dialogues-*.js"):
-        stale.unlink()
-    listing = dialogue_list(page.dialogues, page.ids, [row.model for row in page.card.models], page.frame.turns)
+    for stale in (folder / "paths.js", *folder.glob("dialogues-*.js")):
+        stale.unlink(missing_ok=True)
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
     listing["scale"] = page.scale
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
+    if page.empa:
+        _write_script(folder / "paths.js", "paths", page.empa.data())
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
         chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK])}
         _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)

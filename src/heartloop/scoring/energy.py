@@ -38,6 +38,7 @@ __all__ = [
     "Indices",
     "Success",
     "Trajectory",
+    "composed",
     "composite",
     "deficit",
     "epmq",
@@ -134,6 +135,20 @@ class Trajectory(NamedTuple):
     def distance(self) -> Array:
         """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
+
+    def until(self, windows: int) -> Trajectory:
+        """The path over its first judged windows, as if the dialogue had ended there."""
+        return Trajectory(
+            self.position[: windows + 1],
+            self.increment[:windows],
+            self.energy[:windows],
+            self.alignment[:windows],
+            float(self.energy[:windows].sum()),
+            self.net[:windows],
+            self.regress[:windows],
+            self.judged[:windows],
+            tuple(n for n in self.unjudged if windows >= len(self.judged) or n < self.judged[windows]),
+        )
 
 
 class Success(NamedTuple):
@@ -388,7 +403,7 @@ def epmq(cases: Sequence[Case], *, preset: str) -> EpmQ:
     if not cases:
         raise InputError("there is no dialogue to score; expected at least one")
     rows = np.array([indices_of(trace(case, preset=preset), preset=preset) for case in cases])
-    return _composed(Indices(*map(float, rows.mean(axis=0))))
+    return composed(Indices(*map(float, rows.mean(axis=0))))
 
 
 def epmq_by(cases: Sequence[Case], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
@@ -414,7 +429,8 @@ def composite(outcome: float, efficiency: float, stability: float) -> float:
     return sum(weight * part for weight, part in zip(WEIGHTS, (outcome, efficiency, stability), strict=True))
 
 
-def _composed(indices: Indices) -> EpmQ:
+def composed(indices: Indices) -> EpmQ:
+    """The components and the composite of nine indices (EMPA Eq. 16)."""
     found = indices._asdict()
     outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
