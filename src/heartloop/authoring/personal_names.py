@@ -258,5 +258,7 @@ def _told_of(text: str, words: Sequence[_Word], place: int, inside: bool) -> boo
     following = words[place + 1].text.casefold() if place + 1 < len(words) else ""
     if not inside or not following or text[words[place].end : words[place + 1].start] != " ":
         return False
-    two = words[place + 1].titled and not _is_known(words[place + 1].bare)  # Xanthe Quill, unlisted both
+    two = (
+        min(len(word.bare), len(words[place + 1].bare)) > 1 and words[place + 1].titled and not _is_known(words[place + 1].bare)
+    )  # Xanthe Quill, unlisted both
     return two or following in _listed("speech")
