@@ -135,16 +135,22 @@ class People:
                 place += 1
                 continue
             last = place
-            while (
-                last + 1 < len(words)
-                and words[last + 1].bare.casefold() in self._numbers
-                and _joined(text, words[last], words[last + 1])
-                and words[last + 1].capital >= word.capital
-            ):
-                last += 1
+            while (after := self._further(text, words, last)) is not None:
+                last = after
             parts += [text[done : word.start], put(number)]
             done, place = words[last].end, last + 1
         return "".join([*parts, text[done:]])
+
+    def _further(self, text: str, words: Sequence[_Word], place: int) -> int | None:
+        """Where the name goes on behind a word of it: at the next one, or behind an initial or particles."""
+        for after in range(place + 1, min(place + 4, len(words))):
+            if not _joined(text, words[after - 1], words[after]):
+                return None
+            if words[after].bare.casefold() in self._numbers:
+                return after if words[after].capital >= words[place].capital else None
+            if not _between(words[after]):
+                return None
+        return None
 
     def _is_name(self, text: str, words: Sequence[_Word], place: int) -> bool:
         word = words[place]
@@ -179,7 +185,7 @@ def _rest(text: str, words: Sequence[_Word], place: int) -> list[_Word]:
         if not _joined(text, before, word):
             break
         low = word.bare.casefold()
-        if low in _listed("particles") or (len(low) == 1 and word.capital and low != "i"):
+        if _between(word):
             held.append(word)
         elif (
             (word.titled or (word.capital and before.bare.isupper()))
@@ -191,6 +197,12 @@ def _rest(text: str, words: Sequence[_Word], place: int) -> list[_Word]:
         else:
             break
     return found
+
+
+def _between(word: _Word) -> bool:
+    """Whether it may stand between the parts of a name: a particle, or an initial."""
+    low = word.bare.casefold()
+    return low in _listed("particles") or (len(low) == 1 and word.capital and low != "i")
 
 
 def _inside(text: str, words: Sequence[_Word], place: int) -> bool:
@@ -233,8 +245,8 @@ def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
         return (not _is_known(word.bare) and (word.capital or len(low) > 2)) or (word.titled and listed)
     if "." in gap:
         return False
-    if last in _listed("titles") and spaced:
-        return word.titled and (listed or (open_ and words[place - 1].capital))
+    if last in _listed("titles") and spaced and word.titled and (listed or (open_ and words[place - 1].capital)):
+        return True
     if last in _listed("relations") and re.fullmatch(r",? ", gap):
         return word.titled and (listed or open_)
     if last in ("hi", "hello", "hey", "hiya") and gap == " " and len(low) > 3 and word.bare.islower():

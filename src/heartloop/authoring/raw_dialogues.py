@@ -2,7 +2,8 @@
 
 Covers the files as they are, mended where that is sure and refused line by line where it is not. Does not cover what a dialogue
 is good for (`empa_distilling`), nor the personal data in it (`personal_data`): what is read here goes to no model. Strategies,
-feedback and candidate answers are not read. The files stay where the user keeps them; nothing of them becomes part of this project.
+feedback and candidate answers are not read. The files stay where the user keeps them; nothing of them becomes part of this
+project.
 
 Sources: ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues (Rashkin et al. 2019, CC BY-NC 4.0).
 """
