@@ -223,7 +223,7 @@ class EmpaDistilling:
         if isinstance(answer, Card):
             return found + problems_of_card(answer, facts, tags_of(done["filter"]))
         if isinstance(answer, Label):
-            return found + problems_of_label(answer, card_of(done))
+            return found + problems_of_label(answer, card_of({name: done[name] for name in ("card", "story")}))
         if isinstance(answer, Voice):
             try:
                 return found + problems_of(self.read(self.assemble(seeded, done)))
