@@ -23,6 +23,7 @@ from heartloop.environments.eibench import Scenario, pools
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import Seed
 from heartloop.environments.empa import load_scenarios as load_cases
+from heartloop.environments.empa.scenario import unquoted
 from heartloop.environments.sage import load_scenarios
 
 __all__ = ["Scribe", "answer", "stage_of"]
@@ -157,7 +158,7 @@ def _case(stage: str, text: str) -> dict[str, Any]:
     """A part of a shipped case in shifted letters; which one and by how much stands in the card that the next questions show."""
     shape = re.search(r"Shape (\d+) (\d+)\.", text)
     number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
-    which, by = (int(shape[1]), int(shape[2])) if shape else (number % 30, 1 + number % 25)
+    which, by = (int(shape[1]), int(shape[2])) if shape else (number % len(_cases()), 1 + number % 25)
     case = _shift(_cases()[which], by)
     if stage == "card":
         name, gender = re.findall(r"^Name: (.+) \((\w+)\)$", text, re.M)[0]
@@ -172,7 +173,10 @@ def _case(stage: str, text: str) -> dict[str, Any]:
 
 @functools.cache
 def _cases() -> list[dict[str, Any]]:
-    return [scenario.model_dump(mode="json") for scenario in load_cases()]
+    """Those whose IEDR form quotes what is written before it."""
+    cases = [(scenario, scenario.model_dump(mode="json")) for scenario in load_cases()]
+    before = (*_FROM_CASE["card"], *_FROM_CASE["story"])
+    return [case for scenario, case in cases if not unquoted(scenario.iedr, {name: case[name] for name in before})]
 
 
 def _marked(lines: dict[str, list[str]], text: str) -> dict[str, list[str]]:

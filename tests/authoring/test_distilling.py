@@ -320,7 +320,7 @@ def flat(found: dict[str, Any]) -> None:
 
 
 def unquoted(found: dict[str, Any]) -> None:
-    next(iter(found["iedr"].values())).update(level=1, evidence="words that stand nowhere in it")
+    next(line for line in found["iedr"].values() if line["level"])["evidence"] = "words that stand nowhere in it"
 
 
 def without(found: dict[str, Any]) -> None:
