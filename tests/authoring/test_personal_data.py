@@ -4,7 +4,7 @@
 2. What stays: months, ages, sums, years, ordinary words with a capital.
 3. Within a dialogue the same datum has the same placeholder, whoever says it; a name that one turn introduces is known in all.
 4. Doing it again changes nothing, whatever the text; a planted datum never survives.
-What it cannot promise stands in docs/scenarios.md.
+What it cannot promise stands in docs/distilling.md.
 """
 
 from __future__ import annotations
