@@ -42,6 +42,7 @@ def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
         ("i'm u/throwaway-77 there", "i'm [HANDLE-1] there"),
         ("my insta is sad.otter_9", "my insta is [HANDLE-1]"),
         ("discord: otter#1234", "discord: [HANDLE-1]"),
+        ("xX_sad_otter_Xx is me", "[HANDLE-1] is me"),
         # numbers
         ("call +49 171 555 0199 tonight", "call [NUMBER-1] tonight"),
         ("call (555) 123-4567", "call [NUMBER-1]"),
@@ -52,6 +53,7 @@ def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
         ("case no. AB1234567", "case no. [NUMBER-1]"),
         ("five five five one two three four", "[NUMBER-1]"),
         ("ip 192.168.100.24", "ip [NUMBER-1]"),
+        ("passport C01X00T47", "passport [NUMBER-1]"),
         # dates, addresses, postcodes
         ("born 12 March 1990", "born [DATE-1]"),
         ("on 03/04/1988 he left", "on [DATE-1] he left"),
@@ -95,6 +97,9 @@ def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
         ("a talk by Shankar Vedantam", "a talk by [NAME-1]"),
         ("Anna van der Berg", "[NAME-1]"),
         ("John F. Miller", "[NAME-1]"),
+        ("dr. hans zorvan saw me", "dr. [NAME-1] saw me"),
+        ("Anna-Lena and Jean-Paul", "[NAME-1] and [NAME-2]"),
+        ("O'Brien's? Mr. O'Brien", "[NAME-1]'s? Mr. [NAME-1]"),
         ("Aoife and Étienne", "[NAME-1] and [NAME-2]"),
     ],
 )
@@ -170,9 +175,9 @@ def test_a_name_is_known_before_the_turn_that_introduces_it() -> None:
 
 
 def test_a_name_that_is_a_word_is_taken_out_where_a_name_stands() -> None:
-    assert cleaned("my friend Grace left", "I had no grace. Grace is rare. Then Grace rang.") == [
+    assert cleaned("my friend Will left", "It will rain. Will you go? Will is gone. Then Will rang.") == [
         "my friend [NAME-1] left",
-        "I had no grace. Grace is rare. Then [NAME-1] rang.",
+        "It will rain. Will you go? [NAME-1] is gone. Then [NAME-1] rang.",
     ]
 
 

@@ -17,6 +17,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -163,16 +164,14 @@ class EmpaDistilling:
     def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
         """The dialogue without personal data, and a place and a name for somebody else."""
         if raw.place not in self._cleaned:
-            texts = [*raw.told.values(), *(turn.text for turn in raw.turns)]
-            removed = without_personal_data(texts, raw.names)
-            told = dict(zip(raw.told, removed.texts, strict=False))
-            turns = [[turn.speaker, text] for turn, text in zip(raw.turns, removed.texts[len(told) :], strict=True)]
-            kept, length = 0, 0
-            while kept < len(turns) and length + len(turns[kept][1]) <= MOST_CHARACTERS:
-                length += len(turns[kept][1])
-                kept += 1
+            told = {name: text for name, text in raw.told.items() if len(text) <= MOST_CHARACTERS}
+            lengths = list(accumulate(len(turn.text) for turn in raw.turns))
+            read = raw.turns[: sum(length <= MOST_CHARACTERS for length in lengths)]
+            removed = without_personal_data([*told.values(), *(turn.text for turn in read)], raw.names)
+            told = dict(zip(told, removed.texts, strict=False))
+            turns = [[turn.speaker, text] for turn, text in zip(read, removed.texts[len(told) :], strict=True)]
             self._cleaned[raw.place] = {
-                "source": raw.place, "told": told, "turns": turns[:kept], "left_out": len(turns) - kept,
+                "source": raw.place, "told": told, "turns": turns, "left_out": len(raw.turns) - len(read),
                 "removed": dict(removed.counts), "crisis": crisis_tags(" ".join(removed.texts)),
             }  # fmt: skip
         rng = random.Random(f"distil|{run}|{raw.place}")
@@ -188,6 +187,8 @@ class EmpaDistilling:
         touched = {*facts["crisis"], *(found.tags if isinstance(found, Filter) else ())} & self._exclude
         if touched:
             return f"it touches {' and '.join(sorted(touched))}, which --exclude-tag leaves out"
+        if not facts["turns"]:
+            return f"its first turn is longer than {MOST_CHARACTERS:,} characters"
         words = sum(len(text.split()) for text in [*said_by_person(facts["turns"]), facts["told"].get("situation", "")])
         if words < LEAST_WORDS:
             return f"the person says too little ({words} words, expected {LEAST_WORDS})"

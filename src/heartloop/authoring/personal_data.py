@@ -150,11 +150,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
     ),
     ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
     ("link", re.compile(rf"\b(?:[\w-]+\.)+{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
-    ("handle", re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b"), _never),
+    ("handle", re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|\b[^\W_][\w.]*_[\w.]*[^\W_]\b"), _never),
     (
         "handle",
         re.compile(
-            r"\b(?:insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
+            r"\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
             r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
             re.IGNORECASE,
         ),
@@ -211,6 +211,6 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
     ),
     ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
     ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
-    ("number", re.compile(r"\b(?=\w*[^\W\d_])\w*\d{5,}\w*\b"), _never),
+    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
     ("number", re.compile(r"(?<![\w.,])(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\w)"), _is_amount),
 )

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from heartloop.appraisal.lexicon import classes_of, is_function_word
+from heartloop.appraisal.lexicon import classes_of
 from heartloop.environments.eibench.composer import places
 
 __all__ = ["People"]
@@ -121,7 +121,7 @@ class People:
         words = _words(text)
         for place, word in enumerate(words):
             if self._is_name(text, words, place):
-                self._add([word, *_rest(text, words, place)])
+                self._add([word, *_rest(text, words, place, small=word.bare.islower() and _introduced(text, words, place))])
 
     def replace(self, text: str, put: Callable[[int], str]) -> str:
         """The text with what `put` makes of each person's number, from 1 on, in place of the names found."""
@@ -157,6 +157,8 @@ class People:
         low = word.bare.casefold()
         if low in _listed("given") and (word.capital or low in _hand_written()):
             return True
+        if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
+            return True
         inside = _inside(text, words, place)
         if low in _listed("either") and word.titled and inside and not _after_article(words, place):
             return True
@@ -174,11 +176,11 @@ class People:
             return False
         inside = _inside(text, words, place)
         following = words[place + 1].bare.casefold() if place + 1 < len(words) else ""
-        return inside or not (is_function_word(following) or low in _listed("context"))
+        return inside or not (following in _listed("asked") or low in _listed("context"))  # "Will you", "Hope it"
 
 
-def _rest(text: str, words: Sequence[_Word], place: int) -> list[_Word]:
-    """What follows a given name and belongs to it: further names, with particles and initials between."""
+def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
+    """What follows a given name and belongs to it: further names, with particles and initials between; `small` letters, too."""
     found: list[_Word] = []
     held: list[_Word] = []
     for before, word in zip(words[place:], words[place + 1 : place + 5], strict=False):
@@ -188,7 +190,7 @@ def _rest(text: str, words: Sequence[_Word], place: int) -> list[_Word]:
         if _between(word):
             held.append(word)
         elif (
-            (word.titled or (word.capital and before.bare.isupper()))
+            (word.titled or (word.capital and before.bare.isupper()) or (small and len(low) > 3))
             and not _is_known(word.bare)
             and low not in _listed("context")
         ):
