@@ -121,7 +121,8 @@ def _never(match: re.Match[str]) -> bool:
 
 def _is_amount(match: re.Match[str]) -> bool:
     """Whether digits are a sum, a year, or too few to lead to anybody."""
-    text, before, after = match[0], match.string[: match.start()], match.string[match.end() :]
+    text, start, end = match[0], match.start(), match.end()
+    before, after = match.string[max(0, start - 8) : start], match.string[end : end + 16]
     groups = re.findall(r"\d+", text)
     if _CURRENCY.search(before) or _COUNTED.match(after):
         return True
@@ -138,19 +139,24 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
 
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...] = (
-    ("email", re.compile(r"[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
+    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
     (
         "email",
         re.compile(
-            rf"[\w.+-]+(?:\s+dot\s+[\w-]+)*\s+(?:at|\(at\)|\[at\])\s+[\w-]+(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+)*"
+            rf"(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
+            rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
             rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
             re.IGNORECASE,
         ),
         _never,
     ),
     ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
-    ("link", re.compile(rf"\b(?:[\w-]+\.)+{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
-    ("handle", re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|\b[^\W_][\w.]*_[\w.]*[^\W_]\b"), _never),
+    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
+    (
+        "handle",
+        re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b"),
+        _never,
+    ),
     (
         "handle",
         re.compile(
@@ -187,7 +193,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
     (
         "address",
         re.compile(
-            r"\b[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
+            r"(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
             r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
             r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
             re.IGNORECASE,
