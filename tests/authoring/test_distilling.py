@@ -198,6 +198,13 @@ async def test_no_feeling_and_an_excluded_tag_of_the_filter_pass_a_dialogue_over
     assert ill.asked == ["filter"]
 
 
+async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    added = changed("card", lambda found: found.update(tags=["war"]), times=1)
+    assert (await run(out, distilling(exclude=["war"]), added)).kept == 1
+    assert "this run leaves out war" in steps(out, "refused")[0]["problem"]
+
+
 # 4. crisis
 
 

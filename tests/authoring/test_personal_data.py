@@ -94,6 +94,7 @@ def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
         ("then i told anna and TOM", "then i told [NAME-1] and [NAME-2]"),
         ("Anna's car", "[NAME-1]'s car"),
         ("then Will came", "then [NAME-1] came"),
+        ("Will's mother", "[NAME-1]'s mother"),
         ("Yesterday Xanthe told me", "Yesterday [NAME-1] told me"),
         ("a talk by Shankar Vedantam", "a talk by [NAME-1]"),
         ("Anna van der Berg", "[NAME-1]"),
@@ -180,6 +181,10 @@ def test_a_name_that_is_a_word_is_taken_out_where_a_name_stands() -> None:
         "my friend [NAME-1] left",
         "It will rain. Will you go? [NAME-1] is gone. Then [NAME-1] rang.",
     ]
+
+
+def test_a_wrong_apostrophe_makes_no_name_of_a_verb() -> None:
+    assert cleaned("So Don´t worry, Don`t") == ["So Don't worry, Don't"]
 
 
 def test_names_that_the_log_gives_are_known() -> None:

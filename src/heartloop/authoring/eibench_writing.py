@@ -225,7 +225,7 @@ class EIBenchWriting:
         except ValidationError as error:
             return problems_in(error)
 
-    def carried_over(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
         """Nothing: what it was made from is nobody's."""
         return []
 

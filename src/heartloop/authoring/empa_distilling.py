@@ -220,7 +220,7 @@ class EmpaDistilling:
         answer, facts = done[stage.name], seeded.facts
         if isinstance(answer, Filter):
             return problems_of_filter(answer, facts)
-        found = self.carried_over(seeded, answer.model_dump(mode="json"))
+        found = self.unwanted(seeded, answer.model_dump(mode="json"))
         if isinstance(answer, Card):
             return found + problems_of_card(answer, facts, tags_of(done["filter"]))
         if isinstance(answer, Label):
@@ -232,10 +232,13 @@ class EmpaDistilling:
                 return found + problems_in(error)
         return found
 
-    def carried_over(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Words of the log that the texts of a case, or of an answer, hold."""
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """Words of the log that a case, or an answer, holds, and tags that this run leaves out."""
         log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
-        return carried_over(log, scenario)
+        left_out = sorted(self._exclude.intersection(scenario.get("tags", ())))
+        return carried_over(log, scenario) + [
+            f"tags: this run leaves out {tag}; invent what does not touch it" for tag in left_out
+        ]
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         """The case as JSON has it."""

@@ -79,6 +79,7 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
 
 def _plain(text: str) -> str:
     """The text without characters that no reader sees and that would hide a datum."""
+    text = re.sub(r"(?<=[^\W\d_])[`´](?=[^\W\d_])", "'", text)  # Don´t is no Don
     return re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", unicodedata.normalize("NFKC", text))
 
 

@@ -160,7 +160,8 @@ class People:
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True
         inside = _inside(text, words, place)
-        if low in _listed("either") and word.titled and inside and not _after_article(words, place):
+        owns = word.text != word.bare  # Will's
+        if low in _listed("either") and word.titled and (owns or (inside and not _after_article(words, place))):
             return True
         return _introduced(text, words, place) or _told_of(text, words, place, inside)
 

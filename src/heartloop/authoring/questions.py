@@ -82,8 +82,8 @@ class Writing(Protocol):
         """What an answer, the last of `done`, breaks that its schema does not tell."""
         ...
 
-    def carried_over(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """What of a whole scenario must not be there because of what it was made from."""
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """What must not stand in a whole scenario because of what it was made from, or of what this run leaves out."""
         ...
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:

@@ -396,7 +396,7 @@ class _Run:
     def _problem_of(self, seeded: Seeded, scenario: Mapping[str, Any]) -> str:
         try:
             found = problems_of_one(self._writing.read(scenario))
-            return "; ".join([*found, *self._writing.carried_over(seeded, scenario)])
+            return "; ".join([*found, *self._writing.unwanted(seeded, scenario)])
         except ValidationError as error:
             return "; ".join(problems_in(error))
 
