@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from heartloop.authoring.empa_distilling import LEAST_WORDS, MOST_CHARACTERS, Em
 from heartloop.authoring.raw_dialogues import RawDialogue, Said
 from heartloop.authoring.writing import REASKS, REWRITES, Written, settings_of, write_all
 from heartloop.authoring.written import WrittenFiles, steps_path
-from heartloop.chat import ScriptedChat
+from heartloop.chat import Reply, ScriptedChat
 from heartloop.dialogue import Message
 from heartloop.environments.empa.scenario import dominant_axis, load_scenarios, read_scenarios
 from heartloop.errors import TransportError, UseError
@@ -390,6 +391,29 @@ async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_t
     assert (ended.kept, len(ended.passed), ended.failed) == (2, 1, {})
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert Counter(asked) == Counter(whole.asked)
+
+
+class Slow(ScriptedChat):
+    """A model that takes its time over the dialogue that comes first."""
+
+    async def complete(self, messages: Sequence[Message], **more: Any) -> Reply:
+        if "Slowly, " in messages[1].content:
+            await asyncio.sleep(0.5)
+        return await super().complete(messages, **more)
+
+
+async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: Path) -> None:
+    order = [one.facts["source"].split()[-1] for one in distilling(*(dialogue(n) for n in (1, 2, 3))).seeds(3, 0)]
+    talks = {n: dialogue(int(n), *(["the weather"] if n == order[1] else [])) for n in order}
+    slow = talks[order[0]]
+    talks[order[0]] = slow._replace(turns=(Said("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
+    writing = distilling(*talks.values())
+    chat = Slow(Scribe(), name="lab/scribe")
+    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
+    with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
+        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, in_flight=3)
+    assert (ended.kept, len(ended.passed)) == (2, 1)
+    assert [case.id[-1] for case in read_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 
 
 async def test_another_source_or_other_exclusions_are_other_settings(tmp_path: Path) -> None:

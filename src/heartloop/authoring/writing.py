@@ -228,8 +228,10 @@ class _Run:
                 if self._stopped is not None:
                     return
                 await self._one(seeded, ended[before.id] if before is not None else None)
-                ended[seeded.id].set()
                 tell()
+                if before is not None:  # who ended without waiting for its turn lets nobody overtake those before it
+                    await ended[before.id].wait()
+                ended[seeded.id].set()
 
         tell()
         if left:
