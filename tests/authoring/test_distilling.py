@@ -394,11 +394,17 @@ async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_t
 
 
 class Slow(ScriptedChat):
-    """A model that takes its time over the dialogue that comes first."""
+    """A model that begins with the dialogue that comes first when another one is nearly a case."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        super().__init__(scribe, name="lab/scribe")
+        self._nearly = asyncio.Event()
 
     async def complete(self, messages: Sequence[Message], **more: Any) -> Reply:
         if "Slowly, " in messages[1].content:
-            await asyncio.sleep(0.5)
+            await self._nearly.wait()
+        if stage_of(messages[1].content) == "duplicate":
+            self._nearly.set()
         return await super().complete(messages, **more)
 
 
@@ -408,7 +414,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     slow = talks[order[0]]
     talks[order[0]] = slow._replace(turns=(Said("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
     writing = distilling(*talks.values())
-    chat = Slow(Scribe(), name="lab/scribe")
+    chat = Slow(Scribe())
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
         ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, in_flight=3)
