@@ -129,6 +129,7 @@ class Empa:
 
     Args:
         window: policy replies between two judgements (the paper's K).
+        to_the_end: neither success nor failure ends a dialogue, so that stored replies are judged to the last.
 
     Raises:
         UseError: unknown preset or variant, or a turn limit or window below 1.
@@ -146,6 +147,7 @@ class Empa:
         variant: str = VARIANTS[0],
         max_turns: int = MAX_TURNS,
         window: int = 1,
+        to_the_end: bool = False,
     ) -> None:
         if preset not in PRESETS:
             raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
@@ -165,6 +167,7 @@ class Empa:
         self.variant = variant
         self.max_turns = max_turns
         self.window = window
+        self.to_the_end = to_the_end
         self.policy = load_prompt(__package__, "policy")
         self._fingerprints: dict[str, str] = {}
 
@@ -252,7 +255,8 @@ class EmpaEpisode:
         self._judged.append(judged)
         self._judged_until, before = turns, self._path
         self._path = path = self._trace()
-        stop = ends(path, preset=empa.preset, turns=turns) or ("turn_limit" if last else None)
+        ended = None if empa.to_the_end else ends(path, preset=empa.preset, turns=turns)
+        stop = ended or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
             act = await _given("director", user.direct(self._view(), self._log))
