@@ -46,6 +46,7 @@ __all__ = [
     "form_keys",
     "increment",
     "indices_of",
+    "instead",
     "reached",
     "trace",
 ]
@@ -279,22 +280,30 @@ def trace(case: Case, *, preset: str) -> Trajectory:
     levels = [_levels(form, case.axes) for _, form in judged]
     v = np.array(steps, dtype=float).reshape(len(steps), len(case.axes))
     position = np.vstack([start, start + np.cumsum(v, axis=0)])
-    state = position[:-1] if preset == "paper" else np.tile(start, (len(steps), 1))
-    work = -(v * state).sum(axis=1)  # exact for whole numbers, so that an orthogonal window has no energy at all
-    lacking, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
-    energy = np.divide(work, lacking, out=np.zeros_like(work), where=lacking > 0)
-    alignment = np.divide(energy, size, out=np.zeros_like(energy), where=size > 0)
+    energy, alignment = _worth(v, position, preset)
     return Trajectory(
-        position=position,
-        increment=v,
-        energy=energy,
-        alignment=np.clip(alignment, -1.0, 1.0),
+        *(position, v, energy, alignment),
         total=float(energy.sum()),
         net=np.array([float(sum(up) + sum(down)) for up, down in levels]),
         regress=np.array([float(-sum(down)) for _, down in levels]),
         judged=tuple(number for number, _ in judged),
         unjudged=tuple(number for number, form in enumerate(case.forms) if form is None),
     )
+
+
+def instead(path: Trajectory, increment: Array, *, preset: str) -> tuple[Array, Array]:
+    """Energy and alignment of other steps, each taken alone, from where the path stood before its own.
+
+    Args:
+        increment: shape (J, D), one step a judged window of the path.
+
+    Raises:
+        InputError: an unknown preset, or another number of steps than the path has.
+    """
+    _check_preset(preset)
+    if increment.shape != path.increment.shape:
+        raise InputError(f"there are steps of shape {increment.shape}; expected {path.increment.shape}, one a judged window")
+    return _worth(increment, path.position, preset)
 
 
 def reached(path: Trajectory, *, preset: str) -> Success:
@@ -404,6 +413,16 @@ def _composed(indices: Indices) -> EpmQ:
     found = indices._asdict()
     outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
+
+
+def _worth(v: Array, position: Array, preset: str) -> tuple[Array, Array]:
+    """Energy and alignment of steps, shapes (J,), from the J + 1 positions of a path."""
+    state = position[:-1] if preset == "paper" else np.tile(position[0], (len(v), 1))
+    work = -(v * state).sum(axis=1)  # exact for whole numbers, so that an orthogonal window has no energy at all
+    lacking, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
+    energy = np.divide(work, lacking, out=np.zeros_like(work), where=lacking > 0)
+    alignment = np.divide(energy, size, out=np.zeros_like(energy), where=size > 0)
+    return energy, np.clip(alignment, -1.0, 1.0)
 
 
 def _scaled(x: float, zero: float, hundred: float) -> float:

@@ -22,6 +22,7 @@ from heartloop.environments.empa.rejudge import StoredPerson
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.stored import check_readable, passed_on, read_again
+from heartloop.errors import UseError
 from heartloop.scoring.energy import trace
 
 __all__ = ["DIRECT", "perturbed"]
@@ -85,11 +86,14 @@ async def perturbed(
         original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
 
     Raises:
+        UseError: an attack without the original.
         InputError: as `check_readable`.
         BudgetSpent: a hard stop was reached.
     """
     check_readable(played, scenario, judge)
     attack = variant in ATTACKS
+    if attack and original is None:
+        raise UseError(f"{played.scenario}: {variant} stands in the place of the original's replies; judge the original first")
     if attack and original is not None and not original.scored:
         played = original  # what it would be paired with is missing
     both = _BothJudges(judge, direct, original if attack else None)
