@@ -1,8 +1,8 @@
 """Does EMPA's measure measure, with the embedded judge? `python -m benchmarks.empa_validity --half held-out`
 
 Plays supporters with the cases of one half under several seeds, judges every reply as it was, under the flipped persona and under
-three attacks, and says which claims of docs/decisions/0010 hold. Covers the embedded judge only; for a model as the judge there is
-`heartloop validate empa`. With --write the numbers go into docs/results/empa_validity.md.
+three attacks, and says which claims of docs/decisions/0010 hold. Covers the embedded judge only; for a model as the judge there
+is `heartloop validate empa`. With --write the numbers go into docs/results/empa_validity.md.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def claims(found: Validity) -> list[Claim]:
     held += [Claim(f"alignment falls under {name}", at[name, "alignment"].mean < 0) for name in (FLIP, *ATTACKS)]
     flip = {scorer: at[FLIP, scorer] for scorer in ("epm", *OTHERS)}
     for other in OTHERS:
-        held.append(Claim(f"{FLIP}: epm decreases more often than {other}", flip["epm"].decrease_rate > flip[other].decrease_rate))
+        held.append(
+            Claim(f"{FLIP}: epm decreases more often than {other}", flip["epm"].decrease_rate > flip[other].decrease_rate)
+        )
         held.append(Claim(f"{FLIP}: epm ties less often than {other}", flip["epm"].tie_rate < flip[other].tie_rate))
     return held
 
@@ -92,7 +94,12 @@ def table(results: Mapping[str, Any]) -> str:
         f"{first['dialogues'][FLIP]} dialogues, {cases} cases; {first['seconds']:.0f} s for a seed.",
     ]
     for pairs, what in ((ALIGNED, "Replies whose original energy is above 0"), (ALL, "All replies")):
-        lines += ["", f"**{what}**", "", "| perturbation | scorer | n | mean | median | over cases | p, cases | falls | ties | in sd |"]
+        lines += [
+            "",
+            f"**{what}**",
+            "",
+            "| perturbation | scorer | n | mean | median | over cases | p, cases | falls | ties | in sd |",
+        ]
         lines.append("|:---|:---|---:|---:|---:|:---|---:|---:|---:|---:|")
         for name in PERTURBED:
             for scorer in SCORERS:

@@ -76,8 +76,16 @@ class Pilot:
         self._yes, self._only, self._meter, self._priced = yes, only, meter, priced
         self.line: ProgressLine | None = None
         """The progress line, taken away while a question stands."""
+        self.further = 0
+        """Dialogues that will take as much each, in runs after this one."""
+        self.asked = False
 
     def __call__(self, estimate: Estimate) -> bool:
+        self.asked = True
+        if self.further and estimate.dialogues:
+            all_of_them = estimate.dialogues + self.further
+            share = all_of_them / estimate.dialogues
+            estimate = Estimate(all_of_them, round(estimate.calls * share), round(estimate.tokens * share))
         share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
         cost = self._meter.cost if self._priced else None
         money = f", about {cost * share:.2f} in your prices" if cost is not None else ""

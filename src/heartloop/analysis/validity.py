@@ -1,7 +1,7 @@
 """Does EMPA's measure measure? Stored dialogues judged in variants, as paired shifts of four scorers.
 
-Covers which replies are paired, what each scorer makes of them, and `validity.json`. Does not cover judging (`heartloop.evaluation.
-validating`), the statistics (`heartloop.scoring.shifts`) or the page (`validity_page`).
+Covers which replies are paired, what each scorer makes of them, and `validity.json`. Does not cover judging
+(`heartloop.evaluation.validating`), the statistics (`heartloop.scoring.shifts`) or the page (`validity_page`).
 
 A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are left out and counted.
 The scorers: `epm`, the energy; `alignment`, its direction alone, which explains it; `rubric`, the sum of the levels; `magnitude`,
@@ -158,7 +158,9 @@ def write_validity(found: Validity, path: Path) -> None:
     """
     record = {
         **found._asdict(),
-        "cells": [{**c._asdict(), "shift": c.shift._asdict(), "cases": [case._asdict() for case in c.cases]} for c in found.cells],
+        "cells": [
+            {**c._asdict(), "shift": c.shift._asdict(), "cases": [case._asdict() for case in c.cases]} for c in found.cells
+        ],
     }
     part = path.with_suffix(".part")
     try:

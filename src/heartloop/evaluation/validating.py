@@ -7,13 +7,14 @@ the pairs say (`heartloop.analysis.validity`). The source stays as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from heartloop.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import EmpaUser
-from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS, perturbation_hash
+from heartloop.environments.empa.perturbations import ATTACKS, PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.reacting import chance
 from heartloop.errors import UseError
@@ -22,7 +23,7 @@ from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 
-__all__ = ["Validating", "check_empa", "places_of"]
+__all__ = ["Validating", "check_empa", "place_beside", "places_of"]
 
 
 class Validating:
@@ -111,6 +112,16 @@ def check_empa(run: Path) -> None:
     environment = played_settings(run).environment
     if environment != "empa":
         raise UseError(f"{run} is a run of {environment}; only runs of empa can be validated")
+
+
+def place_beside(run: Path, judge: str) -> Path:
+    """Where the variants go if nothing is named.
+
+    >>> place_beside(Path("runs/a"), "lab/judge").as_posix()
+    'runs/a-validity-lab-judge'
+    """
+    here = run if run.name not in ("", "..") else run.resolve()
+    return here.with_name(f"{here.name}-validity-{re.sub(r'[^a-zA-Z0-9_.-]+', '-', judge)}")
 
 
 def places_of(out: Path, runs: list[Path]) -> list[dict[str, Path]]:

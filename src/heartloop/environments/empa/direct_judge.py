@@ -3,16 +3,16 @@
 Covers who gives it, a model or rules. Does not cover the levels (`llm_user`, `rubric`), nor what the two judges' numbers come to
 under a perturbation (`heartloop.analysis.validity`). It scores no leaderboard.
 
-The embedded one is a plain rule: 50, and 5 for every point by which what lifts outweighs what sinks in the embedded judge's reading
-of the reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of how a language
-model judges without a rubric.
+The embedded one is a plain rule: 50, and 5 for every point by which what lifts outweighs what sinks in the embedded judge's
+reading of the reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of how a
+language model judges without a rubric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 

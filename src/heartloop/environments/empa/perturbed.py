@@ -32,7 +32,7 @@ DIRECT = "direct"
 
 
 class _BothJudges:
-    """The judge with the direct judge beside them; where an original is given, its replies and its path stand before the window."""
+    """The judge, and the direct judge beside; where an original is given, its replies and its path stand before the window."""
 
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
         self._judge = judge
