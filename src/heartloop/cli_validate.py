@@ -63,8 +63,9 @@ def validate_empa(
     from heartloop.analysis.validity_page import write_validity_page
     from heartloop.analysis.validity_text import validity_table
     from heartloop.dialogue import read_transcripts
-    from heartloop.environments.catalogue import entry_of
+    from heartloop.environments.empa import EmbeddedUser, LLMUser
     from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
+    from heartloop.environments.empa.environment import EmpaUser
     from heartloop.environments.empa.perturbations import ORIGINAL, PERTURBATIONS
     from heartloop.errors import UseError
     from heartloop.evaluation.settings import read_samplings
@@ -85,11 +86,12 @@ def validate_empa(
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=[judge])
     kept = store_at(store)
     found: dict[str, ChatModel] = {}
+    reader: EmpaUser = EmbeddedUser()
     direct: DirectJudge = EmbeddedDirectJudge()
     if judge != "embedded":
         found[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
-        direct = LLMDirectJudge(counted(found[judge], meter, "judge", kept), sampling=samplings)
-    reader = entry_of("empa").judge(counted(found[judge], meter, "judge", kept) if found else None, samplings)
+        asked = counted(found[judge], meter, "judge", kept)
+        reader, direct = LLMUser(asked, sampling=samplings, role="judge"), LLMDirectJudge(asked, sampling=samplings)
     priced = {name: price._asdict() for name, price in table.items()}
     sources = [
         Validating(

@@ -24,7 +24,7 @@ from heartloop.environments.empa.environment import case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import DIRECT
 from heartloop.errors import InputError
-from heartloop.scoring.energy import instead, trace
+from heartloop.scoring.energy import trace
 from heartloop.scoring.shifts import Shift, shift
 
 __all__ = [
@@ -171,17 +171,20 @@ def write_validity(found: Validity, path: Path) -> None:
 
 
 def _reading(found: Transcript, place: Transcript | None = None) -> Reading:
-    """What the scorers see; with a `place`, each step was taken where that dialogue's path stood."""
-    path = trace(case_of(found), preset=found.preset)
-    energy, alignment = path.energy, path.alignment
+    """What the scorers see; with a `place`, each step was taken alone, where that dialogue's path stood."""
+    case = case_of(found)
+    path = trace(case, preset=found.preset)
+    energy, alignment = path.energy.tolist(), path.alignment.tolist()
     if place is not None:
-        energy, alignment = instead(trace(case_of(place), preset=found.preset), path.increment, preset=found.preset)
+        before = case_of(place).forms
+        steps = [trace(case._replace(forms=(*before[:n], case.forms[n])), preset=found.preset) for n in path.judged]
+        energy, alignment = [float(step.energy[-1]) for step in steps], [float(step.alignment[-1]) for step in steps]
     try:
         direct = [float(turn.evidence[DIRECT]) for turn in found.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{found.scenario}: a judged reply has no number of the direct judge; judge the run again") from error
     size = np.linalg.norm(path.increment, axis=1)
-    return Reading(energy.tolist(), alignment.tolist(), path.net.tolist(), size.tolist(), direct)
+    return Reading(energy, alignment, path.net.tolist(), size.tolist(), direct)
 
 
 def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, scale: float) -> Cell | None:

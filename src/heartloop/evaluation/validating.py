@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from heartloop.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import EmpaUser
 from heartloop.environments.empa.perturbations import ATTACKS, PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.reacting import chance
 from heartloop.errors import UseError
 from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
@@ -91,7 +93,7 @@ class Validating:
             played, person = self._source.stored[job.key]
             return await perturbed(
                 played,
-                person,
+                cast(Scenario, person),
                 self._judge,
                 self._direct,
                 variant=variant,

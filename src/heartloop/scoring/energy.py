@@ -46,7 +46,7 @@ __all__ = [
     "form_keys",
     "increment",
     "indices_of",
-    "instead",
+    "longest_step",
     "reached",
     "trace",
 ]
@@ -265,6 +265,19 @@ def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXE
     return np.array([_PROGRESS[up] + _REGRESS_OF.get(axis, _REGRESS)[-down] for axis, up, down in worth])
 
 
+def longest_step(*, preset: str, axes: Sequence[str] = AXES) -> float:
+    """The longest v that a form can give: 3.46 in `paper`, 8.12 in `released`. No window has more energy, or less than minus it.
+
+    Raises:
+        InputError: an unknown preset.
+
+    >>> [round(longest_step(preset=preset), 2) for preset in PRESETS]
+    [8.12, 3.46]
+    """
+    forms = [{f"{axis}.{side}": LEVELS[side][2 * (side == moved)] for axis in axes for side in LEVELS} for moved in LEVELS]
+    return max(float(np.linalg.norm(increment(form, preset=preset, axes=axes))) for form in forms)
+
+
 def trace(case: Case, *, preset: str) -> Trajectory:
     """The path of a dialogue (EMPA Eq. 3 and 4). `paper` looks towards the balance anew before each window, `released` keeps the
     direction of the start. Where P is 0 there is no direction, and a window has no energy.
@@ -280,30 +293,22 @@ def trace(case: Case, *, preset: str) -> Trajectory:
     levels = [_levels(form, case.axes) for _, form in judged]
     v = np.array(steps, dtype=float).reshape(len(steps), len(case.axes))
     position = np.vstack([start, start + np.cumsum(v, axis=0)])
-    energy, alignment = _worth(v, position, preset)
+    state = position[:-1] if preset == "paper" else np.tile(start, (len(steps), 1))
+    work = -(v * state).sum(axis=1)  # exact for whole numbers, so that an orthogonal window has no energy at all
+    lacking, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
+    energy = np.divide(work, lacking, out=np.zeros_like(work), where=lacking > 0)
+    alignment = np.divide(energy, size, out=np.zeros_like(energy), where=size > 0)
     return Trajectory(
-        *(position, v, energy, alignment),
+        position=position,
+        increment=v,
+        energy=energy,
+        alignment=np.clip(alignment, -1.0, 1.0),
         total=float(energy.sum()),
         net=np.array([float(sum(up) + sum(down)) for up, down in levels]),
         regress=np.array([float(-sum(down)) for _, down in levels]),
         judged=tuple(number for number, _ in judged),
         unjudged=tuple(number for number, form in enumerate(case.forms) if form is None),
     )
-
-
-def instead(path: Trajectory, increment: Array, *, preset: str) -> tuple[Array, Array]:
-    """Energy and alignment of other steps, each taken alone, from where the path stood before its own.
-
-    Args:
-        increment: shape (J, D), one step a judged window of the path.
-
-    Raises:
-        InputError: an unknown preset, or another number of steps than the path has.
-    """
-    _check_preset(preset)
-    if increment.shape != path.increment.shape:
-        raise InputError(f"there are steps of shape {increment.shape}; expected {path.increment.shape}, one a judged window")
-    return _worth(increment, path.position, preset)
 
 
 def reached(path: Trajectory, *, preset: str) -> Success:
@@ -413,16 +418,6 @@ def _composed(indices: Indices) -> EpmQ:
     found = indices._asdict()
     outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
-
-
-def _worth(v: Array, position: Array, preset: str) -> tuple[Array, Array]:
-    """Energy and alignment of steps, shapes (J,), from the J + 1 positions of a path."""
-    state = position[:-1] if preset == "paper" else np.tile(position[0], (len(v), 1))
-    work = -(v * state).sum(axis=1)  # exact for whole numbers, so that an orthogonal window has no energy at all
-    lacking, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
-    energy = np.divide(work, lacking, out=np.zeros_like(work), where=lacking > 0)
-    alignment = np.divide(energy, size, out=np.zeros_like(energy), where=size > 0)
-    return energy, np.clip(alignment, -1.0, 1.0)
 
 
 def _scaled(x: float, zero: float, hundred: float) -> float:
