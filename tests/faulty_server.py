@@ -1,8 +1,8 @@
 """A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
 
 It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`) or EMPA's judges
-(`"regress"`, `"score"`), a SAGE simulator's answer (`"leaves"`), and else a supporter; `/embeddings` has vectors of letter counts.
-By hand:
+(`"regress"`, `"score"`), a SAGE simulator's answer (`"leaves"`), and else a supporter; `/embeddings` has vectors of letter
+counts. By hand:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4

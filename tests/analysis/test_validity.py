@@ -3,7 +3,7 @@
 1. Energy, alignment, rubric, magnitude and direct judge of a step and of the one in its place; `paper` looks from where the
    original stood.
 2. Aligned pairs are those of positive energy; a dialogue that is not scored in both is left out and counted, never zero.
-3. `validity.json` holds no NaN; the page shows names as text, asks nothing of the network, and marks the paper's numbers as theirs.
+3. `validity.json` holds no NaN; the page shows names as text, asks nothing of the network, and marks the paper's numbers.
 """
 
 from __future__ import annotations
