@@ -19,7 +19,7 @@ from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
-from heartloop.environments.empa.environment import View, case_of
+from heartloop.environments.empa.environment import Judgement, View, case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
 from heartloop.environments.empa.perturbed import DIRECT, perturbed
 from heartloop.environments.episode import CallLog, play
@@ -41,7 +41,7 @@ class Beside:
     def describe(self) -> dict[str, str]:
         return {"impression": "abc"}
 
-    async def impression(self, view: View, log: CallLog) -> float:
+    async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
         if self.breaks:
             raise AnswerError("no number")
         self.views.append(view)
@@ -195,7 +195,7 @@ class TestDirectJudge:
         found = await perturbed(stored, scenario, EmbeddedUser(), EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
         for turn in found.turns:
             points = [up + down for up, down in turn.evidence["points"].values()]
-            assert turn.evidence[DIRECT] == pytest.approx(50 + 5 * sum(points) / 3, abs=0.06), "points are kept rounded"
+            assert turn.evidence[DIRECT] == pytest.approx(50 + 5 * sum(points) / 3, abs=0.01)
 
 
 async def test_the_embedded_judge_is_deterministic_and_sees_through_the_attacks() -> None:

@@ -4,13 +4,13 @@ Covers who gives it, a model or rules. Does not cover the levels (`llm_user`, `r
 under a perturbation (`heartloop.analysis.validity`). It scores no leaderboard.
 
 The embedded one is a plain rule: 50, and 5 for every point by which what lifts outweighs what sinks in the embedded judge's
-reading of the reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of how a
-language model judges without a rubric.
+reading of the (latest) reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of
+how a language model judges without a rubric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Protocol
 
@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.empa.card import render_card, source_text
-from heartloop.environments.empa.environment import View
+from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.llm_user import dialogue_of
-from heartloop.environments.empa.rubric import read_reply
 from heartloop.environments.empa.scenario import SOURCES
 from heartloop.environments.episode import CallLog
 from heartloop.judging import ask
@@ -39,8 +38,11 @@ class DirectJudge(Protocol):
         """Prompts by hash."""
         ...
 
-    async def impression(self, view: View, log: CallLog) -> float:
+    async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
         """How well the replies of the window take care of the person, from 0 to 100.
+
+        Args:
+            judged: the form of the same window, for rules that share its reading of the replies; a model is not told of it.
 
         Raises:
             AnswerError: no number, after the re-asks.
@@ -70,7 +72,7 @@ class LLMDirectJudge:
     def describe(self) -> Mapping[str, str]:
         return {name: prompt.hash for name, prompt in self._prompts.items()}
 
-    async def impression(self, view: View, log: CallLog) -> float:
+    async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
         system = self._prompts["impression"].fill(
             card=render_card(view.scenario), story="\n".join(source_text(view.scenario, source) for source in SOURCES)
         )
@@ -92,7 +94,7 @@ class EmbeddedDirectJudge:
     def describe(self) -> Mapping[str, str]:
         return {}
 
-    async def impression(self, view: View, log: CallLog) -> float:
-        read = [read_reply(view, index)[0] for index in range(len(view.heard) - view.window, len(view.heard))]
-        points = fmean(up.points + down.points for sides in read for up, down in sides.values())
-        return round(min(100.0, max(0.0, _NEUTRAL + _A_POINT * points)), 2)
+    async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
+        points: Mapping[str, Sequence[float]] = judged.evidence["points"]
+        mean = fmean(up + down for up, down in points.values())
+        return round(min(100.0, max(0.0, _NEUTRAL + _A_POINT * mean)), 2)

@@ -54,7 +54,7 @@ class _BothJudges:
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         view = self._in_place(view)
         judged = await self._judge.adjudicate(view, log)
-        return judged._replace(evidence={**judged.evidence, DIRECT: await self._direct.impression(view, log)})
+        return judged._replace(evidence={**judged.evidence, DIRECT: await self._direct.impression(view, judged, log)})
 
     def _in_place(self, view: View) -> View:
         if self._original is None:
