@@ -139,9 +139,7 @@ def main() -> None:
     parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--write", action="store_true", help="keep the numbers as JSON and write them into the page")
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS, help="where the numbers are kept; elsewhere, the page stays as it is"
-    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the numbers are kept; elsewhere the page stays as it is")
     parser.add_argument("--processes", type=int, default=2, help="seeds at once")
     arguments = parser.parse_args()
     results: dict[str, Any] = {**machine(), "half": arguments.half, "runs": []}
