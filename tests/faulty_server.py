@@ -463,7 +463,7 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     if '"score"' in system:
         return broken(kind, {"reason": "It is about them.", "score": draw.randint(20, 80)})
     if '"regress"' in system:
-        return broken(kind, _form(said, draw))
+        return broken(kind, _form(str(asked.body["messages"][1]["content"]), draw))  # a re-ask stands behind it
     if asked.part == "feel":
         change = 25 if kind == "out_of_range" else draw.randint(-4, 9)
         answer: dict[str, Any] = {
