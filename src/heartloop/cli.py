@@ -17,6 +17,7 @@ from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 from heartloop.cli_train import train_app
+from heartloop.cli_validate import validate_app
 from heartloop.cli_write import write_app
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ app.add_typer(rejudge_app)
 app.add_typer(train_app)
 app.add_typer(import_app, name="import")
 app.add_typer(export_app, name="export")
+app.add_typer(validate_app, name="validate")
 
 
 def main() -> None:

@@ -37,13 +37,13 @@ from heartloop.environments.sage import INTENTIONS
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
-__all__ = ["write_site"]
+__all__ = ["Site", "copy_assets", "templates", "write_site"]
 
 _STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "chart.js", "paths.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
-class _Site(NamedTuple):
+class Site(NamedTuple):
     """What every page shows of the others: the tabs of measurements, the other pages, and which page this is."""
 
     tabs: list[dict[str, str]]
@@ -91,17 +91,19 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
-        _copy_assets(out / "assets")
+        copy_assets(out / "assets", _STATIC)
+        with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
+            shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
         _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
         for course in trained:
             (out / "data").mkdir(exist_ok=True)
             _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
-        templates = _templates()
+        pages_by_name = templates()
         for name, template, shown in written:
-            site = _Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
-            html = templates.get_template(template).render(site=site, **shown)
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
+            html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
@@ -185,7 +187,8 @@ def _method(*, training: bool) -> dict[str, Any]:
     }
 
 
-def _templates() -> Environment:
+def templates() -> Environment:
+    """The templates of every page, with the filters for numbers that they use."""
     environment = Environment(
         loader=PackageLoader("heartloop.analysis"),
         autoescape=True,
@@ -200,12 +203,11 @@ def _templates() -> Environment:
     return environment
 
 
-def _copy_assets(folder: Path) -> None:
+def copy_assets(folder: Path, names: Sequence[str]) -> None:
+    """Files of `static/` into a folder, which is made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in _STATIC:
+    for name in names:
         (folder / name).write_bytes((resources.files("heartloop.analysis") / "static" / name).read_bytes())
-    with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
-        shutil.copyfile(plotly, folder / "plotly.min.js")
 
 
 def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
