@@ -12,7 +12,8 @@ from typing import NamedTuple
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa.environment import case_of
 from heartloop.errors import InputError
-from heartloop.scoring.energy import EpmQ, Failure, Success, Trajectory, composed, failure, indices_of, reached, trace
+from heartloop.scoring.endings import Failure, Success, failure, reached
+from heartloop.scoring.energy import EpmQ, Trajectory, composed, indices_of, trace
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Estimate", "Measured", "estimate", "measured"]

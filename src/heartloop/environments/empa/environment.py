@@ -23,7 +23,8 @@ from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTur
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
 from heartloop.errors import AnswerError, InputError, UseError
 from heartloop.prompts import load_prompt
-from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, failure, form_keys, reached, trace
+from heartloop.scoring.endings import failure, reached
+from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
 
 __all__ = [
     "MAX_TURNS",
