@@ -13,6 +13,7 @@ import math
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from heartloop.analysis.validity import ALIGNED, ALL, PERTURBED, SCORERS, validity, write_validity
 from heartloop.analysis.validity_page import write_validity_page
@@ -21,6 +22,7 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.errors import InputError
+from heartloop.scoring.shifts import Shift
 from tests.empa.test_environment import CASE, Fixed, levels
 from tests.empa.test_perturbations import Beside, played
 
@@ -115,6 +117,11 @@ async def test_the_file_the_table_and_the_page(tmp_path: Path) -> None:
     assert len(record["cells"]) == 2 * len(PERTURBED) * len(SCORERS)
     assert record["cells"][0]["shift"]["cluster_low"] is None, "one case has no interval"
     assert validity_table(found).row_count == len(PERTURBED) * (1 + len(SCORERS))
+    wide = Shift(2214, -15.15, -13.41, -16.03, -14.38, 1.0, 1.0, 0.0, -2.2, 2.2, 19, -15.2, -16.03, -14.38, 0.0)
+    stretched = found._replace(cells=tuple(cell._replace(shift=wide) for cell in found.cells))
+    with (console := Console(width=80)).capture() as shown:
+        console.print(validity_table(stretched))
+    assert "…" not in shown.get()
     html = write_validity_page(found, tmp_path / "report").read_text()
     assert html.count('<path class="slope mean"') == len(PERTURBED) * len(SCORERS)
     assert "&lt;b&gt;Pegs&lt;/b&gt;" in html

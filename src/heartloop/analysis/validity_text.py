@@ -50,11 +50,11 @@ def validity_table(found: Validity) -> Table:
         for number, cell in enumerate(cells):
             s = cell.shift
             row = (
-                f"  {NAMES[cell.scorer]}",
+                f" {NAMES[cell.scorer]}",
                 f"{s.n:,}",
-                f"{s.mean:+.2f}",
-                f"{s.median:+.2f}",
-                "–" if math.isnan(s.cluster_low) else f"{s.cluster_low:+.2f} {s.cluster_high:+.2f}",
+                _short(s.mean),
+                _short(s.median),
+                "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
                 "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
                 f"{s.decrease_rate:.0%}",
                 f"{s.tie_rate:.0%}",
@@ -63,6 +63,10 @@ def validity_table(found: Validity) -> Table:
             table.add_row(*map(Text, row), end_section=number == len(cells) - 1)
     table.caption = Text("\n".join(validity_notes(found)))
     return table
+
+
+def _short(shift: float) -> str:
+    return f"{shift:+.2f}" if abs(shift) < 9.995 else f"{shift:+.1f}"
 
 
 def validity_notes(found: Validity) -> list[str]:
