@@ -155,6 +155,7 @@ def evaluate_command(
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="empa: policy replies between two judgements; 1 by default.")] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
@@ -207,7 +208,7 @@ def evaluate_command(
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
     built = entry.build(
         chosen, entry.person(judge, samplings.get("simulator")), preset=preset, variant=variant, max_turns=max_turns,
-        relation_weight=relation_weight,
+        relation_weight=relation_weight, window=window,
     )  # fmt: skip
     settings = settings_of(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,

@@ -117,6 +117,7 @@ def settings_of(environment: Ready, models: list[str], *, user: str, scenario_se
         scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
         max_turns=environment.max_turns,
         relation_weight=getattr(environment, "relation_weight", None),
+        window=window if (window := getattr(environment, "window", 1)) > 1 else None,
         prompts=prompts_of(environment),
         **more,
     )
