@@ -21,6 +21,7 @@ from heartloop.scoring.perspectives import (
     BROKEN_FORMAT,
     BYSTANDER_WEIGHT,
     FREE_TOKENS,
+    LENGTH_WEIGHT,
     PARTS,
     PRESETS,
     harmonic_mean,
@@ -41,10 +42,10 @@ def test_by_hand() -> None:
 
 def test_the_published_constants() -> None:
     printed = {row["setting"]: row["value"] for row in published("perm_settings")}
-    assert printed["lambda_bys"] == BYSTANDER_WEIGHT
-    assert printed["lambda_len"] == -LENGTH_WEIGHT
-    assert printed["length_penalty_threshold_tokens"] == FREE_TOKENS
-    assert printed["empathy_reward_components"] == len(PARTS)
+    assert float(str(printed["lambda_bys"])) == BYSTANDER_WEIGHT
+    assert float(str(printed["lambda_len"])) == -LENGTH_WEIGHT
+    assert int(str(printed["length_penalty_threshold_tokens"])) == FREE_TOKENS
+    assert int(str(printed["empathy_reward_components"])) == len(PARTS)
 
 
 def test_the_best_is_1_and_the_worst_is_what_a_broken_format_is_worth() -> None:
@@ -69,8 +70,8 @@ def test_a_part_that_is_0_makes_the_mean_0() -> None:
 )
 def test_a_part_switched_off_leaves_the_mean_of_the_rest(parts: Any, mean: float) -> None:
     given: dict[str, Any] = {"resonation": 4, "expression": 3, "reception": 2}
-    scores = [given[part] if part in parts else None for part in PARTS]
-    assert perm_reward(*scores, 70, 10, parts=parts).empathy == pytest.approx(mean)
+    res, exp, rec = (given[part] if part in parts else None for part in PARTS)
+    assert perm_reward(res, exp, rec, 70, 10, parts=parts).empathy == pytest.approx(mean)
 
 
 def test_bystander_and_length_can_be_switched_off() -> None:
@@ -116,12 +117,13 @@ def test_the_total_is_the_sum_of_its_parts_and_stays_in_range(
 def test_more_of_a_part_is_never_less_and_more_tokens_never_more(
     scores: list[int], bystander: int, tokens: int, part: Any
 ) -> None:
+    res, exp, rec = scores
     for preset in PRESETS:
-        before = perm_reward(*scores, bystander, tokens, preset=preset).total
-        better = [score + (name == part) for score, name in zip(scores, PARTS, strict=True)]
-        assert perm_reward(*better, bystander, tokens, preset=preset).total >= before
-        assert perm_reward(*scores, bystander + 1, tokens, preset=preset).total > before
-        assert perm_reward(*scores, bystander, tokens + 1, preset=preset).total <= before
+        before = perm_reward(res, exp, rec, bystander, tokens, preset=preset).total
+        up = [score + (name == part) for score, name in zip(scores, PARTS, strict=True)]
+        assert perm_reward(up[0], up[1], up[2], bystander, tokens, preset=preset).total >= before
+        assert perm_reward(res, exp, rec, bystander + 1, tokens, preset=preset).total > before
+        assert perm_reward(res, exp, rec, bystander, tokens + 1, preset=preset).total <= before
 
 
 @given(st.lists(st.floats(1e-300, 1.0), min_size=1, max_size=5))
