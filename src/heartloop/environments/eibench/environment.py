@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.dialogue import Call, StopReason, Transcript
+from heartloop.dialogue import StopReason, Transcript
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
-from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.errors import InputError
 from heartloop.prompts import Prompt, load_prompt
 from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 
@@ -128,7 +129,7 @@ class EIBenchUser(Protocol):
         ...
 
 
-class EIBench:
+class EIBench(Staged[AnyScenario, EIBenchUser]):
     """EIBench over a list of scenarios, with one kind of person.
 
     Args:
@@ -152,30 +153,12 @@ class EIBench:
         max_turns: int = MAX_TURNS,
         relation_weight: float = RELATION_WEIGHT,
     ) -> None:
-        if preset not in PRESETS:
-            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-        if variant not in FORMS:
-            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(FORMS)}, the form of the policy prompt")
-        if max_turns < 1:
-            raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        check_choice("preset", preset, PRESETS)
+        check_choice("variant", variant, FORMS, ", the form of the policy prompt")
         if not 0.0 <= relation_weight <= 1.0:
             raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
-        self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
-        if len(self.scenarios) < len(scenarios):
-            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
-            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
-        for scenario in scenarios:
-            user.admit(scenario)
-        self.user = user
-        self.preset = preset
-        self.variant = variant
-        self.max_turns = max_turns
+        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
         self.relation_weight = relation_weight
-        self._fingerprints: dict[str, str] = {}
-
-    @property
-    def scenario_ids(self) -> Sequence[str]:
-        return tuple(self.scenarios)
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EIBenchEpisode:
         """A fresh episode.
@@ -183,42 +166,31 @@ class EIBench:
         Raises:
             InputError: no such scenario.
         """
-        if scenario_id not in self.scenarios:
-            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
-        return EIBenchEpisode(self, self.scenarios[scenario_id], seed)
+        return EIBenchEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        user = self.user.describe()
-        if scenario_id not in self._fingerprints:
-            self._fingerprints[scenario_id] = scenario.fingerprint
         asked = _policy_prompts(self.variant, isinstance(scenario, ReleasedScenario))
         anchors = {axis: list(values) for axis, values in zip("at", scenario.axes, strict=True)}
-        return {
-            "fingerprint": self._fingerprints[scenario_id],
-            "preset": self.preset,
-            "variant": self.variant,
-            "simulator": self.user.name,
-            "facts": {
-                "scene": scenario.scene,
-                **scenario.facts,
-                "title": scenario.title,
-                "person": scenario.person,
-                "place": scenario.place,
-                "tags": " ".join(scenario.tags),
-                "anchors": json.dumps(anchors),
-                "relation_weight": f"{self.relation_weight:g}",
-            },
-            "models": user.get("models", {}),
-            "sampling": user.get("sampling", {}),
-            "prompts": {**{prompt.name: prompt.hash for prompt in asked}, **user.get("prompts", {})},
+        facts = {
+            "scene": scenario.scene,
+            **scenario.facts,
+            "title": scenario.title,
+            "person": scenario.person,
+            "place": scenario.place,
+            "tags": " ".join(scenario.tags),
+            "anchors": json.dumps(anchors),
+            "relation_weight": f"{self.relation_weight:g}",
         }
+        prompts = {prompt.name: prompt.hash for prompt in asked}
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
-class EIBenchEpisode:
+class EIBenchEpisode(LoggedEpisode):
     """One person for one dialogue."""
 
     def __init__(self, environment: EIBench, scenario: AnyScenario, seed: int) -> None:
+        super().__init__()
         self._bench = environment
         self._scenario = scenario
         self._seed = seed
@@ -226,19 +198,10 @@ class EIBenchEpisode:
         self._heard: list[str] = []
         a, t = scenario.axes
         self._states = [(float(a.start), float(t.start))]
-        self._log = CallLog()
 
     @property
     def policy_prompt(self) -> str:
         return policy_prompt(self._scenario, self._bench.variant)
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        return tuple(self._log.calls)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        return dict(self._log.counts)
 
     async def open(self) -> str | None:
         if self._scenario.opening is not None:
@@ -248,10 +211,7 @@ class EIBenchEpisode:
     async def step(self, reply: str) -> UserTurn:
         bench = self._bench
         self._heard.append(reply)
-        try:
-            felt = await bench.user.react(self._view(), self._log)
-        except (ModelError, AnswerError) as error:
-            raise RoleFailed("simulator", error) from error
+        felt = await answered("simulator", bench.user.react(self._view(), self._log))
         before = self._states[-1]
         after, cut = taken(before, felt)
         for what in cut:

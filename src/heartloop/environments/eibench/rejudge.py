@@ -16,9 +16,9 @@ from typing import Any
 from heartloop.dialogue import Transcript
 from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Reaction, View, relation_weight_of
 from heartloop.environments.eibench.released import AnyScenario
-from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.episode import CallLog
+from heartloop.environments.staging import answered
 from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
-from heartloop.errors import AnswerError, ModelError
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -41,10 +41,7 @@ class StoredPerson:
         self._judge.admit(scenario)
 
     async def react(self, view: View, log: CallLog) -> Reaction:
-        try:
-            felt = await self._judge.react(view, log)
-        except (ModelError, AnswerError) as error:
-            raise RoleFailed("judge", error) from error
+        felt = await answered("judge", self._judge.react(view, log))
         left = self._played.stop == "goodbye" and view.turn == len(self._played.turns) - 1
         return felt._replace(reply=self._played.turns[view.turn].message or "", goes_on=not left)
 

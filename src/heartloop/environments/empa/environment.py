@@ -13,14 +13,15 @@ Presets: `released` (default) and `paper`, as `scoring.energy` has them; they al
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from heartloop.dialogue import Call, StopReason, Transcript
+from heartloop.dialogue import StopReason, Transcript
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.errors import AnswerError, InputError, UseError
 from heartloop.prompts import load_prompt
 from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, failure, form_keys, reached, trace
 
@@ -124,7 +125,7 @@ class EmpaUser(Protocol):
         ...
 
 
-class Empa:
+class Empa(Staged[Scenario, EmpaUser]):
     """EMPA over a list of scenarios, with one kind of person, judge and director.
 
     Args:
@@ -147,30 +148,13 @@ class Empa:
         max_turns: int = MAX_TURNS,
         window: int = 1,
     ) -> None:
-        if preset not in PRESETS:
-            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-        if variant not in VARIANTS:
-            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}, the form of the policy prompt")
-        for what, number in (("max_turns", max_turns), ("window", window)):
-            if number < 1:
-                raise UseError(f"{what} is {number}; expected at least 1")
-        self.scenarios: dict[str, Scenario] = {scenario.id: scenario for scenario in scenarios}
-        if len(self.scenarios) < len(scenarios):
-            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
-            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
-        for scenario in scenarios:
-            user.admit(scenario)
-        self.user = user
-        self.preset = preset
-        self.variant = variant
-        self.max_turns = max_turns
+        check_choice("preset", preset, PRESETS)
+        check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
+        if window < 1:
+            raise UseError(f"window is {window}; expected at least 1")
+        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
         self.window = window
         self.policy = load_prompt(__package__, "policy")
-        self._fingerprints: dict[str, str] = {}
-
-    @property
-    def scenario_ids(self) -> Sequence[str]:
-        return tuple(self.scenarios)
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
         """A fresh episode.
@@ -178,42 +162,30 @@ class Empa:
         Raises:
             InputError: no such scenario.
         """
-        if scenario_id not in self.scenarios:
-            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
-        return EmpaEpisode(self, self.scenarios[scenario_id], seed)
+        return EmpaEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        user = self.user.describe()
-        if scenario_id not in self._fingerprints:
-            self._fingerprints[scenario_id] = scenario.fingerprint
-        return {
-            "fingerprint": self._fingerprints[scenario_id],
-            "preset": self.preset,
-            "variant": self.variant,
-            "simulator": self.user.name,
-            "facts": {
-                "axis": scenario.axis,
-                "domain": scenario.domain,
-                "difficulty": scenario.difficulty,
-                "threshold": scenario.threshold,
-                "theme": scenario.domain,
-                "title": scenario.title,
-                "person": scenario.who,
-                "place": scenario.place,
-                "tags": " ".join(scenario.tags),
-                "window": str(self.window),
-            },
-            "models": user.get("models", {}),
-            "sampling": user.get("sampling", {}),
-            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
+        facts = {
+            "axis": scenario.axis,
+            "domain": scenario.domain,
+            "difficulty": scenario.difficulty,
+            "threshold": scenario.threshold,
+            "theme": scenario.domain,
+            "title": scenario.title,
+            "person": scenario.who,
+            "place": scenario.place,
+            "tags": " ".join(scenario.tags),
+            "window": str(self.window),
         }
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class EmpaEpisode:
+class EmpaEpisode(LoggedEpisode):
     """One person for one dialogue."""
 
     def __init__(self, environment: Empa, scenario: Scenario, seed: int) -> None:
+        super().__init__()
         self._empa = environment
         self._scenario = scenario
         self._seed = seed
@@ -222,20 +194,11 @@ class EmpaEpisode:
         self._acts: list[Act] = []
         self._judged: list[Judgement] = []
         self._judged_until = 0
-        self._log = CallLog()
         self._path = self._trace()
 
     @property
     def policy_prompt(self) -> str:
         return self._empa.policy.text
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        return tuple(self._log.calls)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        return dict(self._log.counts)
 
     async def open(self) -> str:
         self._said.append(self._scenario.opening)
@@ -248,14 +211,14 @@ class EmpaEpisode:
         last = turns >= empa.max_turns
         if turns % empa.window and not last:
             return UserTurn(await self._speak(), None, None, {}, {}, None)
-        judged = await _given("judge", user.adjudicate(self._view(), self._log))
+        judged = await answered("judge", user.adjudicate(self._view(), self._log))
         self._judged.append(judged)
         self._judged_until, before = turns, self._path
         self._path = path = self._trace()
         stop = ends(path, preset=empa.preset, turns=turns) or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
-            act = await _given("director", user.direct(self._view(), self._log))
+            act = await answered("director", user.direct(self._view(), self._log))
             problem = refused(act, released=self._view().released, turns=turns)
             if problem is not None:
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
@@ -279,7 +242,7 @@ class EmpaEpisode:
         if ending == "turn_limit":
             return None
         try:
-            message = await _given("simulator", self._empa.user.speak(self._view(ending), self._log))
+            message = await answered("simulator", self._empa.user.speak(self._view(ending), self._log))
         except RoleFailed:
             if ending is None:
                 raise
@@ -309,13 +272,6 @@ class EmpaEpisode:
             max_turns=self._empa.max_turns,
             ending=ending,
         )
-
-
-async def _given(role: str, answer: Awaitable[Given]) -> Given:
-    try:
-        return await answer
-    except (ModelError, AnswerError) as error:
-        raise RoleFailed(role, error) from error
 
 
 def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:

@@ -17,9 +17,9 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View
 from heartloop.environments.empa.scenario import Scenario
-from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.episode import CallLog
+from heartloop.environments.staging import answered
 from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
-from heartloop.errors import AnswerError, ModelError
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -42,10 +42,7 @@ class StoredPerson:
         self._judge.admit(scenario)
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
-        try:
-            return await self._judge.adjudicate(view, log)
-        except (ModelError, AnswerError) as error:
-            raise RoleFailed("judge", error) from error
+        return await answered("judge", self._judge.adjudicate(view, log))
 
     async def direct(self, view: View, log: CallLog) -> Act:
         stored = self._played.turns[view.turn].evidence.get("director")

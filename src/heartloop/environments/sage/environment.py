@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.dialogue import Call, StopReason
-from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.dialogue import StopReason
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
-from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.errors import AnswerError, InputError, ModelError
 from heartloop.prompts import load_prompt
 from heartloop.scoring.credit import turn_rewards
 from heartloop.scoring.emotion import CHANGE_LIMIT, START, Band, band, step
@@ -151,7 +152,7 @@ class SageUser(Protocol):
         ...
 
 
-class Sage:
+class Sage(Staged[AnyScenario, SageUser]):
     """SAGE over a list of scenarios, with one kind of user.
 
     Args:
@@ -178,35 +179,16 @@ class Sage:
         leaves_at: float | None = None,
         form: str = FORMS[0],
     ) -> None:
-        if preset not in PRESETS:
-            raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-        if variant not in VARIANTS:
-            raise UseError(f"unknown variant {variant!r}; expected {' or '.join(VARIANTS)}")
-        if max_turns < 1:
-            raise UseError(f"max_turns is {max_turns}; expected at least 1")
-        if form not in FORMS:
-            raise UseError(f"unknown form {form!r}; expected {' or '.join(FORMS)}, the form of the policy prompt")
+        check_choice("preset", preset, PRESETS)
+        check_choice("variant", variant, VARIANTS)
+        check_choice("form", form, FORMS, ", the form of the policy prompt")
         band(start)
         if leaves_at is not None:
             band(leaves_at)
-        self.scenarios: dict[str, AnyScenario] = {scenario.id: scenario for scenario in scenarios}
-        if len(self.scenarios) < len(scenarios):
-            twice = next(s.id for i, s in enumerate(scenarios) if s.id in {t.id for t in scenarios[:i]})
-            raise InputError(f"scenario {twice!r} was given twice; ids must differ")
-        for scenario in scenarios:
-            user.admit(scenario)
-        self.user = user
-        self.preset = preset
-        self.variant = variant
-        self.max_turns = max_turns
+        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
         self.start = start
         self.leaves_at = leaves_at
         self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
-        self._fingerprints: dict[str, str] = {}
-
-    @property
-    def scenario_ids(self) -> Sequence[str]:
-        return tuple(self.scenarios)
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> SageEpisode:
         """A fresh episode.
@@ -214,60 +196,40 @@ class Sage:
         Raises:
             InputError: no such scenario.
         """
-        if scenario_id not in self.scenarios:
-            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
-        return SageEpisode(self, self.scenarios[scenario_id], seed)
+        return SageEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        user = self.user.describe(self.variant)
-        if scenario_id not in self._fingerprints:
-            self._fingerprints[scenario_id] = scenario.fingerprint
-        return {
-            "fingerprint": self._fingerprints[scenario_id],
-            "preset": self.preset,
-            "variant": self.variant,
-            "simulator": self.user.name,
-            "facts": {
-                "family": scenario.family,
-                "intention": scenario.intention,
-                "intention_text": scenario.intention_text,
-                "theme": scenario.theme,
-                "title": scenario.title,
-                "person": scenario.person,
-                "place": scenario.place,
-                "tags": " ".join(scenario.tags),
-                **({} if self.leaves_at is None else {"leaves_at": f"{self.leaves_at:g}"}),
-            },
-            "models": user.get("models", {}),
-            "sampling": user.get("sampling", {}),
-            "prompts": {self.policy.name: self.policy.hash, **user.get("prompts", {})},
+        facts = {
+            "family": scenario.family,
+            "intention": scenario.intention,
+            "intention_text": scenario.intention_text,
+            "theme": scenario.theme,
+            "title": scenario.title,
+            "person": scenario.person,
+            "place": scenario.place,
+            "tags": " ".join(scenario.tags),
+            **({} if self.leaves_at is None else {"leaves_at": f"{self.leaves_at:g}"}),
         }
+        told = self.user.describe(self.variant)
+        return self.described(scenario_id, told, facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class SageEpisode:
+class SageEpisode(LoggedEpisode):
     """One person for one dialogue."""
 
     def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
+        super().__init__()
         self._sage = environment
         self._scenario = scenario
         self._seed = seed
         self._said: list[str] = []
         self._heard: list[str] = []
         self._emotions = [float(environment.start)]
-        self._log = CallLog()
 
     @property
     def policy_prompt(self) -> str:
         return self._sage.policy.text
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        return tuple(self._log.calls)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        return dict(self._log.counts)
 
     async def open(self) -> str:
         self._said.append(self._scenario.first_message)
@@ -279,10 +241,7 @@ class SageEpisode:
         last = len(self._heard) >= sage.max_turns
         if last and sage.preset == "released":
             return UserTurn(None, None, None, {}, {}, "turn_limit")
-        try:
-            feeling = await sage.user.feel(self._view(), self._log)
-        except (ModelError, AnswerError) as error:
-            raise RoleFailed("simulator", error) from error
+        feeling = await answered("simulator", sage.user.feel(self._view(), self._log))
         before = self._emotions[-1]
         after = step(before, feeling.change)
         if abs(feeling.change) > CHANGE_LIMIT:
@@ -293,10 +252,7 @@ class SageEpisode:
         if stop is None and last:
             stop = "turn_limit"
         elif stop is None:
-            try:
-                speech = await sage.user.speak(self._view(), feeling, self._log)
-            except (ModelError, AnswerError) as error:
-                raise RoleFailed("simulator", error) from error
+            speech = await answered("simulator", sage.user.speak(self._view(), feeling, self._log))
             message = speech.message or None
             said_goodbye = says_goodbye(speech.message) if sage.preset == "released" else speech.leaves
             stop = "goodbye" if said_goodbye else "cut" if speech.cut else None

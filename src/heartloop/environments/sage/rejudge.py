@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.dialogue import Transcript
-from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, Sage, SageUser, Speech, View
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.environments.sage.rescore import decided_to_leave
+from heartloop.environments.staging import answered
 from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
-from heartloop.errors import AnswerError, ModelError
 from heartloop.scoring.emotion import band
 
 __all__ = ["StoredPerson", "rejudged"]
@@ -44,10 +44,7 @@ class StoredPerson:
         self._judge.admit(scenario)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
-        try:
-            return await self._judge.feel(view, log)
-        except (ModelError, AnswerError) as error:
-            raise RoleFailed("judge", error) from error
+        return await answered("judge", self._judge.feel(view, log))
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
         played = self._played

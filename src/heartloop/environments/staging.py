@@ -1,0 +1,134 @@
+"""What every environment does alike: people by id with who plays them, what a transcript keeps of both, the log of an episode.
+
+Covers the parts that an environment builds on. Does not cover the protocols and the turn loop (`episode`), nor any rule of a
+dialogue: each environment's own room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from heartloop.dialogue import Call
+from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.errors import AnswerError, InputError, ModelError, UseError
+
+__all__ = ["LoggedEpisode", "Staged", "answered", "check_choice"]
+
+
+class _Somebody(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class _Player(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def admit(self, scenario: Any) -> None: ...
+
+
+Somebody = TypeVar("Somebody", bound=_Somebody)
+Player = TypeVar("Player", bound=_Player)
+Answer = TypeVar("Answer")
+
+
+class Staged(Generic[Somebody, Player]):
+    """People by id, who plays them, and the settings that every environment has.
+
+    Raises:
+        UseError: a turn limit below 1.
+        InputError: two scenarios of one id, or one that the player cannot play.
+    """
+
+    def __init__(self, scenarios: Sequence[Somebody], user: Player, *, preset: str, variant: str, max_turns: int) -> None:
+        if max_turns < 1:
+            raise UseError(f"max_turns is {max_turns}; expected at least 1")
+        self.scenarios: dict[str, Somebody] = {}
+        for scenario in scenarios:
+            if scenario.id in self.scenarios:
+                raise InputError(f"scenario {scenario.id!r} was given twice; ids must differ")
+            self.scenarios[scenario.id] = scenario
+        for scenario in scenarios:
+            user.admit(scenario)
+        self.user = user
+        self.preset = preset
+        self.variant = variant
+        self.max_turns = max_turns
+        self._fingerprints: dict[str, str] = {}
+
+    @property
+    def scenario_ids(self) -> Sequence[str]:
+        return tuple(self.scenarios)
+
+    def scenario(self, scenario_id: str) -> Somebody:
+        """The scenario of an id.
+
+        Raises:
+            InputError: no such scenario.
+        """
+        if scenario_id not in self.scenarios:
+            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
+        return self.scenarios[scenario_id]
+
+    def described(
+        self, scenario_id: str, told: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The `Transcript` fields that an environment owns.
+
+        Args:
+            told: `models`, `sampling` and `prompts` of who plays the person.
+            prompts: of the policy, by name their hash.
+        """
+        if scenario_id not in self._fingerprints:
+            self._fingerprints[scenario_id] = self.scenarios[scenario_id].fingerprint
+        return {
+            "fingerprint": self._fingerprints[scenario_id],
+            "preset": self.preset,
+            "variant": self.variant,
+            "simulator": self.user.name,
+            "facts": dict(facts),
+            "models": told.get("models", {}),
+            "sampling": told.get("sampling", {}),
+            "prompts": {**prompts, **told.get("prompts", {})},
+        }
+
+
+class LoggedEpisode:
+    """Keeps the instruments' calls and counts of an episode."""
+
+    def __init__(self) -> None:
+        self._log = CallLog()
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        return tuple(self._log.calls)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._log.counts)
+
+
+def check_choice(what: str, given: str, known: Sequence[str], note: str = "") -> None:
+    """Refuses a name that is none of the known ones.
+
+    Raises:
+        UseError: names them.
+    """
+    if given not in known:
+        raise UseError(f"unknown {what} {given!r}; expected {' or '.join(known)}{note}")
+
+
+async def answered(role: str, answer: Awaitable[Answer]) -> Answer:
+    """What an instrument answers.
+
+    Raises:
+        RoleFailed: it failed for good, as `role`.
+    """
+    try:
+        return await answer
+    except (ModelError, AnswerError) as error:
+        raise RoleFailed(role, error) from error
