@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
-from heartloop.appraisal.lexicon import classes_of
+from heartloop.appraisal.lexicon import classes_of, is_function_word
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import Grade, View
@@ -246,22 +246,27 @@ def _felt(sentences: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str
 
     One that is denied just before is not said. A word can be near to several feelings, and is still one word.
     """
-    longest, denies = max(len(name.split()) for name in names), int(needs()["resonation"]["denies"])
+    denies = int(needs()["resonation"]["denies"])
     rows = tuple((name, (name,)) for name in names)
+    phrases = [name for name in names if " " in name]
     found: dict[str, str] = {}
     said: set[str] = set()
     for text in sentences:
         words = words_of(text)
         for n, word in enumerate(words):
-            if _DENIAL & set(words[max(0, n - denies) : n]):
-                continue
-            alone = matters_named(read_sentence(word), rows)
-            phrase = [] if longest == 1 else matters_named(read_sentence(" ".join(words[n : n + longest])), rows)
-            starts = [key for key in phrase if " " in key and key.startswith(word[:4])]
-            for key in (*alone, *starts):
-                found.setdefault(key, text)
+            keys = list(_near(word, rows))
+            keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
+            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
                 said.add(word)
+                for key in keys:
+                    found.setdefault(key, text)
     return found, len(said)
+
+
+@lru_cache(maxsize=20_000)
+def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """Names of those feelings that a word alone stands for."""
+    return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
 
 
 def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
