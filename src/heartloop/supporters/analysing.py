@@ -37,8 +37,8 @@ def in_two_parts(name: str, said: str, messages: Sequence[Message], heard: Heard
     first, second = _feelings(f"{happened} {heard.last}")
     kinds = phrases()["analysis"]
     frames: Sequence[str] = kinds[name if name in kinds else "others"]
-    clause = next(iter(_details(heard.last, happened)), kinds["nothing"])
-    analysis = fill(pick.one(frames), a=first[0], c=first[1], b=second[0], d=second[1], r=clause)
+    details = [*_details(heard.last, happened), kinds["nothing"], kinds["nothing"]]
+    analysis = fill(pick.one(frames), a=first[0], c=first[1], b=second[0], d=second[1], r=details[0], s=details[1])
     return f"# Analysis\n{analysis}\n\n# Response\n{response}"
 
 
