@@ -1,7 +1,8 @@
 """A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
 
-It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`), its
-answer (it asks for `"leaves"`), and else a supporter; `/embeddings` has vectors of letter counts. By hand:
+It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`) or EMPA's judges
+(`"regress"`, `"score"`), a SAGE simulator's answer (`"leaves"`), and else a supporter; `/embeddings` has vectors of letter
+counts. By hand:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4
@@ -328,7 +329,8 @@ def _part(body: dict[str, Any]) -> str:
     if "input" in body:
         return "embed"
     system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
-    return "feel" if '"change"' in system else "speak" if '"leaves"' in system else "policy"
+    judges = any(asked in system for asked in ('"change"', '"regress"', '"score"'))
+    return "feel" if judges else "speak" if '"leaves"' in system else "policy"
 
 
 def _applies(kind: str, body: dict[str, Any]) -> bool:
@@ -457,6 +459,11 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
         words = re.findall(r"[a-z]{5,}", said.lower()) or ["that"]
         opening = draw.choice(["That sounds heavy.", "I can hear how much this matters.", "No wonder it stays with you."])
         return f"{opening} You spoke of {draw.choice(words)}. What was that like for you?"
+    system = str(asked.body["messages"][0]["content"])
+    if '"score"' in system:
+        return broken(kind, {"reason": "It is about them.", "score": draw.randint(20, 80)})
+    if '"regress"' in system:
+        return broken(kind, _form(str(asked.body["messages"][1]["content"]), draw))  # a re-ask stands behind it
     if asked.part == "feel":
         change = 25 if kind == "out_of_range" else draw.randint(-4, 9)
         answer: dict[str, Any] = {
@@ -486,6 +493,19 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
             "leaves": leaves,
         }
     return broken(kind, answer)
+
+
+def _form(said: str, draw: random.Random) -> dict[str, Any]:
+    """The levels of EMPA's judge, each with the last words of the supporter as its quote."""
+    quote = re.findall(r"^Supporter: (.+)$", said, re.MULTILINE)[-1]
+    levels = {axis: (draw.randint(0, 2), draw.randint(-1, 0)) for axis in "CAP"}
+    return {
+        axis: {
+            side: {"level": level, "quote": quote if level else "", "reason": "It says so." if level else ""}
+            for side, level in zip(("progress", "regress"), sides, strict=True)
+        }
+        for axis, sides in levels.items()
+    }
 
 
 def broken(kind: str | None, answer: dict[str, Any]) -> str:

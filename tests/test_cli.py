@@ -321,4 +321,5 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         assert done.code == 0, done
         assert "heartloop/listener" in done.out
         assert "played by rules" in done.out
+        assert all(measure in done.out for measure in ("Outcome, -100 to 100", "EPM-Q"))
         assert (tmp_path / "demo" / "index.html").exists()

@@ -17,6 +17,7 @@ from heartloop.cli_import import import_app
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 from heartloop.cli_train import train_app
+from heartloop.cli_validate import validate_app
 from heartloop.cli_write import write_app
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["main"]
 
 DEMO_SCENARIOS = 24
 DEMO_SCENES = 12
+DEMO_CASES = 3
 DEMO_SEED = 0
 
 app = typer.Typer(
@@ -48,6 +50,7 @@ app.add_typer(rejudge_app)
 app.add_typer(train_app)
 app.add_typer(import_app, name="import")
 app.add_typer(export_app, name="export")
+app.add_typer(validate_app, name="validate")
 
 
 def main() -> None:
@@ -84,7 +87,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command()
 def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo")) -> None:
-    """Scripted supporters meet shipped people of SAGE and EIBench; leaderboards here, and a report. No key, no network."""
+    """Scripted supporters meet shipped people of SAGE, EIBench and EMPA; leaderboards here, and a report. No key, no network."""
     import shutil
 
     from heartloop.environments.catalogue import entry_of
@@ -96,7 +99,11 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
     from heartloop.supporters import GENERAL, IN_SCENES
 
     marker = out / ".demo"
-    parts = {"sage": (out / "run", GENERAL, DEMO_SCENARIOS), "eibench": (out / "eibench", IN_SCENES, DEMO_SCENES)}
+    parts = {
+        "sage": (out / "run", GENERAL, DEMO_SCENARIOS),
+        "eibench": (out / "eibench", IN_SCENES, DEMO_SCENES),
+        "empa": (out / "empa", GENERAL, DEMO_CASES),
+    }
     for run, *_ in parts.values():  # an earlier demo: the settings may have moved on since
         if (run / "settings.json").exists():
             if not marker.exists():
@@ -153,6 +160,7 @@ def evaluate_command(
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="empa: policy replies between two judgements; 1 by default.")] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
@@ -205,7 +213,7 @@ def evaluate_command(
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
     built = entry.build(
         chosen, entry.person(judge, samplings.get("simulator")), preset=preset, variant=variant, max_turns=max_turns,
-        relation_weight=relation_weight,
+        relation_weight=relation_weight, window=window,
     )  # fmt: skip
     settings = settings_of(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,

@@ -1,16 +1,19 @@
-"""The `heartloop scenarios write` command; the same rules as in `cli`."""
+"""The `heartloop scenarios write` and `distil` commands; the same rules as in `cli`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from heartloop.authoring.eibench_scenarios import Refused
+    from heartloop.authoring.empa_distilling import EmpaDistilling
     from heartloop.authoring.questions import Writing
+    from heartloop.authoring.raw_dialogues import RawDialogues
     from heartloop.authoring.writing import Progress, Written
     from heartloop.authoring.written import WrittenFiles
     from heartloop.evaluation.progress import ProgressLine
@@ -19,6 +22,7 @@ __all__ = ["write_app"]
 
 ALLOWED_FAILED = 0.05  # share of the scenarios that may be refused or fail
 SHOWN = 5  # reasons that the terminal names
+REFUSED_SHOWN = 50  # records of a source that it names
 
 write_app = typer.Typer(rich_markup_mode=None)
 
@@ -52,6 +56,98 @@ def write(
     ] = None,
 ) -> None:
     """Models write new scenarios: seed, draft, audit, comparison with the shipped ones. The same command again goes on."""
+    writing = _writing_of(environment)
+    writing.seeds(n, seed, only or ())  # wrong use is said before a file is made
+    settled = _Settled(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    ended, spent = _written(writing, out, settled, n=n, seed=seed, only=only or ())
+    raise typer.Exit(_told(ended, out, spent))
+
+
+@write_app.command()
+def distil(
+    source: Annotated[Path, typer.Argument(help="A file, or a folder with the files of that form.")],
+    form: Annotated[str, typer.Option(help="esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
+    writer: Annotated[str | None, typer.Option(help="Model that reads and writes: service/model.")] = None,
+    auditor: Annotated[
+        str | None, typer.Option(help="Model that may only correct, and says what is a shipped case told again.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The JSON-lines file of cases; every step is kept beside it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many dialogues, as the seed mixes them; a larger number goes on.")] = 20,
+    exclude_tag: Annotated[
+        list[str] | None, typer.Option(help="Pass over dialogues that touch this, e.g. suicide; repeat for several.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, count, call nothing, write nothing.")] = False,
+    show: Annotated[int, typer.Option(min=0, help="With --dry-run: print so many dialogues as a model would read them.")] = 0,
+    embedder: Annotated[
+        str | None, typer.Option(help="Model behind /embeddings that finds the nearest cases; else character TF-IDF.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the order of the dialogues, and places and names.")] = 0,
+    sampling: Annotated[
+        list[str] | None,
+        typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000."),
+    ] = None,
+    max_connections: Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")] = 8,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 300.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
+    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
+    ] = None,
+) -> None:
+    """EMPA cases from real dialogues of yours: personal data out, then filter, features, person, crisis, labels, lines, audit."""
+    from heartloop.authoring.empa_distilling import EmpaDistilling
+    from heartloop.authoring.raw_dialogues import read_dialogues
+    from heartloop.errors import UseError
+
+    if show and not dry_run:
+        raise UseError("--show prints dialogues before any model reads them; it goes with --dry-run")
+    read = read_dialogues(source, form)
+    writing = EmpaDistilling(read.dialogues, exclude=exclude_tag or [])
+    writing.seeds(limit, seed)
+    _tell_read(read)
+    if dry_run:
+        _tell_outlook(writing, limit, seed, show)
+        raise typer.Exit(int(len(read.refused) > ALLOWED_FAILED * (len(read.dialogues) + len(read.refused))))
+    if writer is None or auditor is None or out is None:
+        missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
+        raise UseError(f"{' and '.join(missing)} missing; give them, or count first with --dry-run")
+    settled = _Settled(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    ended, spent = _written(writing, out, settled, n=limit, seed=seed, only=(), more=writing.settings, unread=read.refused)
+    code = _told(ended, out, spent)
+    if len(read.refused) > ALLOWED_FAILED * (len(read.dialogues) + len(read.refused)):
+        typer.echo(f"More than {ALLOWED_FAILED:.0%} of {source} could not be read; see above.", err=True)
+        code = 1
+    raise typer.Exit(code)
+
+
+class _Settled(NamedTuple):
+    """Who writes, and what the calls may take."""
+
+    writer: str
+    auditor: str
+    embedder: str | None
+    sampling: list[str]
+    max_connections: int
+    timeout: float
+    retries: int
+    max_cost: float | None
+    max_tokens: int | None
+    prices: Path | None
+
+
+def _written(
+    writing: Writing,
+    out: Path,
+    by: _Settled,
+    *,
+    n: int,
+    seed: int,
+    only: Sequence[str],
+    more: Mapping[str, Any] | None = None,
+    unread: Sequence[Refused] = (),
+) -> tuple[Written, str]:
+    """Writes, and says how it ended and what it took."""
     import asyncio
 
     from heartloop.authoring.neighbours import MeteredEmbedder
@@ -63,42 +159,42 @@ def write(
     from heartloop.evaluation.settings import read_samplings
     from heartloop.models import Meter, close, counted, is_scripted, load_env, load_prices, resolve
 
-    writing = _writing_of(environment)
-    writing.seeds(n, seed, only or ())  # wrong use is said before a file is made
     load_env()
-    for flag, name in (("--writer", writer), ("--auditor", auditor)):
+    for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
         if is_scripted(name):
             raise UseError(f"{flag} is {name}, who writes no scenarios; expected service/model")
-    samplings = read_samplings(sampling or [], roles=("writer", "auditor"))
-    table = load_prices(prices) if prices is not None else {}
-    names = [writer, auditor, *([embedder] if embedder else [])]
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
+    samplings = read_samplings(by.sampling, roles=("writer", "auditor"))
+    table = load_prices(by.prices) if by.prices is not None else {}
+    names = [by.writer, by.auditor, *([by.embedder] if by.embedder else [])]
+    meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=table, models=names)
     found = {
-        name: resolve(name, timeout=timeout, retries=retries, max_connections=max_connections) for name in dict.fromkeys(names)
+        name: resolve(name, timeout=by.timeout, retries=by.retries, max_connections=by.max_connections)
+        for name in dict.fromkeys(names)
     }
-    near = found[embedder] if embedder else None
+    near = found[by.embedder] if by.embedder else None
     if near is not None and not isinstance(near, EndpointChat):
-        raise UseError(f"--embedder is {embedder}, which makes no embeddings; expected service/model, or leave it out")
+        raise UseError(f"--embedder is {by.embedder}, which makes no embeddings; expected service/model, or leave it out")
     settings = settings_of(
-        writing, writer=writer, auditor=auditor, embedder=embedder, seed=seed, only=only or (), sampling=samplings
+        writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
     )
 
     async def go(files: WrittenFiles, line: ProgressLine) -> Written:
         try:
             return await write_all(
-                writing, files, n=n, seed=seed, only=only or (), sampling=samplings, in_flight=max_connections,
-                writer=counted(found[writer], meter, "writer"), auditor=counted(found[auditor], meter, "auditor"),
+                writing, files, n=n, seed=seed, only=only, sampling=samplings, in_flight=by.max_connections,
+                writer=counted(found[by.writer], meter, "writer"), auditor=counted(found[by.auditor], meter, "auditor"),
                 embedder=MeteredEmbedder(near, meter) if near is not None else None, report=_on(line),
             )  # fmt: skip
         finally:
             await close(found.values())
 
-    with WrittenFiles(out, settings) as files:
+    with WrittenFiles(out, {**settings, **(more or {})}) as files:
         for spent in files.spent:
             meter.record(*spent)
+        for record in unread:
+            files.steps().note("unread", **record._asdict())
         with ProgressLine(meter, what="scenarios") as line:
-            ended = asyncio.run(go(files, line))
-    raise typer.Exit(_told(ended, out, meter.summary()))
+            return asyncio.run(go(files, line)), meter.summary()
 
 
 def _writing_of(environment: str) -> Writing:
@@ -113,6 +209,37 @@ def _writing_of(environment: str) -> Writing:
 
         return SageWriting()
     raise UseError(f"no scenarios are written for {environment!r}; expected eibench or sage")
+
+
+def _tell_read(read: RawDialogues) -> None:
+    """Says what was read, mended and left out; every line that was, up to a screenful."""
+    from heartloop.authoring.raw_dialogues import MENDED
+    from heartloop.wording import amount
+
+    for one in read.refused[:REFUSED_SHOWN]:
+        typer.echo(f"  left out: {one.place}: {one.reason}", err=True)
+    if len(read.refused) > REFUSED_SHOWN:
+        typer.echo(f"  and {len(read.refused) - REFUSED_SHOWN:,} more", err=True)
+    for kind, count in read.mended.items():
+        typer.echo(f"  {count:,} times: {MENDED[kind]}", err=True)
+    typer.echo(f"{amount(len(read.dialogues), 'dialogue')} read, {amount(len(read.refused), 'record')} left out.")
+
+
+def _tell_outlook(writing: EmpaDistilling, limit: int, seed: int, show: int) -> None:
+    """Says what a run would take up and ask; dialogues as a model would read them."""
+    from heartloop.wording import amount
+
+    ahead = writing.outlook(limit, seed)
+    for place, reason in list(ahead.passed.items())[:REFUSED_SHOWN]:
+        typer.echo(f"  passed over: {place}: {reason}", err=True)
+    typer.echo(
+        f"{amount(ahead.dialogues, 'dialogue')} would be taken up, {len(ahead.passed):,} of them passed over without a call; "
+        f"{ahead.least_calls:,} to {ahead.most_calls:,} calls, answers to be mended aside."
+    )
+    removed = ", ".join(f"{amount(count, kind)}" for kind, count in ahead.removed.items())
+    typer.echo(f"Personal data taken out by rules: {removed or 'none found'}. Read some of it yourself: --show 5.")
+    for one in writing.seeds(min(show, limit), seed) if show else ():
+        typer.echo(f"\n{one.facts['source']}\n{writing.as_read(one)}")
 
 
 def _on(line: ProgressLine) -> Callable[[Progress], None]:
@@ -137,10 +264,11 @@ def _told(ended: Written, out: Path, spent: str) -> int:
     """Says how it ended; the exit code."""
     from heartloop.authoring.written import steps_path
 
-    lost = len(ended.refused) + len(ended.failed)
+    lost, meant = len(ended.refused) + len(ended.failed), ended.planned - len(ended.passed)
     typer.echo(
         f"{ended.kept} of {ended.planned} scenarios in {out}"
         + (f", {ended.found} of them found there" if ended.found else "")
+        + (f"; {len(ended.passed)} passed over" if ended.passed else "")
         + (f"; {len(ended.refused)} refused" if ended.refused else "")
         + (f"; {len(ended.failed)} failed" if ended.failed else "")
         + (f"; {spent} in all" if spent else "")
@@ -149,12 +277,12 @@ def _told(ended: Written, out: Path, spent: str) -> int:
         f"{ended.repeated} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "
         f"Every step: {steps_path(out)}"
     )
-    for what, why in (("refused", ended.refused), ("failed", ended.failed)):
+    for what, why in (("passed over", ended.passed), ("refused", ended.refused), ("failed", ended.failed)):
         for name, reason in list(why.items())[:SHOWN]:
             typer.echo(f"  {what}: {name}: {reason}", err=True)
     if ended.stopped is not None:
         typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} scenarios were not finished.", err=True)
-    elif lost > ALLOWED_FAILED * ended.planned:
+    elif lost > ALLOWED_FAILED * meant:
         said = "; run the same command again to try the failed ones" if ended.failed else ""
         typer.echo(f"More than {ALLOWED_FAILED:.0%} of the scenarios were refused or failed{said}.", err=True)
-    return int(ended.stopped is not None or lost > ALLOWED_FAILED * ended.planned)
+    return int(ended.stopped is not None or lost > ALLOWED_FAILED * meant)

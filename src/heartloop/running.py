@@ -76,8 +76,16 @@ class Pilot:
         self._yes, self._only, self._meter, self._priced = yes, only, meter, priced
         self.line: ProgressLine | None = None
         """The progress line, taken away while a question stands."""
+        self.further = 0
+        """Dialogues that will take as much each, in runs after this one."""
+        self.asked = False
 
     def __call__(self, estimate: Estimate) -> bool:
+        self.asked = True
+        if self.further and estimate.dialogues:
+            all_of_them = estimate.dialogues + self.further
+            share = all_of_them / estimate.dialogues
+            estimate = Estimate(all_of_them, round(estimate.calls * share), round(estimate.tokens * share))
         share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
         cost = self._meter.cost if self._priced else None
         money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
@@ -109,6 +117,7 @@ def settings_of(environment: Ready, models: list[str], *, user: str, scenario_se
         scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
         max_turns=environment.max_turns,
         relation_weight=getattr(environment, "relation_weight", None),
+        window=window if (window := getattr(environment, "window", 1)) > 1 else None,
         prompts=prompts_of(environment),
         **more,
     )
@@ -124,6 +133,7 @@ def play_run(
     pilot: Pilot | None = None,
     store: AnswerStore | None = None,
     done: str = "played",
+    ranked: bool = True,
     **how: Any,
 ) -> tuple[Run, Played]:
     """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints leaderboard and failures.
@@ -134,6 +144,7 @@ def play_run(
         opened: the models to be closed in the end.
         store: whose share of the answers is told in the end.
         done: what became of a dialogue, in a word.
+        ranked: whether the run ranks models, so that there is a leaderboard to print.
         how: what `work_through` takes beyond.
     """
     if store is not None and store.new_folder:
@@ -218,7 +229,9 @@ def play_run(
                 **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
             )  # fmt: skip
             run = read_run(path)  # once, for the scores and the page
-            Console().print(leaderboard(write_scores(run, prices=settings.prices or None)))
+            card = write_scores(run, prices=settings.prices or None)
+            if ranked:
+                Console().print(leaderboard(card))
     for name, habit in habits.items():
         if habit["dropped"]:
             typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)

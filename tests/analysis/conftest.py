@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from heartloop.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
+from tests.analysis.browser import FLAGS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'> & \u2028 \x00 \u202e {{ 7*7 }}"
 
@@ -127,3 +132,16 @@ def write_run(tmp_path: Path) -> WriteRun:
         return folder
 
     return write
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A window of a phone's size."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium on this machine; install it to look at the report in a browser")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it drives the browser")
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser.new_page(viewport={"width": 390, "height": 844})
+        browser.close()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pytest
 from heartloop.analysis import write_site
 from heartloop.dialogue import Transcript
 from tests.analysis.bench import bench_talk
+from tests.analysis.browser import FAINT
 from tests.analysis.training_bench import training_run
 
 if TYPE_CHECKING:
@@ -20,49 +20,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 WriteRun = Callable[..., Path]
-_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-_FAINT = """() => {
-    const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-    const ground = (e) => {
-        for (; e; e = e.parentElement) {
-            const found = rgba(getComputedStyle(e).backgroundColor);
-            if (found.length < 4 || found[3] === 1) return found;
-        }
-        return [255, 255, 255];
-    };
-    const faint = [];
-    for (const e of document.querySelectorAll("dialog *")) {
-        const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join("");
-        if (!words || !e.checkVisibility() || e.disabled) continue;
-        const style = getComputedStyle(e);
-        const [a, b] = [light(rgba(e.ownerSVGElement ? style.fill : style.color)), light(ground(e))];
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (ratio < 4.5) faint.push(words.slice(0, 30) + ": " + ratio.toFixed(2));
-    }
-    return faint;
-}"""
-"""Words in the open dialogue whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3)."""
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no chromium on this machine; install it to look at the report in a browser")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it drives the browser")
-    with sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=_FLAGS)
-        yield browser.new_page(viewport={"width": 390, "height": 844})
-        browser.close()
 
 
 def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
@@ -358,7 +315,7 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, w
     assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        assert page.evaluate(_FAINT) == [], scheme
+        assert page.evaluate(FAINT) == [], scheme
 
     # a dialogue that failed still opens, and says why
     page.keyboard.press("Escape")

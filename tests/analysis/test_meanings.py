@@ -179,7 +179,7 @@ TEXT = [
     ("ink", "paper"), ("ink", "card"), ("ink", "sunk"), ("ink", "accent-soft"), ("ink", "down-soft"),
     ("soft", "paper"), ("soft", "card"), ("soft", "sunk"),
     ("accent", "paper"), ("accent", "card"), ("accent", "accent-soft"), ("accent", "sunk"), ("accent", "down-soft"),
-    ("down", "paper"), ("down", "down-soft"), ("up", "paper"), ("up", "accent-soft"),
+    ("down", "paper"), ("down", "card"), ("up", "card"), ("down", "down-soft"), ("up", "paper"), ("up", "accent-soft"),
     ("paper", "accent"), ("paper", "down"),
     *((f"m{n}", "paper") for n in range(8)), *(("paper", f"m{n}") for n in range(8)),
 ]  # fmt: skip

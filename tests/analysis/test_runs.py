@@ -89,7 +89,7 @@ def test_seeds_are_all_counted_and_named(talk: Talk, write_run: WriteRun) -> Non
     alone = _facts(runs[0])
     assert (alone["Seed"], alone["Scenario set"], alone["People"]) == ("0", "support", "2")
     # in the list each of the three has a number of its own
-    listing = dialogue_list(page.dialogues, dialogue_ids(page.dialogues), ["m"], 10)
+    listing = dialogue_list(page.dialogues, dialogue_ids(page.dialogues), page.courses, ["m"], 10)
     assert [row[3] for row in listing["rows"]] == [0, 0, 1, 1, 2, 2]
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from heartloop.analysis import write_site
-from heartloop.analysis.dialogues import dialogue_ids, script_json
+from heartloop.analysis.dialogues import dialogue_ids
+from heartloop.analysis.text import script_json
 from heartloop.dialogue import Failure, Transcript
 from heartloop.errors import InputError, UseError
 

@@ -1,7 +1,8 @@
 """A writer and an auditor without a model: what scenario writing is tried on.
 
-Its EIBench answers are taken from the composer, its SAGE answers from shipped people in shifted letters, so that they fit the
-schemas and repeat nobody. It keeps nothing between calls: the same question has the same answer in any process.
+Its EIBench answers are taken from the composer, its SAGE and EMPA answers from shipped people in shifted letters, so that they
+fit the schemas and repeat nobody. Of a dialogue it says that no empathy is needed where it is about the weather. It keeps nothing
+between calls: the same question has the same answer in any process.
 
     heartloop scenarios write eibench --writer python:tests.authoring.scribe:answer --auditor python:tests.authoring.scribe:answer
 """
@@ -21,11 +22,19 @@ from heartloop.dialogue import Message
 from heartloop.environments.eibench import Scenario, pools
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import Seed
+from heartloop.environments.empa import load_scenarios as load_cases
+from heartloop.environments.empa.scenario import unquoted
 from heartloop.environments.sage import load_scenarios
 
 __all__ = ["Scribe", "answer", "stage_of"]
 
 STAGES = {
+    "filter": "Does one of the two need empathy here",
+    "features": "Say what a stranger would have to know",
+    "card": "Invent another person, of another life",
+    "story": "the crisis and the chain that led into it",
+    "label": "Read this case as somebody who has not written it",
+    "empa_voice": "a director releases the story piece by piece",
     "profile": "Write the two people of a scenario.",
     "anchors": "Place this scenario on two scales.",
     "voice": "Now write what moves this person",
@@ -35,7 +44,15 @@ STAGES = {
     "audit": "## What to look for",
     "duplicate": "It is told again when",
 }
-_FIXED = {"kind", "about", "depth", "key", "concern", "temperament", "gender", "age", "tags", "name", "place"}
+_FIXED = {"kind", "about", "depth", "key", "concern", "temperament", "gender", "age", "tags", "name", "place"} | {
+    "axis", "source", "level", "domain", "threshold",
+}  # fmt: skip
+_FROM_CASE = {
+    "card": ("title", "tags", "person", "receptive", "topic", "needs", "past", "situation"),
+    "story": ("story", "attempts", "sores"),
+    "label": ("domain", "threshold", "priorities", "iedr"),
+    "empa_voice": ("opening", "concerns", "beats", "lines"),
+}
 
 
 def stage_of(text: str) -> str:
@@ -101,12 +118,65 @@ def good(text: str) -> dict[str, Any]:
         name, gender = re.findall(r"^Name: (.+) \((\w+)\)$", text, re.M)[0]
         place = re.findall(r"^Place: (.+)$", text, re.M)[0]
         return {**persona, "name": name, "gender": gender, "place": place, "age": int(re.findall(r"^Age: (\d+)$", text, re.M)[0])}
+    if stage == "filter":
+        turns = [int(number) for number in re.findall(r"^(\d+) (?:person|supporter):", text, re.M)]
+        tags = [tag for tag, words in (("suicide", "want to live"), ("self-harm", "cut myself")) if words in text]
+        return {
+            "needs": "weather" not in text, "why": "Something weighs on them.", "first": 1, "last": max(turns),
+            "tags": tags or ["none"],
+        }  # fmt: skip
+    if stage == "features":
+        return FEATURES
+    if stage in _FROM_CASE:
+        return _case(stage, text)
     family = "chat" if "Nothing is wrong" in text or "At least one is about feeling.  Each" in text else "support"
     person = _shifted(json.dumps(_json_after(text, "## The person")), family)
     wanted = ("concerns", "beats", "lines") if stage == "sage_voice" else ("title", "tags", "background", "goal", "first_message")
     if stage == "sage_voice":
         person["lines"] = _marked(person["lines"], text)
     return {name: person[name] for name in wanted}
+
+
+FEATURES: dict[str, Any] = {
+    "trouble": "Somebody is losing what they were good at and finds nobody to tell.",
+    "feelings": [{"feeling": "shame", "about": "being of no use", "strength": 4}],
+    "beneath": "They fear that they were only ever liked for what they did.",
+    "cognitive": "why they fell silent",
+    "affective": "the evenings alone",
+    "proactive": "one thing that they can still do",
+    "tried": [],
+    "closes": ["hurry"],
+    "reaches": ["a question about the work"],
+    "threshold": "medium",
+    "manner": "short and dry, jokes when it hurts",
+    "life": ["in the middle of life"],
+    "earlier": [],
+}
+
+
+def _case(stage: str, text: str) -> dict[str, Any]:
+    """A part of a shipped case in shifted letters; which one and by how much stands in the card that the next questions show."""
+    shape = re.search(r"Shape (\d+) (\d+)\.", text)
+    number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
+    which, by = (int(shape[1]), int(shape[2])) if shape else (number % len(_cases()), 1 + number % 25)
+    case = _shift(_cases()[which], by)
+    if stage == "card":
+        name, gender = re.findall(r"^Name: (.+) \((\w+)\)$", text, re.M)[0]
+        case["person"] |= {"name": name, "gender": gender}
+        case["person"]["speaking_style"] += f" Shape {which} {by}."
+        given = re.findall(r"because the need has them: (.+)\.$", text, re.M)[0].split(", ")
+        case["tags"] = sorted({*case["tags"], *given} - {"none"}) or ["none"]
+    if stage == "empa_voice":
+        case["lines"] = _marked(case["lines"], f"{which} {by}")
+    return {name: case[name] for name in _FROM_CASE[stage]}
+
+
+@functools.cache
+def _cases() -> list[dict[str, Any]]:
+    """Those whose IEDR form quotes what is written before it."""
+    cases = [(scenario, scenario.model_dump(mode="json")) for scenario in load_cases()]
+    before = (*_FROM_CASE["card"], *_FROM_CASE["story"])
+    return [case for scenario, case in cases if not unquoted(scenario.iedr, {name: case[name] for name in before})]
 
 
 def _marked(lines: dict[str, list[str]], text: str) -> dict[str, list[str]]:

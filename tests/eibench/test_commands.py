@@ -82,6 +82,7 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
         ),
         (("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--relation-weight", "2"), "relation_weight is 2"),
         (("eval", "sage", "--user", "embedded", "-m", "heartloop/owner", "--relation-weight", "0.3"), "has no such weight"),
+        (("eval", "sage", "--user", "embedded", "-m", "heartloop/owner", "--window", "3"), "sage judges every reply by itself"),
         (
             ("eval", "chess", "--user", "embedded", "-m", "heartloop/owner"),
             "unknown environment 'chess'; expected sage or eibench",

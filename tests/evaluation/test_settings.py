@@ -58,6 +58,7 @@ CHANGES: dict[str, Any] = {
     "sampling": {"policy": Sampling(temperature=0.8)},
     "max_turns": 8,
     "relation_weight": 0.3,
+    "window": 3,
     "prompts": {"feel": "dddd"},
     "weights": {"checkpoint:policy": "eeee"},
 }

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from heartloop.analysis.published import published
 from heartloop.errors import InputError
+from heartloop.scoring.endings import failure, reached
 from heartloop.scoring.energy import (
     AXES,
     DEFICIT_POINTS,
@@ -28,11 +29,9 @@ from heartloop.scoring.energy import (
     deficit,
     epmq,
     epmq_by,
-    failure,
     form_keys,
     increment,
     indices_of,
-    reached,
     trace,
 )
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from heartloop.analysis.dialogues import printable
 from heartloop.analysis.measures import course_of, points_of
 from heartloop.analysis.scores import latest
+from heartloop.analysis.text import printable
 from heartloop.dialogue import Transcript
 from heartloop.errors import UseError
 from heartloop.scoring.statistics import Interval, mean_pairwise_pearson, paired_difference, sign_agreement, spearman_matrix

@@ -301,6 +301,8 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]
         yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
     if a.get("relation_weight") != b.get("relation_weight"):
         yield f"The relation's weight differs: {a.get('relation_weight')} in A, {b.get('relation_weight')} in B."
+    if a.get("window") != b.get("window"):
+        yield f"Replies between two judgements differ: {a.get('window') or 1} in A, {b.get('window') or 1} in B."
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):

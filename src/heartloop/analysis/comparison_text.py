@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from heartloop.analysis.comparison import FEW_PEOPLE, Comparison
-from heartloop.analysis.dialogues import printable
+from heartloop.analysis.text import printable
 from heartloop.scoring.statistics import Interval
 from heartloop.wording import amount
 

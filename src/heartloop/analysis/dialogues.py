@@ -1,54 +1,29 @@
 """Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
 
 The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one
-JSON value. What was said is untrusted: `script_json` writes nothing that could end a script or start markup, and the
-pages put text in as text. Does not cover pages (`site`) or how a dialogue looks (`static/report.js`).
+JSON value. What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files
+and pages (`site`), EMPA's windows (`windows`), or how a dialogue looks (`static/dialogue.js`).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.analysis.axes import axis_course
-from heartloop.analysis.measures import course_of, group_of, points_of
+from heartloop.analysis.measures import group_of, points_of
+from heartloop.analysis.text import printable
+from heartloop.analysis.windows import journey
 from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 
-__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "printable", "script_json", "tags_of"]
+__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "tags_of"]
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
 HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
 """Dialogues with these tags stay folded until a reader opens them."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
-
-
-def printable(text: str) -> str:
-    """Text with control, direction-changing and unpaired surrogate characters made visible.
-
-    >>> printable("a\\x00b\\u202ec\\r\\n")
-    'a␀b⟨U+202E⟩c\\n'
-    """
-
-    def shown(found: re.Match[str]) -> str:
-        code = ord(found[0])
-        return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
-
-    return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
-
-
-def script_json(value: object) -> str:
-    """JSON that may stand inside a script element: ASCII, and without `<`, `>` or `&`.
-
-    >>> script_json("</script>")
-    '"\\\\u003c/script\\\\u003e"'
-    """
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def tags_of(transcript: Transcript) -> list[str]:
@@ -71,13 +46,18 @@ def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
     return ids
 
 
-def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models: Sequence[str], turns: int) -> dict[str, Any]:
-    """What the list of all dialogues needs, without what was said beyond the first message."""
+def dialogue_list(
+    transcripts: Sequence[Transcript], ids: Sequence[str], courses: Sequence[Sequence[float]], models: Sequence[str], turns: int
+) -> dict[str, Any]:
+    """What the list of all dialogues needs, without what was said beyond the first message.
+
+    `ids` and `courses` run along the transcripts: addresses, and points turn by turn.
+    """
     people: dict[tuple[str, str], int] = {}
     plays = _plays(transcripts)
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
-    for number, (transcript, address) in enumerate(zip(transcripts, ids, strict=True)):
+    for number, (transcript, address, course) in enumerate(zip(transcripts, ids, courses, strict=True)):
         person = (transcript.scenario, transcript.fingerprint)
         if person not in people:
             people[person] = len(scenarios)
@@ -90,7 +70,7 @@ def dialogue_list(transcripts: Sequence[Transcript], ids: Sequence[str], models:
                 plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 _short(points_of(transcript)),
-                [_short(value) for value in course_of(transcript)],
+                [_short(value) for value in course],
                 number // CHUNK,
             ]
         )
@@ -112,10 +92,11 @@ def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
     """What was said and felt in some dialogues, in their order."""
     return [
         {
-            "turns": [_turn(turn) for turn in transcript.turns],
+            "turns": [_turn(turn, transcript.environment) for turn in transcript.turns],
             "failure": None if transcript.failure is None else _clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
             **_plane(transcript),
+            **journey(transcript),
         }
         for transcript in transcripts
     ]
@@ -144,7 +125,11 @@ def _person(transcript: Transcript) -> dict[str, Any]:
             name: printable(facts.get(name, ""))
             for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
         },
-        **{name: printable(facts[name]) for name in ("played", "task", "limits", "goal") if name in facts},
+        **{
+            name: printable(facts[name])
+            for name in ("played", "task", "limits", "goal", "difficulty", "threshold")
+            if name in facts
+        },
         "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
@@ -152,7 +137,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
     }
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     found: dict[str, Any] = {"reply": printable(turn.reply)}
     if turn.silent:
         found["silent"] = True
@@ -160,7 +145,8 @@ def _turn(turn: Turn) -> dict[str, Any]:
         found["truncated"] = True
     found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
     found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
-    found["thoughts"] = _clean(turn.thoughts)
+    told = turn.state or {} if environment == "empa" else {}  # its judge's lines, axis by axis, stand in the window
+    found["thoughts"] = _clean({name: text for name, text in turn.thoughts.items() if name not in told})
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:
         found["evidence"] = _clean(evidence)

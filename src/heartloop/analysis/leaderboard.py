@@ -31,7 +31,7 @@ def leaderboard(card: ScoreCard) -> Table:
     table.title = Text(measure.of, style="bold")
     table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
-    bounds = ("success", "failure") if measure.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
+    bounds = ("suc-\ncess", "fail-\nure") if measure.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if measure.group_intervals else []
     heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
     for head in ("mean", "95 %\ninterval", *heads):

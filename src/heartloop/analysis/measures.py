@@ -19,7 +19,7 @@ from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
-from heartloop.scoring.energy import AXES, Case, epmq
+from heartloop.scoring.energy import AXES, composed, indices_of, trace
 
 __all__ = [
     "MEASURES", "Grouped", "Measure", "Sums", "Zone", "course_of", "group_means", "group_of", "in_group_order",
@@ -127,13 +127,13 @@ def _eibench_sums(dialogues: Grouped, success_at: float, failure_below: float) -
 
 def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
+    preset = transcript.preset
     try:
-        case = case_of(transcript)
+        path = trace(case_of(transcript), preset=preset)
+        found = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        return [0.0, *(composed(indices).score for indices in found)]
     except InputError:
         return []
-    forms = [form for form in case.forms if form is not None]
-    found = (epmq([Case(case.p0, forms[: n + 1])], preset=transcript.preset).score for n in range(len(forms)))
-    return [0.0, *found]
 
 
 def _empa_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:

@@ -15,18 +15,19 @@ from typing import Any, NamedTuple
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
+from heartloop.analysis.empa_board import EmpaBoard
+from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
 from heartloop.analysis.lengths import Lengths, lengths_of
-from heartloop.analysis.measures import course_of, group_of, in_group_order, measure_of, points_of
+from heartloop.analysis.measures import course_of, group_of, measure_of, points_of
 from heartloop.analysis.runs import Measurement, judge_of, shared_rules
 from heartloop.analysis.scores import ALLOWED_UNSCORED, common_people, latest, person_of
 from heartloop.analysis.themes import LEAST_PEOPLE, Grouping, group_people
 from heartloop.analysis.tokens import Point, Scatter, scatter
 from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
 from heartloop.dialogue import Transcript
-from heartloop.environments.sage import INTENTIONS
 from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["Cell", "GroupColumn", "HeatColumn", "Highlight", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
+__all__ = ["Highlight", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
 
 _STOP_WORDS = {
     "success": "reached 100",
@@ -42,8 +43,6 @@ _STOP_WORDS = {
 FEW_PEOPLE = 10
 """An interval over fewer is too narrow, and the page says so."""
 
-_KINDS = {"theme": "", "word": "", "tag": "tag, "}
-
 
 class Panel(NamedTuple):
     """Points over the turns for one model."""
@@ -58,31 +57,6 @@ class Panel(NamedTuple):
     """Dialogues in the mean: those behind the model's number on the leaderboard."""
     mean: list[float]
     mean_path: str
-
-
-class Cell(NamedTuple):
-    """One model with one intention or theme; `tint` in [0, 1] shades the cell, in another colour where it is `below` 0."""
-
-    mean: float | None
-    n: int
-    tint: float
-    below: bool
-
-
-class GroupColumn(NamedTuple):
-    """A group of people, by hidden intention or scene, and what it means where the dialogues say."""
-
-    key: str
-    text: str
-    kind: str
-
-
-class HeatColumn(NamedTuple):
-    """The head of a shaded column: the entry that explains it, its name, and a line under it."""
-
-    entry: str
-    name: str
-    under: str
 
 
 class TokenUse(NamedTuple):
@@ -131,7 +105,8 @@ class Page:
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
         self.frame = Frame(turns=self._turns(), low=low, high=high)
-        self.start = next((course[0] for d in self.dialogues if (course := course_of(d))), self.measure.start)
+        self.courses = [course_of(dialogue) for dialogue in self.dialogues]
+        self.start = next((course[0] for course in self.courses if course), self.measure.start)
         self.change_limit = self.measure.change_limit
         self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
         for place, dialogue in enumerate(self.dialogues):
@@ -145,7 +120,9 @@ class Page:
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
-        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues)
+        if self.measure.by_end:
+            self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
         limit = self.settings.get("max_turns")
@@ -204,6 +181,26 @@ class Page:
         """The entry of the page of meanings for a number that each environment has in its own way."""
         return name if self.measure.environment == "sage" else f"{self.measure.environment}-{name}"
 
+    @cached_property
+    def empa(self) -> EmpaBoard | None:
+        """What EMPA has of its own; `None` in another environment."""
+        if self.measure.environment != "empa":
+            return None
+        return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
+
+    @property
+    def parts(self) -> list[HeatColumn]:
+        """Columns of the leaderboard for what the score consists of: scenes, or EMPA's components; none in SAGE."""
+        if self.measure.group_intervals:
+            return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
+        return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
+
+    def part_means(self, row: ModelScore) -> dict[str, float]:
+        """The model's mean in each of `parts` that it has one in."""
+        if self.empa:
+            return {name: seen.mean for name, seen in self.empa.parts[row.model].items()}
+        return {group.key: group.mean for group in row.groups}
+
     @property
     def group_word(self) -> str:
         """What stands before a person's group in a list."""
@@ -251,6 +248,7 @@ class Page:
             ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
+            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._windows}))),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
@@ -262,6 +260,11 @@ class Page:
             ("heartloop", card.heartloop_version or ""),
         ]
         return [(name, value) for name, value in facts if value]
+
+    @property
+    def _windows(self) -> set[str]:
+        """EMPA's replies between two judgements."""
+        return {window for d in self.dialogues if (window := d.facts.get("window"))}
 
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""
@@ -276,8 +279,8 @@ class Page:
         """A panel for each model with a scored dialogue."""
         panels = []
         for number, row in enumerate(self.card.models):
-            curves = [curve for i in self._scored(row) if (curve := course_of(self.dialogues[i]))]
-            behind = [curve for i in self._basis[row.model] if (curve := course_of(self.dialogues[i]))]
+            curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
+            behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
             if curves:
                 mean = mean_curve(behind, self.frame.turns)
                 drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
@@ -287,14 +290,8 @@ class Page:
 
     @cached_property
     def groups(self) -> list[GroupColumn]:
-        """The hidden intentions, or scenes, that occur."""
-        texts = {group: d.facts.get("intention_text", "") for d in self.dialogues if (group := group_of(d))}
-        columns = []
-        for key in in_group_order(self.measure, texts):
-            known = INTENTIONS.get(key)
-            kind = "" if known is None else "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
-            columns.append(GroupColumn(key, texts[key], kind))
-        return columns
+        """The hidden intentions, scenes or axes that occur."""
+        return group_columns(self.measure, self.dialogues)
 
     @property
     def group_columns(self) -> list[HeatColumn]:
@@ -304,26 +301,16 @@ class Page:
     @property
     def theme_columns(self) -> list[HeatColumn]:
         """Heads of the table of themes."""
-        return [
-            HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{self._kind(group)}{len(group.people)} people")
-            for group in self.themes
-        ]
-
-    def _kind(self, group: Grouping) -> str:
-        """What stands before the number of people: a tag is called one, and a theme of one scene names it."""
-        if self.measure.group_intervals and group.kind != "tag":
-            scenes = {group_of(d) for d in self.dialogues if (d.scenario, d.fingerprint) in group.people}
-            return f"{scenes.pop()}, " if len(scenes) == 1 else ""
-        return _KINDS[group.kind]
+        return theme_columns(self.measure, self.themes, self.dialogues)
 
     @cached_property
-    def heat(self) -> list[tuple[ModelScore, list[Cell]]]:
+    def heat(self) -> list[Row]:
         """Model by group."""
         by_key: dict[str, set[int]] = {column.key: set() for column in self.groups}
         for place, dialogue in enumerate(self.dialogues):
             if group := group_of(dialogue):
                 by_key[group].add(place)
-        return self._table(list(by_key.values()))
+        return self._heat(list(by_key.values()))
 
     @cached_property
     def themes(self) -> list[Grouping]:
@@ -331,27 +318,21 @@ class Page:
         return group_people({(d.scenario, d.fingerprint): d.facts for d in self.dialogues})
 
     @cached_property
-    def theme_heat(self) -> list[tuple[ModelScore, list[Cell]]]:
+    def theme_heat(self) -> list[Row]:
         """Model by theme, word or tag."""
         met: dict[object, list[int]] = {}
         for place, dialogue in enumerate(self.dialogues):
             met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
-        return self._table([{place for person in group.people for place in met[person]} for group in self.themes])
+        return self._heat([{place for person in group.people for place in met[person]} for group in self.themes])
+
+    def _heat(self, columns: Sequence[set[int]]) -> list[Row]:
+        return heat(self.card.models, self._basis, columns, self.dialogues, self.measure)
 
     @cached_property
     def without_theme(self) -> int:
         """People in no group of themes."""
         everybody = {(d.scenario, d.fingerprint) for d in self.dialogues}
         return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.people})
-
-    def _table(self, columns: Sequence[set[int]]) -> list[tuple[ModelScore, list[Cell]]]:
-        return [(row, [self._cell(row, column) for column in columns]) for row in self.card.models if row.scored]
-
-    def _cell(self, row: ModelScore, places: set[int]) -> Cell:
-        finals = [p for i in self._basis[row.model] if i in places and (p := points_of(self.dialogues[i])) is not None]
-        mean = statistics.fmean(finals) if finals else None
-        low, high = max(0.0, self.measure.low), self.measure.high
-        return Cell(mean, len(finals), abs(round(((mean or low) - low) / (high - low), 3)), mean is not None and mean < 0)
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:
@@ -406,7 +387,7 @@ class Page:
 
     def _highlight(self, place: int) -> Highlight:
         dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
-        curve, tags = course_of(dialogue) or [0.0], tags_of(dialogue)
+        curve, tags = self.courses[place] or [0.0], tags_of(dialogue)
         return Highlight(
             address=self.ids[place],
             score=self._final(place),

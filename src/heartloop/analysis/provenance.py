@@ -27,6 +27,7 @@ _OPTIONS = (
     ("variant", "--variant"),
     ("max_turns", "--max-turns"),
     ("relation_weight", "--relation-weight"),
+    ("window", "--window"),
 )
 """Settings with an option of the same value; written out even where they are the default, which may move."""
 
@@ -120,7 +121,7 @@ def command_of(run: Run) -> tuple[str | None, str]:
         "environment": environment,
         "models": models,
         "user": user,
-        **{name: settings.get(name) for name, _ in _OPTIONS if name not in ("limit", "relation_weight")},
+        **{name: settings.get(name) for name, _ in _OPTIONS if name not in ("limit", "relation_weight", "window")},
     }
     missing = [name for name, value in wanted.items() if value in (None, [], "")]
     if missing or (user != "embedded" and not settings.get("simulator")):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.curves import SMOOTHING
-from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list, printable, script_json
+from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
@@ -28,6 +28,7 @@ from heartloop.analysis.published import published
 from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
+from heartloop.analysis.text import printable, script_json
 from heartloop.analysis.training_metrics import GROUPS
 from heartloop.analysis.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
 from heartloop.analysis.training_runs import TrainingRun, is_training_run, read_training_run
@@ -36,13 +37,13 @@ from heartloop.environments.sage import INTENTIONS
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
-__all__ = ["write_site"]
+__all__ = ["Site", "copy_assets", "templates", "write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "chart.js", "training.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "chart.js", "paths.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
-class _Site(NamedTuple):
+class Site(NamedTuple):
     """What every page shows of the others: the tabs of measurements, the other pages, and which page this is."""
 
     tabs: list[dict[str, str]]
@@ -90,17 +91,19 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
-        _copy_assets(out / "assets")
+        copy_assets(out / "assets", _STATIC)
+        with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
+            shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
         _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
         for course in trained:
             (out / "data").mkdir(exist_ok=True)
             _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
-        templates = _templates()
+        pages_by_name = templates()
         for name, template, shown in written:
-            site = _Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
-            html = templates.get_template(template).render(site=site, **shown)
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
+            html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
@@ -155,6 +158,7 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "agreement": agreement,
         "simulators": list(dict.fromkeys(first for first, _ in agreement)),
         "eibench": published("eibench_table04_leaderboard"),
+        "empa": published("empa_table07_leaderboard"),
         "rlver": published("rlver_table01_sentient_and_chitchat"),
         "embedded": any(page.embedded for _, page in named),
         "all_embedded": all(page.embedded for _, page in named),
@@ -183,7 +187,8 @@ def _method(*, training: bool) -> dict[str, Any]:
     }
 
 
-def _templates() -> Environment:
+def templates() -> Environment:
+    """The templates of every page, with the filters for numbers that they use."""
     environment = Environment(
         loader=PackageLoader("heartloop.analysis"),
         autoescape=True,
@@ -192,17 +197,17 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
     environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
     return environment
 
 
-def _copy_assets(folder: Path) -> None:
+def copy_assets(folder: Path, names: Sequence[str]) -> None:
+    """Files of `static/` into a folder, which is made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in _STATIC:
+    for name in names:
         (folder / name).write_bytes((resources.files("heartloop.analysis") / "static" / name).read_bytes())
-    with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
-        shutil.copyfile(plotly, folder / "plotly.min.js")
 
 
 def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
@@ -221,7 +226,7 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
             page.unlink()
     for folder in (out / "data").glob("*"):
         if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
-            for stale in (folder / "list.js", *folder.glob("dialogues-*.js")):
+            for stale in (folder / "list.js", folder / "paths.js", *folder.glob("dialogues-*.js")):
                 stale.unlink(missing_ok=True)
             if not any(folder.iterdir()):
                 folder.rmdir()
@@ -230,12 +235,14 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
 def _write_data(folder: Path, page: Page) -> None:
     """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("dialogues-*.js"):
-        stale.unlink()
-    listing = dialogue_list(page.dialogues, page.ids, [row.model for row in page.card.models], page.frame.turns)
+    for stale in (folder / "paths.js", *folder.glob("dialogues-*.js")):
+        stale.unlink(missing_ok=True)
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
     listing["scale"] = page.scale
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
+    if page.empa:
+        _write_script(folder / "paths.js", "paths", page.empa.data())
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
         chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK])}
         _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)

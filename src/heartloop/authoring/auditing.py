@@ -169,8 +169,12 @@ def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any, Any]:
     holder: Any = None
     place: Any = None
     value: Any = scenario
-    for part in parts:
+    left = list(parts)
+    while left:
+        part = left.pop(0)
         holder = value
+        if isinstance(holder, dict) and part not in holder and left:  # a name with a dot in it, such as iedr's C.1
+            part = f"{part}.{left.pop(0)}"
         if isinstance(holder, list) and re.fullmatch(r"\d{1,3}", part) and int(part) < len(holder):
             place = int(part)
         elif isinstance(holder, dict) and part in holder:

@@ -172,6 +172,10 @@ class EIBenchWriting:
             self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
         return self._orders[seed, scenes]
 
+    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """Nothing: every seed can be written from."""
+        return ""
+
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         """What fills the blanks of a stage's prompt."""
         facts, known = seeded.facts, pools()
@@ -220,6 +224,10 @@ class EIBenchWriting:
             return problems_of(self.read(self.assemble(seeded, done)))
         except ValidationError as error:
             return problems_in(error)
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """Nothing: what it was made from is nobody's."""
+        return []
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         """The scenario as JSON has it."""

@@ -23,7 +23,8 @@ from heartloop.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.environments.empa.environment import case_of, numbers_of
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.errors import InputError
-from heartloop.scoring.energy import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, reached, trace
+from heartloop.scoring.endings import reached
+from heartloop.scoring.energy import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, trace
 
 __all__ = ["COUNTED", "Difference", "ImportedResults", "ModelResult", "ReleasedResult", "by_model", "read_results"]
 

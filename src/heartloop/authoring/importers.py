@@ -19,7 +19,7 @@ from heartloop.dialogue import writable
 from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
 from heartloop.errors import InputError, UseError
 
-__all__ = ["Record", "problem_of", "read_profiles", "records", "with_writable_texts", "write_people"]
+__all__ = ["Record", "each_line", "problem_of", "read_profiles", "records", "with_writable_texts", "write_people"]
 
 
 class Record(NamedTuple):
@@ -43,34 +43,56 @@ def records(path: Path) -> Iterator[Record]:
     Raises:
         InputError: the file cannot be read, holds no record, or a line is not UTF-8, not JSON, or no object; says where.
     """
+    for number, raw in _lines(path):
+        place = f"{path}, line {number}"
+        value = _value(place, raw)
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{place}: holds a {type(value).__name__}; expected one JSON object a line, mend or remove that line"
+            )
+        yield Record(path, number, raw, value)
+
+
+def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
+    """Every line with its place, as the JSON value that it holds or as what is wrong with it: one stops no other.
+
+    Raises:
+        InputError: the file cannot be read, or holds nothing.
+    """
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
+        try:
+            yield place, _value(place, raw)
+        except InputError as error:
+            yield place, error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
     found = 0
     for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        if not raw.strip():
-            continue
-        found += 1
-        place = f"{path}, line {number}"
-        try:
-            value = with_writable_texts(json.loads(raw.decode("utf-8"), parse_constant=_no_number))
-        except UnicodeDecodeError as error:
-            raise InputError(f"{place}: not UTF-8 ({error.reason} at byte {error.start + 1}); save the file as UTF-8") from error
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"{place}: not JSON ({error.msg}, column {error.colno}); expected one object a line, mend or remove that line"
-            ) from error
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
-            raise InputError(f"{place}: not JSON ({reason}); mend or remove that line") from error
-        if not isinstance(value, dict):
-            raise InputError(
-                f"{place}: holds a {type(value).__name__}; expected one JSON object a line, mend or remove that line"
-            )
-        yield Record(path, number, raw, value)
+        if raw.strip():
+            found += 1
+            yield number, raw
     if not found:
         raise InputError(f"{path} holds no record; expected one JSON object a line")
+
+
+def _value(place: str, raw: bytes) -> Any:
+    try:
+        return with_writable_texts(json.loads(raw.decode("utf-8"), parse_constant=_no_number))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: not UTF-8 ({error.reason} at byte {error.start + 1}); save the file as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{place}: not JSON ({error.msg}, column {error.colno}); expected one object a line, mend or remove that line"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        raise InputError(f"{place}: not JSON ({reason}); mend or remove that line") from error
 
 
 def problem_of(record: Record, error: ValidationError) -> InputError:

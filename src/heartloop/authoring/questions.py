@@ -1,6 +1,7 @@
 """What an environment brings to a writing run: seeds, questions to the writer, and how the answers become a scenario.
 
-Covers the seam between the way that all share (`writing`) and the two environments (`eibench_writing`, `sage_writing`).
+Covers the seam between the way that all share (`writing`) and what it begins with: pools (`eibench_writing`, `sage_writing`) or
+dialogues of a chat log (`empa_distilling`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Stage(NamedTuple):
     name: str
     prompt: str
     answer: type[BaseModel]
+    system: str = "writer"
+    """The system prompt's name: who is asked. Only a writer's answers are written anew where a scenario repeats another."""
 
 
 class Seeded(NamedTuple):
@@ -67,12 +70,20 @@ class Writing(Protocol):
         """
         ...
 
+    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """Why nothing is to be written from this seed, given the answers so far; empty to go on. Asked before any."""
+        ...
+
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         """What fills the blanks of a stage's prompt, given the answers before it."""
         ...
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         """What an answer, the last of `done`, breaks that its schema does not tell."""
+        ...
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """What must not stand in a whole scenario because of what it was made from, or of what this run leaves out."""
         ...
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:

@@ -155,6 +155,10 @@ class SageWriting:
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))
         return found
 
+    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """Nothing: every seed can be written from."""
+        return ""
+
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         """What fills the blanks of a stage's prompt."""
         facts = seeded.facts
@@ -199,6 +203,10 @@ class SageWriting:
             return problems_of(self.read(self.assemble(seeded, done)))
         except ValidationError as error:
             return problems_in(error)
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """Nothing: what it was made from is nobody's."""
+        return []
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         """The scenario as JSON has it."""

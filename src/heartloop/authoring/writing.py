@@ -1,10 +1,11 @@
 """Writing new scenarios with a model: seed, draft, audit, neighbours, verdict; many at once, kept step by step.
 
-Covers the way of one scenario and of a whole run, whatever the environment (EIBench section 3.1, SAGE section 2.2). Does not
-cover what an environment asks for (`eibench_writing`, `sage_writing`), the files (`written`) or what the auditor may do
-(`auditing`).
+Covers the way of one scenario and of a whole run, whatever the environment (EIBench section 3.1, SAGE section 2.2, EMPA section
+3.2). Does not cover what is asked for (`eibench_writing`, `sage_writing`, `empa_distilling`), the files (`written`) or what the
+auditor may do (`auditing`).
 
-1. A seed, by the run's seed and the scenario's number alone.
+1. A seed, by the run's seed and the scenario's number alone. One that nothing is to be written from is passed over, before any
+   question or after one.
 2. The writer answers the environment's questions one after the other. Each answer has to pass schema and rules; if not, the
    writer is told what is wrong and asked again (`judging`).
 3. The auditor may correct.
@@ -21,6 +22,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -60,11 +62,12 @@ class Progress(NamedTuple):
     kept: int
     refused: int
     failed: int
+    passed: int = 0
 
     @property
     def done(self) -> int:
-        """Scenarios with an end, kept, refused or failed."""
-        return self.kept + self.refused + self.failed
+        """Scenarios with an end: kept, refused, failed or passed over."""
+        return self.kept + self.refused + self.failed + self.passed
 
 
 class Written(NamedTuple):
@@ -85,16 +88,22 @@ class Written(NamedTuple):
     """Values that the auditor changed in kept scenarios."""
     stopped: str | None
     """Why it stopped early, or `None`."""
+    passed: Mapping[str, str]
+    """Why, by id: seeds that nothing is to be written from."""
 
     @property
     def missing(self) -> int:
-        """Planned, and neither kept nor refused nor failed."""
-        return self.planned - self.kept - len(self.refused) - len(self.failed)
+        """Planned, and without an end."""
+        return self.planned - self.kept - len(self.refused) - len(self.failed) - len(self.passed)
 
 
 class _Draft(NamedTuple):
     scenario: Scenario
     corrections: int
+
+
+class _Passed(NamedTuple):
+    reason: str
 
 
 class _Again(NamedTuple):
@@ -155,7 +164,7 @@ def settings_of(
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Any]:
     """What decides the texts of a run, as its steps begin with: models, seeds, prompts, and what was shipped."""
-    names = ["writer", "rewrite", *AUDIT_PROMPTS, *writing.prompts()]
+    names = [*{stage.system: None for stage in writing.stages}, "rewrite", *AUDIT_PROMPTS, *writing.prompts()]
     first = [one.facts for one in writing.seeds(_TOLD_SEEDS, 0, ())]
     return {
         "environment": writing.name,
@@ -196,29 +205,33 @@ class _Run:
         self._people = set(map(name_and_trade, self._shipped.values()))
         self._spoken = {plain for one in self._shipped.values() for plain in plain_lines(one)}
         self._compared = list(self._shipped)
+        self._anew = next(place for place, stage in enumerate(writing.stages) if stage.system == "writer")
         self._stopped: str | None = None
         self._in_a_row = 0
         self.kept: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.failed: dict[str, str] = {}
+        self.passed: dict[str, str] = {}
 
     async def work(self, seeds: Sequence[Seeded], in_flight: int, report: Callable[[Progress], None] | None) -> Written:
         found = self._take_up(seeds)
-        left = [one for one in seeds if one.id not in self.kept and one.id not in self.refused]
+        left = [one for one in seeds if one.id not in {*self.kept, *self.refused, *self.passed}]
         ended = {one.id: asyncio.Event() for one in left}
         queue = iter(zip(left, [None, *left], strict=False))
 
         def tell() -> None:
             if report is not None:
-                report(Progress(len(seeds), len(self.kept), len(self.refused), len(self.failed)))
+                report(Progress(len(seeds), len(self.kept), len(self.refused), len(self.failed), len(self.passed)))
 
         async def worker() -> None:
             for seeded, before in queue:
                 if self._stopped is not None:
                     return
                 await self._one(seeded, ended[before.id] if before is not None else None)
-                ended[seeded.id].set()
                 tell()
+                if before is not None:  # who ended without waiting for its turn lets nobody overtake those before it
+                    await ended[before.id].wait()
+                ended[seeded.id].set()
 
         tell()
         if left:
@@ -233,22 +246,25 @@ class _Run:
                 raise errors.exceptions[0] from errors
         corrections = sum(self.kept.values())
         again = sum(len(list(self._files.steps(one.number).of("again"))) for one in seeds)
-        return Written(len(seeds), len(self.kept), found, self.refused, self.failed, again, corrections, self._stopped)
+        return Written(
+            len(seeds), len(self.kept), found, self.refused, self.failed, again, corrections, self._stopped, self.passed
+        )
 
     def _take_up(self, seeds: Sequence[Seeded]) -> int:
         """Takes up what is finished: scenarios of the file, refused seeds of the steps. Returns how many were found."""
-        numbers = {one.id: one.number for one in seeds}
+        seeded = {_number_in(one.id): one for one in seeds}
         out = self._files.out
         for scenario in self._writing.read_file(out) if out.stat().st_size else ():
             self._remember(scenario)
-            if scenario.id in numbers:
-                steps = self._files.steps(numbers[scenario.id])
-                self.kept[scenario.id] = max((len(facts["changed"]) for facts in list(steps.of("audited"))[-1:]), default=0)
+            if one := seeded.get(_number_in(scenario.id)):
+                steps = self._files.steps(one.number)
+                self.kept[one.id] = max((len(facts["changed"]) for facts in list(steps.of("audited"))[-1:]), default=0)
                 steps.note("verdict", verdict="kept", id=scenario.id)  # lost where it was killed between the two files
         for one in seeds:
             for verdict in self._files.steps(one.number).of("verdict"):
-                if verdict["verdict"] == "refused" and one.id not in self.kept:
-                    self.refused[one.id] = verdict.get("reason", "")
+                if verdict["verdict"] != "kept" and one.id not in self.kept:
+                    ended = self.refused if verdict["verdict"] == "refused" else self.passed
+                    ended[one.id] = verdict.get("reason", "")
         return len(self.kept)
 
     def _remember(self, scenario: Scenario) -> None:
@@ -275,20 +291,28 @@ class _Run:
                 self._stopped = self._stopped or f"the calls of {self._in_a_row} scenarios in a row failed; the last: {error}"
         else:
             self._in_a_row = 0
+            if isinstance(draft, _Passed):
+                self.passed[seeded.id] = draft.reason
+                steps.note("verdict", verdict="passed", id=seeded.id, reason=draft.reason)
+                return
             self._files.append(draft.scenario.model_dump_json())
             self._remember(draft.scenario)
             self.kept[seeded.id] = draft.corrections
-            steps.note("verdict", verdict="kept", id=seeded.id)
+            steps.note("verdict", verdict="kept", id=draft.scenario.id)
 
-    async def _write(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> _Draft:
+    async def _write(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> _Draft | _Passed:
         """A scenario that may be kept, in its turn. Raises AnswerError where none comes of the seed."""
         done: dict[str, BaseModel] = {}
         again: _Again | None = None
+        if reason := self._writing.passed_over(seeded, done):
+            return _Passed(reason)
         for draft in range(REWRITES + 1):
             for index in range(0 if again is None else again.stage, len(self._writing.stages)):
                 stage = self._writing.stages[index]
                 told = again if again is not None and index == again.stage else None
                 done[stage.name] = await self._ask(stage, seeded, done, steps, draft, told)
+                if reason := self._writing.passed_over(seeded, done):
+                    return _Passed(reason)
             scenario, corrections = await self._audit(self._writing.assemble(seeded, done), seeded, steps, draft)
             again = await self._copied(scenario, steps, draft)
             if again is None:
@@ -309,7 +333,7 @@ class _Run:
         text = prompt.fill(**self._writing.question(stage, seeded, before))
         if again is not None:
             text += "\n\n" + load_prompt(__package__, "rewrite").fill(problem=again.problem, instead=again.instead)
-        system = load_prompt(__package__, "writer").fill(tags=_TAGS)
+        system = load_prompt(__package__, stage.system).fill(tags=_TAGS)
 
         def check(answer: BaseModel) -> str | None:
             return "; ".join(self._writing.problems(stage, seeded, {**before, stage.name: answer})) or None
@@ -333,7 +357,7 @@ class _Run:
             lambda of, prompt: self._kept("auditor", steps, of, prompt),
             blanks={"tags": _TAGS, "looked_for": own, **example},
             fixed=self._writing.fixed,
-            problem_of=self._problem_of,
+            problem_of=partial(self._problem_of, seeded),
             sampling=self._seeded("auditor", seeded, "audit", draft),
             refused=_noting(steps, "audit", draft),
         )
@@ -353,7 +377,9 @@ class _Run:
             refused=_noting(steps, "duplicate", draft),
         )
         steps.note("compared", draft=draft, repeats=repeats, shared=shared)
-        return _Again(0, f"It tells a scenario again that is there already: {shared}", _OTHER_STORY) if repeats else None
+        if not repeats:
+            return None
+        return _Again(self._anew, f"It tells a scenario again that is there already: {shared}", _OTHER_STORY)
 
     def _clash(self, scenario: Scenario) -> _Again | None:
         """What it has in common with shipped scenarios and those written before it."""
@@ -361,17 +387,18 @@ class _Run:
         nearest = int(likeness.argmax())
         if likeness[nearest] > NEAR_DUPLICATE:
             said = f"It is nearly a copy of a scenario that is there already ({self._compared[nearest]}, {likeness[nearest]:.2f})"
-            return _Again(0, said, _OTHER_STORY)
+            return _Again(self._anew, said, _OTHER_STORY)
         if name_and_trade(scenario) in self._people:
-            return _Again(0, f"There is a {', '.join(name_and_trade(scenario))} already", _OTHER_PERSON)
+            return _Again(self._anew, f"There is a {', '.join(name_and_trade(scenario))} already", _OTHER_PERSON)
         if shared := [line for plain, line in plain_lines(scenario).items() if plain in self._spoken]:
             said = "Other people say these very lines already: " + " / ".join(shared)
             return _Again(len(self._writing.stages) - 1, said, _OTHER_LINES)
         return None
 
-    def _problem_of(self, scenario: Mapping[str, Any]) -> str:
+    def _problem_of(self, seeded: Seeded, scenario: Mapping[str, Any]) -> str:
         try:
-            return "; ".join(problems_of_one(self._writing.read(scenario)))
+            found = problems_of_one(self._writing.read(scenario))
+            return "; ".join([*found, *self._writing.unwanted(seeded, scenario)])
         except ValidationError as error:
             return "; ".join(problems_in(error))
 
@@ -386,6 +413,11 @@ class _Run:
 
 
 _TAGS = ", ".join(get_args(Tag))
+
+
+def _number_in(name: str) -> str:
+    """The number with which the id of a seed and of its scenario ends."""
+    return name.rpartition("-")[2]
 
 
 def _noting(steps: Steps, of: str, draft: int) -> Callable[[str, int], None]:

@@ -59,7 +59,7 @@ class _Embedded(_Form):
 
 
 class _Verdict(_Form):
-    verdict: Literal["kept", "refused"]
+    verdict: Literal["kept", "refused", "passed"]
     id: str
     reason: str = ""
 

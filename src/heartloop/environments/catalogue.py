@@ -100,6 +100,8 @@ class Entry(NamedTuple):
     max_turns: int
     relation_weight: float | None
     """The outcome's lambda by default; `None` where the score has none."""
+    windows: bool
+    """Whether replies can be judged several at a time."""
     load: Callable[..., Sequence[Any]]
     """People by set name or file, `exclude_tags` left out."""
     new: Callable[..., Ready]
@@ -160,15 +162,19 @@ class Entry(NamedTuple):
         variant: str | None = None,
         max_turns: int | None = None,
         relation_weight: float | None = None,
+        window: int | None = None,
     ) -> Ready:
         """The environment over some people; what is not given takes its default.
 
         Raises:
-            UseError: a preset, variant or weight that this environment does not have.
+            UseError: a preset, variant, weight or window that this environment does not have.
             InputError: two scenarios of one id, or one that the user cannot play.
         """
         self.check_weight(relation_weight)
-        more = {} if relation_weight is None else {"relation_weight": relation_weight}
+        if window is not None and not self.windows:
+            raise UseError(f"--window is {window}; {self.name} judges every reply by itself, leave it out")
+        given = {"relation_weight": relation_weight, "window": window}
+        more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return self.new(
             people,
             user,
@@ -190,6 +196,7 @@ def environments() -> Mapping[str, Entry]:
             variants=sage.VARIANTS,
             max_turns=sage.MAX_TURNS,
             relation_weight=None,
+            windows=False,
             load=sage.load_people,
             new=sage.Sage,
             rules=sage.EmbeddedUser,
@@ -210,6 +217,7 @@ def environments() -> Mapping[str, Entry]:
             variants=eibench.FORMS,
             max_turns=eibench.MAX_TURNS,
             relation_weight=eibench.RELATION_WEIGHT,
+            windows=False,
             load=eibench.load_people,
             new=eibench.EIBench,
             rules=EIBenchEmbedded,
@@ -230,6 +238,7 @@ def environments() -> Mapping[str, Entry]:
             variants=empa.VARIANTS,
             max_turns=empa.MAX_TURNS,
             relation_weight=None,
+            windows=True,
             load=empa.load_scenarios,
             new=empa.Empa,
             rules=empa.EmbeddedUser,

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["SILENT", "stands_in"]
+__all__ = ["SILENT", "spans_of", "stands_in"]
 
 SILENT = "(silence)"
 """How an empty message is shown to a judge, and so how it is quoted."""
@@ -38,6 +38,29 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
     if sum(len(part.replace(" ", "")) for part in parts) < _LEAST:
         return _plain(quote) in whole and bool(_plain(quote))
     return any(_in_order(parts, message) for message in whole)
+
+
+def spans_of(quote: str, message: str) -> list[tuple[int, int]]:
+    """Where a quote stands in a message, as (first, behind the last) character of each part between ellipses.
+
+    Empty where it does not stand there as one reads it; a quote that only `stands_in` after letters were brought into another
+    form (ﬁ for fi) has no place either.
+
+    >>> spans_of("“nobody ASKED ... the vests”", "Nobody asked me, or about the vests.")
+    [(0, 12), (26, 35)]
+    """
+    if not stands_in(quote, [message]):
+        return []
+    spans: list[tuple[int, int]] = []
+    for part in filter(None, map(_plain, _LEFT_OUT.split(quote))):
+        words = r"(?:[^\w']|(?<!\w)['’]|['’](?!\w))+".join(re.escape(word).replace("'", "['’]") for word in part.split())
+        found = re.compile(rf"(?<!\w){words}(?!\w)" if part.isascii() else words, re.IGNORECASE).search(
+            message, spans[-1][1] if spans else 0
+        )
+        if found is None:
+            return []
+        spans.append(found.span())
+    return spans
 
 
 def _in_order(parts: list[str], message: str) -> bool:

@@ -75,8 +75,9 @@ class Rejudging:
         people = _people(self._entry, run, source, stored, scenarios)
         self.run = run
         self._judge = judge
-        self._stored = {played.key: (played, person) for played, person in zip(stored, people, strict=True)}
-        for played, person in self._stored.values():
+        self.stored = {played.key: (played, person) for played, person in zip(stored, people, strict=True)}
+        """Every dialogue, and its person, by key."""
+        for played, person in self.stored.values():
             check_readable(played, person, judge)
         self._max_turns = source.max_turns
         self.settings = RejudgeSettings(
@@ -100,7 +101,7 @@ class Rejudging:
     @property
     def jobs(self) -> list[Job]:
         """Every stored dialogue; those that are unscored, which nobody is asked about, last."""
-        dialogues = sorted((played for played, _ in self._stored.values()), key=lambda played: not played.scored)
+        dialogues = sorted((played for played, _ in self.stored.values()), key=lambda played: not played.scored)
         return [Job(model=d.model, scenario=d.scenario, repeat=d.repeat, seed=d.seed) for d in dialogues]
 
     @property
@@ -113,7 +114,7 @@ class Rejudging:
 
     async def play(self, job: Job) -> Transcript:
         """One dialogue as the judge feels it."""
-        played, person = self._stored[job.key]
+        played, person = self.stored[job.key]
         return await self._entry.rejudged(played, person, self._judge, preset=self.settings.preset, max_turns=self._max_turns)
 
 

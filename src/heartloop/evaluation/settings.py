@@ -93,6 +93,8 @@ class EvaluationSettings(BaseModel):
     max_turns: int = Field(ge=1)
     relation_weight: float | None = None
     """The outcome's lambda, in [0, 1]; `None` where the score has none."""
+    window: int | None = Field(default=None, ge=2)
+    """EMPA: policy replies between two judgements; `None` is after each."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     weights: Mapping[str, str] = Field(default_factory=dict)
     """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
@@ -103,7 +105,7 @@ class EvaluationSettings(BaseModel):
     @property
     def hash(self) -> str:
         """First 10 hex digits of the SHA-256 of everything above except version, prices and what this run has none of."""
-        absent = {name for name in ("relation_weight", "weights") if getattr(self, name) in (None, {})}
+        absent = {name for name in ("relation_weight", "weights", "window") if getattr(self, name) in (None, {})}
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 

@@ -1,9 +1,9 @@
 """EMPA: from judged forms to a path through a space, and from the path to energy, success and EPM-Q.
 
 Covers the IEDR form (what somebody lacks at the start), the MDEP form (what a window of the dialogue did), the path of the
-state with its energy and alignment, success and its gate, the failure detectors, the nine indices and their composite EPM-Q
-(EMPA section 3.4, App. B and C). Any number of axes; the published three are `AXES`. Does not cover who fills the forms
-(`environments.empa`), nor when a dialogue may end.
+state with its energy and alignment, the nine indices and their composite EPM-Q (EMPA section 3.4, App. B and C). Any number of
+axes; the published three are `AXES`. Does not cover who fills the forms (`environments.empa`), nor when a path has arrived or
+failed (`endings`).
 
 Presets. `paper`: as printed. `released`: as the authors' code computes it, by which the published leaderboard is reached. They
 differ in the points of a level, in the ideal direction (moving, or fixed at the start) and in most denominators, so the same
@@ -26,28 +26,22 @@ __all__ = [
     "DEFICIT_POINTS",
     "INDICES",
     "LEVELS",
-    "NEAR",
-    "NEGATIVE_RUN",
     "PRESETS",
-    "STAGNATION",
-    "TAU",
     "WEIGHTS",
     "Case",
     "EpmQ",
-    "Failure",
     "Indices",
-    "Success",
     "Trajectory",
+    "check_preset",
+    "composed",
     "composite",
     "deficit",
     "epmq",
     "epmq_by",
-    "failure",
     "form_keys",
     "increment",
     "indices_of",
     "longest_step",
-    "reached",
     "trace",
 ]
 
@@ -75,21 +69,6 @@ _PROGRESS = (0.0, 1.0, 3.0)
 _REGRESS = (0.0, -2.0, -5.0)
 _REGRESS_OF: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0)}
 """Points of the levels in the released code; an axis that it does not name has those of A and P."""
-
-NEAR = 0.1
-"""Epsilon, as a share of |P_0| (released results; the authors' README says 0.05)."""
-
-TAU = 0.5
-"""Mean alignment above which a dialogue counts as companionship (`paper`; ours, the paper prints no value)."""
-
-NEGATIVE_RUN = 5
-"""Windows of negative energy in a row that are a failure (released code)."""
-
-STAGNATION = (5, 0.5)
-"""Positions looked back on, and the spread of |P| below which they stand still (released code)."""
-
-_REGRESSION = (8, 0.7, -1.0)
-"""Windows looked back on, the share of negative ones above which, and the sum below which they go back (released code)."""
 
 WEIGHTS = (0.4, 0.2, 0.4)
 """Of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
@@ -135,39 +114,19 @@ class Trajectory(NamedTuple):
         """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
-
-class Success(NamedTuple):
-    """The energy gate and the ways through it; `None` where the preset does not know one."""
-
-    gate: bool
-    """E_total >= |P_0|: without it nothing counts (EMPA Eq. 5)."""
-    resolution: bool
-    """|P| <= epsilon |P_0|."""
-    position: bool | None
-    """P . v*_0 >= -epsilon |P_0|: as far as the start lay, whatever was gained beside (`released`)."""
-    companionship: bool | None
-    """Mean alignment > tau (`paper`)."""
-
-    @property
-    def reached(self) -> bool:
-        """Whether the gate and one way through it are open."""
-        return self.gate and bool(self.resolution or self.position or self.companionship)
-
-
-class Failure(NamedTuple):
-    """The three detectors of the released code."""
-
-    negative_run: bool
-    """The last five energies are all below 0."""
-    stagnation: bool
-    """The spread (population) of the last five |P| is below 0.5."""
-    regression: bool
-    """Of the last eight energies more than 70 % are below 0, and their sum is below -1."""
-
-    @property
-    def detected(self) -> bool:
-        """A negative run, or standing still while going back."""
-        return self.negative_run or (self.stagnation and self.regression)
+    def until(self, windows: int) -> Trajectory:
+        """The path over its first judged windows, as if the dialogue had ended there."""
+        return Trajectory(
+            self.position[: windows + 1],
+            self.increment[:windows],
+            self.energy[:windows],
+            self.alignment[:windows],
+            float(self.energy[:windows].sum()),
+            self.net[:windows],
+            self.regress[:windows],
+            self.judged[:windows],
+            tuple(n for n in self.unjudged if windows >= len(self.judged) or n < self.judged[windows]),
+        )
 
 
 class Indices(NamedTuple):
@@ -257,7 +216,7 @@ def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXE
     >>> increment(levels, preset="paper").tolist(), increment(levels, preset="released").tolist()
     ([2.0, 0.0, -2.0], [3.0, -1.0, -5.0])
     """
-    _check_preset(preset)
+    check_preset(preset)
     progress, regress = _levels(form, axes)
     if preset == "paper":
         return np.array([float(up + down) for up, down in zip(progress, regress, strict=True)])
@@ -311,36 +270,6 @@ def trace(case: Case, *, preset: str) -> Trajectory:
     )
 
 
-def reached(path: Trajectory, *, preset: str) -> Success:
-    """Whether a dialogue has succeeded by now (EMPA Eq. 5; released code). How early it may end is the environment's rule.
-
-    Raises:
-        InputError: an unknown preset.
-    """
-    _check_preset(preset)
-    first, last = path.position[0], path.position[-1]
-    r0 = float(np.linalg.norm(first))
-    ahead = -float(last @ first) / r0 if r0 > 0 else 0.0
-    return Success(
-        gate=bool(len(path.energy)) and path.total >= r0,
-        resolution=float(np.linalg.norm(last)) <= NEAR * r0,
-        position=ahead >= -NEAR * r0 if preset == "released" else None,
-        companionship=bool(len(path.alignment)) and float(path.alignment.mean()) > TAU if preset == "paper" else None,
-    )
-
-
-def failure(path: Trajectory) -> Failure:
-    """Whether a dialogue has failed by now, over the latest judged windows; too short a dialogue has not."""
-    back, share, sum_below = _REGRESSION
-    standing, spread = STAGNATION
-    recent = path.energy[-back:]
-    return Failure(
-        negative_run=len(path.energy) >= NEGATIVE_RUN and bool((path.energy[-NEGATIVE_RUN:] < 0).all()),
-        stagnation=len(path.energy) >= standing and float(path.distance[-standing:].std()) < spread,
-        regression=len(recent) == back and float((recent < 0).mean()) > share and float(recent.sum()) < sum_below,
-    )
-
-
 def indices_of(path: Trajectory, *, preset: str) -> Indices:
     """The nine indices of a dialogue (EMPA App. C.2, Table 10; released code), per judged window.
 
@@ -351,7 +280,7 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
     Raises:
         InputError: an unknown preset, no judged window, or nothing lacking at the start.
     """
-    _check_preset(preset)
+    check_preset(preset)
     windows = len(path.energy)
     if not windows:
         raise InputError("the dialogue has no judged window; expected at least one, leave it unscored")
@@ -388,7 +317,7 @@ def epmq(cases: Sequence[Case], *, preset: str) -> EpmQ:
     if not cases:
         raise InputError("there is no dialogue to score; expected at least one")
     rows = np.array([indices_of(trace(case, preset=preset), preset=preset) for case in cases])
-    return _composed(Indices(*map(float, rows.mean(axis=0))))
+    return composed(Indices(*map(float, rows.mean(axis=0))))
 
 
 def epmq_by(cases: Sequence[Case], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
@@ -414,7 +343,8 @@ def composite(outcome: float, efficiency: float, stability: float) -> float:
     return sum(weight * part for weight, part in zip(WEIGHTS, (outcome, efficiency, stability), strict=True))
 
 
-def _composed(indices: Indices) -> EpmQ:
+def composed(indices: Indices) -> EpmQ:
+    """The components and the composite of nine indices (EMPA Eq. 16)."""
     found = indices._asdict()
     outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
@@ -438,6 +368,11 @@ def _levels(form: Mapping[str, int], axes: Sequence[str]) -> tuple[list[int], li
     return [int(form[f"{axis}.Prog"]) for axis in axes], [int(form[f"{axis}.Neg"]) for axis in axes]
 
 
-def _check_preset(preset: str) -> None:
+def check_preset(preset: str) -> None:
+    """Refuses a preset that is none of `PRESETS`.
+
+    Raises:
+        InputError: names them.
+    """
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")

@@ -1,7 +1,28 @@
-/* The interactive chart. Plotly is large, so it is loaded when the chart is opened, not before. */
+/* The interactive chart. Plotly is large, so it is loaded when a picture asks for it, not before. */
 "use strict";
 
 (function (heartloop) {
+  const waiting = [];
+
+  /** Loads Plotly once, for whoever asks first; `done` is called when it is there, `failed` when it cannot be had. */
+  heartloop.withPlotly = function (done, failed) {
+    if (window.Plotly) return done();
+    waiting.push([done, failed]);
+    if (waiting.length > 1) return;
+    const script = document.createElement("script");
+    script.src = "assets/plotly.min.js";
+    const tell = (which) => () => waiting.splice(0).forEach((pair) => pair[which]());
+    script.onload = tell(0);
+    script.onerror = tell(1);
+    document.head.append(script);
+  };
+
+  /** Plotly reads a little markup in labels; names from outside are written so that it finds none. */
+  heartloop.plain = function (text) {
+    return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  };
+
+  const { plain } = heartloop;
   const explore = document.getElementById("explore");
   if (!explore) return;
   const chart = document.getElementById("chart");
@@ -27,11 +48,6 @@
       model: Number(line.dataset.curve),
       values: [...line.cells].slice(1).map((cell) => parseFloat(cell.textContent)),
     }));
-  }
-
-  /** Plotly reads a little markup in labels; names from outside are written so that it finds none. */
-  function plain(text) {
-    return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   }
 
   function meanTrace(curve) {
@@ -120,10 +136,6 @@
     asked = true;
     for (const curve of curves()) choice.append(new Option("every dialogue of " + heartloop.listing.models[curve.model], curve.model));
     hint.textContent = "Loading the chart …";
-    const script = document.createElement("script");
-    script.src = "assets/plotly.min.js";
-    script.onload = start;
-    script.onerror = () => (hint.textContent = "assets/plotly.min.js is missing beside this page; the table below holds the same means.");
-    document.head.append(script);
+    heartloop.withPlotly(start, () => (hint.textContent = "assets/plotly.min.js is missing beside this page; the table below holds the same means."));
   });
 })(window.heartloop);

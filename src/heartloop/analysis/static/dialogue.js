@@ -139,6 +139,11 @@ window.heartloop = window.heartloop || {};
 
   function felt(turn, said, index, row) {
     const box = make("div", "felt");
+    if (said.windows) {
+      if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
+      box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));
+      return box;
+    }
     const words = make("div", "felt-line");
     if ("a" in turn.state) {
       if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts, "Reflection: how they came to it"));
@@ -157,8 +162,10 @@ window.heartloop = window.heartloop || {};
     return box;
   }
 
-  function bubble(who, text) {
-    const node = make("div", "bubble " + who, text);
+  /** Words that a judge quotes are marked: `quoted` has them by message, for an environment that quotes. */
+  function bubble(who, text, quoted, place) {
+    const found = quoted && quoted.get(place);
+    const node = found ? make("div", "bubble " + who, null, ...heartloop.marked(text, found)) : make("div", "bubble " + who, text);
     node.dir = "auto";
     return node;
   }
@@ -167,22 +174,25 @@ window.heartloop = window.heartloop || {};
     const box = make("div", "talk");
     const first = (row.person.person || "the person").split(",")[0];
     const speaker = (name, right) => box.append(make("div", "speaker" + (right ? " right" : ""), name));
+    const quoted = said.windows && heartloop.quoted(said);
     if (row.person.opening !== null) {
       speaker(first);
-      box.append(bubble("person", row.person.opening));
+      box.append(bubble("person", row.person.opening, quoted, "message -1"));
     }
     const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
     const played = (row.person.played || "").split(",")[0];
     said.turns.forEach((turn, index) => {
       speaker(model + (played ? " as " + played : "") + " · reply " + (index + 1), true);
-      box.append(bubble("reply" + (turn.silent ? " silence" : ""), turn.silent ? "silence: nothing reached the person" : turn.reply));
+      box.lastChild.dataset.turn = index + 1;
+      const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
+      box.append(bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : quoted, "reply " + index));
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
       if (notes.childNodes.length) box.append(notes);
       box.append(felt(turn, said, index, row));
       if (turn.message !== undefined) {
         speaker(first);
-        box.append(bubble("person", turn.message));
+        box.append(bubble("person", turn.message, quoted, "message " + index));
       }
     });
     return box;
@@ -201,7 +211,8 @@ window.heartloop = window.heartloop || {};
     const title = make("h2", "", row.person.title || row.person.id);
     title.id = "sheet-title";
     const scene = scale().group === "scene" ? row.person.group : "";
-    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword].filter(Boolean).join(" · ");
+    const lacks = scale().group === "axis" ? [row.person.group && "lacks most on " + row.person.group, row.person.difficulty, row.person.threshold && row.person.threshold + " threshold"] : [];
+    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword, ...lacks].filter(Boolean).join(" · ");
     body.append(title, make("p", "who", who));
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
@@ -230,6 +241,7 @@ window.heartloop = window.heartloop || {};
       body.append(list);
     }
     const conversation = talk(row, said, strategies);
+    if (said.windows && said.windows.length) body.append(heartloop.journey(said, conversation));
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
       const button = make("button", "copy", "Unfold all thoughts");

@@ -31,7 +31,7 @@
 
   const folded = [];
   window.addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore)")) {
+    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore, #space)")) {
       part.open = true;
       folded.push(part);
     }

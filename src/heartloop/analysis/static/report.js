@@ -17,6 +17,7 @@
   /** Data files call this; they are scripts because a page opened from disk may not fetch. */
   heartloop.take = function (kind, value) {
     if (kind === "list") begin(value);
+    if (kind === "paths") document.dispatchEvent(new CustomEvent("heartloop-paths", { detail: value }));
     if (kind === "chunk") {
       chunks.set(value.number, value.dialogues);
       (waiting.get(value.number) || []).forEach((resolve) => resolve(value.dialogues));
@@ -222,6 +223,8 @@
     if (current !== row) return;
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.replaceChildren(bar(row), body);
+    const journey = sheet.querySelector(".journey");
+    if (journey) journey.follow(sheet);
     if (!sheet.open) {
       opener = document.activeElement;
       sheet.showModal();

@@ -23,7 +23,8 @@ from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTur
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
 from heartloop.errors import AnswerError, InputError, UseError
 from heartloop.prompts import load_prompt
-from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, failure, form_keys, reached, trace
+from heartloop.scoring.endings import failure, reached
+from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
 
 __all__ = [
     "MAX_TURNS",
@@ -130,6 +131,7 @@ class Empa(Staged[Scenario, EmpaUser]):
 
     Args:
         window: policy replies between two judgements (the paper's K).
+        to_the_end: neither success nor failure ends a dialogue, so that stored replies are judged to the last.
 
     Raises:
         UseError: unknown preset or variant, or a turn limit or window below 1.
@@ -147,6 +149,7 @@ class Empa(Staged[Scenario, EmpaUser]):
         variant: str = VARIANTS[0],
         max_turns: int = MAX_TURNS,
         window: int = 1,
+        to_the_end: bool = False,
     ) -> None:
         check_choice("preset", preset, PRESETS)
         check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
@@ -154,6 +157,7 @@ class Empa(Staged[Scenario, EmpaUser]):
             raise UseError(f"window is {window}; expected at least 1")
         super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
         self.window = window
+        self.to_the_end = to_the_end
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
@@ -215,7 +219,8 @@ class EmpaEpisode(LoggedEpisode):
         self._judged.append(judged)
         self._judged_until, before = turns, self._path
         self._path = path = self._trace()
-        stop = ends(path, preset=empa.preset, turns=turns) or ("turn_limit" if last else None)
+        ended = None if empa.to_the_end else ends(path, preset=empa.preset, turns=turns)
+        stop = ended or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
             act = await answered("director", user.direct(self._view(), self._log))

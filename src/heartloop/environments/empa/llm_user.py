@@ -29,7 +29,7 @@ from heartloop.judging import ask
 from heartloop.prompts import load_prompt
 from heartloop.scoring.energy import AXES
 
-__all__ = ["LLMUser"]
+__all__ = ["LLMUser", "dialogue_of"]
 
 _MOST_KEPT = 2000  # system prompts, of some 8 KB each
 _RECENT = 5
@@ -148,7 +148,7 @@ class LLMUser:
     async def speak(self, view: View, log: CallLog) -> str:
         note = next((act.note for act in reversed(view.acts[-1:]) if act.note), "")
         text = self._prompts["speak_turn"].fill(
-            dialogue=_dialogue(view, "You", "Supporter"),
+            dialogue=dialogue_of(view, "You", "Supporter"),
             memory=render_released(view.scenario, view.released),
             guidance=f"{_FOCUS[view.focus]} {note}".strip(),
             ending=_ENDING.get(view.ending or "", ""),
@@ -177,7 +177,7 @@ class LLMUser:
             return None
 
         window = "reply" if view.window == 1 else f"{view.window} replies"
-        text = self._prompts["adjudicate_turn"].fill(dialogue=_dialogue(view, "Person", "Supporter"), window=window)
+        text = self._prompts["adjudicate_turn"].fill(dialogue=dialogue_of(view, "Person", "Supporter"), window=window)
         form = await ask(
             self._judge,
             [self._system("adjudicate", view), Message(role="user", content=text)],
@@ -200,7 +200,7 @@ class LLMUser:
 
         levels = view.judgements[-1].levels
         text = self._prompts["direct_turn"].fill(
-            dialogue=_dialogue(view, "Person", "Supporter"),
+            dialogue=dialogue_of(view, "Person", "Supporter"),
             turns=str(view.turn + 1),
             state=_point(view.path.position[-1]),
             start=_point(view.path.position[0]),
@@ -257,6 +257,7 @@ def _point(position: Any) -> str:
     return ", ".join(f"{axis} {float(x):+g}" for axis, x in zip(AXES, position, strict=True))
 
 
-def _dialogue(view: View, person: str, supporter: str) -> str:
+def dialogue_of(view: View, person: str, supporter: str) -> str:
+    """All that was said so far, the person first, under these names."""
     pairs = zip_longest(((person, text) for text in view.said), ((supporter, text) for text in view.heard))
     return told(turn for pair in pairs for turn in pair if turn is not None)

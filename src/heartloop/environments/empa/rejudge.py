@@ -11,7 +11,7 @@ dialogue has no further reply, it ends as `cut`, or as it had ended by the direc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa.acts import Act
@@ -21,13 +21,32 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import answered
 from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
 
-__all__ = ["StoredPerson", "rejudged"]
+__all__ = ["FormJudge", "StoredPerson", "rejudged"]
+
+
+class FormJudge(Protocol):
+    """Who gives the levels of stored replies: an `EmpaUser`, or what stands for one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """As `EmpaUser.describe`."""
+        ...
+
+    def admit(self, scenario: Scenario) -> None:
+        """As `EmpaUser.admit`."""
+        ...
+
+    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+        """As `EmpaUser.adjudicate`."""
+        ...
 
 
 class StoredPerson:
     """A person whose words, and a director whose calls, are stored; the levels are the judge's."""
 
-    def __init__(self, played: Transcript, judge: EmpaUser) -> None:
+    def __init__(self, played: Transcript, judge: FormJudge) -> None:
         self._played = played
         self._judge = judge
 

@@ -42,9 +42,11 @@ __all__ = [
     "Story",
     "Threshold",
     "difficulty_of",
+    "dominant_axis",
     "load_scenarios",
     "problems_of",
     "read_scenarios",
+    "unquoted",
 ]
 
 Axis = Literal["C", "A", "P"]
@@ -288,15 +290,9 @@ def problems_of(scenario: Scenario) -> list[str]:
     found += [
         f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
     ]
-    share = {
-        axis: -x / sum(DEFICIT_POINTS[f"{axis}.{n}"][3] for n in (1, 2, 3)) for axis, x in zip(AXES, scenario.start, strict=True)
-    }
-    if max(share, key=lambda axis: share[axis]) != scenario.axis or sorted(share.values())[-1] == sorted(share.values())[-2]:
-        found.append(f"the IEDR form does not make {scenario.axis} dominant: shares of the most possible are {share}")
-    card = " ".join(_texts(scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"})))
-    for name, line in scenario.iedr.items():
-        if line.level and _plain(line.evidence) not in _plain(card):
-            found.append(f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}")
+    if dominant_axis(scenario.iedr) != scenario.axis:
+        found.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
+    found += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
     for axis in AXES:
         of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
         if len(of_axis) < (3 if axis == scenario.axis else 2):
@@ -304,6 +300,29 @@ def problems_of(scenario: Scenario) -> list[str]:
     if not any(concern.axis == scenario.axis and concern.depth == "core" for concern in scenario.concerns):
         found.append(f"no core concern on the dominant axis {scenario.axis}")
     return found
+
+
+def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
+    """The axis with the largest share of what it can lack at most, or `None` where two have it.
+
+    Raises:
+        InputError: an unknown or missing indicator.
+    """
+    start = deficit({name: line.level for name, line in iedr.items()})
+    most = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
+    share = {axis: float(x / y) for axis, x, y in zip(get_args(Axis), start, most, strict=True)}
+    first, second = sorted(share, key=lambda axis: -share[axis])[:2]
+    return first if share[first] > share[second] else None
+
+
+def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
+    """Evidence of levels above 0 that does not stand in the texts of a card, one sentence each."""
+    whole = _plain(" ".join(_texts(card)))
+    return [
+        f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}"
+        for name, line in iedr.items()
+        if line.level and _plain(line.evidence) not in whole
+    ]
 
 
 def _spoken_problems(scenario: Scenario) -> list[str]:

@@ -1,0 +1,37 @@
+"""Text of models and scenarios made safe to show: characters that hide or turn text round become visible, JSON ends no script.
+
+Pure. Does not cover what is shown (`dialogues`, `windows`, `page`), nor markup, which templates escape by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+__all__ = ["printable", "script_json"]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """Text with control, direction-changing and unpaired surrogate characters made visible.
+
+    >>> printable("a\\x00b\\u202ec\\r\\n")
+    'a␀b⟨U+202E⟩c\\n'
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+
+    return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
+
+
+def script_json(value: object) -> str:
+    """JSON that may stand inside a script element: ASCII, and without `<`, `>` or `&`.
+
+    >>> script_json("</script>")
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,67 @@
+"""Whether a text holds words of another that it must not repeat.
+
+Covers whole sentences and runs of words, whatever their marks and capitals, and placeholders of `personal_data`. Does not cover
+paraphrase: the writer of a case never sees the dialogue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from heartloop.authoring.personal_data import PLACEHOLDER
+
+__all__ = ["RUN", "SENTENCE", "carried_over"]
+
+SENTENCE, RUN = 5, 8
+"""Least words of a sentence of the log that a case may not hold, and words in a row from anywhere in it (ours)."""
+
+
+def carried_over(log: Sequence[str], value: Any) -> list[str]:
+    """What the texts within a JSON value repeat of a log, one sentence each; empty when nothing.
+
+    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
+    []
+    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
+    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
+    """
+    runs = {run for text in log for part in _unbroken(text) for run in _runs(part, RUN)}
+    sentences = {
+        tuple(words)
+        for text in log
+        for sentence in re.split(r"[.!?…\n]+", text)
+        for words in [_words(sentence)]
+        if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
+    }
+    found: dict[str, None] = {}
+    for text in _texts(value):
+        words = _words(text)
+        held = next((run for run in _runs(words, RUN) if run in runs), None) or next(
+            (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
+        )
+        if held:
+            found[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(held)!r}"] = None
+        if blank := PLACEHOLDER.search(text):
+            found[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
+    return list(found)
+
+
+def _unbroken(text: str) -> list[list[str]]:
+    """The words of a text between its placeholders."""
+    return [_words(part) for part in PLACEHOLDER.split(text)]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", re.sub("['’]", "", text.casefold()))
+
+
+def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [text for part in parts for text in _texts(part)]

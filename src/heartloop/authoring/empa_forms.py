@@ -1,0 +1,198 @@
+"""The forms of the answers from which an EMPA case is made of a dialogue, and what an answer breaks beyond its schema.
+
+Covers filter, features, card, crisis, labels and voice (`empa_distilling` asks for them). Does not cover what is carried over
+from the dialogue (`carried_over`), nor the rules of a whole case (`environments.empa.scenario`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from heartloop.environments.empa.scenario import (
+    Attempt,
+    Axis,
+    Beat,
+    Concern,
+    Domain,
+    Indicator,
+    Lines,
+    Needs,
+    Past,
+    Person,
+    Priorities,
+    Prose,
+    Situation,
+    Story,
+    Threshold,
+    dominant_axis,
+    unquoted,
+)
+from heartloop.environments.records import Matter, Tag
+from heartloop.errors import InputError
+from heartloop.scoring.energy import DEFICIT_POINTS
+
+__all__ = [
+    "Card",
+    "Crisis",
+    "Features",
+    "Filter",
+    "Label",
+    "Voice",
+    "axis_of",
+    "card_of",
+    "problems_of_card",
+    "problems_of_filter",
+    "problems_of_label",
+    "said_by_person",
+    "tags_of",
+]
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class Filter(_Form):
+    """Whether somebody needs empathy, in which turns (from 1 on), and what the dialogue touches."""
+
+    needs: bool
+    why: str = Field(min_length=10, max_length=400)
+    first: int = Field(ge=1)
+    last: int = Field(ge=1)
+    tags: tuple[Tag, ...] = Field(min_length=1)
+
+
+class _Feeling(_Form):
+    feeling: str = Field(min_length=3, max_length=40)
+    about: str = Field(min_length=5)
+    strength: int = Field(ge=1, le=5)
+
+
+class Features(_Form):
+    """What is kept of a dialogue: the need, without anything by which somebody could be found."""
+
+    trouble: str = Field(min_length=30)
+    feelings: tuple[_Feeling, ...] = Field(max_length=5)
+    beneath: str = Field(min_length=15)
+    cognitive: str = Field(min_length=10)
+    affective: str = Field(min_length=10)
+    proactive: str = Field(min_length=10)
+    tried: tuple[str, ...] = Field(max_length=6)
+    closes: tuple[str, ...] = Field(max_length=6)
+    reaches: tuple[str, ...] = Field(max_length=6)
+    threshold: Threshold
+    manner: str = Field(min_length=15)
+    life: tuple[str, ...] = Field(max_length=6)
+    earlier: tuple[str, ...] = Field(max_length=6)
+
+
+class Card(_Form):
+    """The persona card."""
+
+    title: str = Field(min_length=5, max_length=80)
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    person: Person
+    receptive: Prose
+    topic: str = Field(min_length=15)
+    needs: Needs
+    past: Past
+    situation: Situation
+
+
+class Crisis(_Form):
+    """What happened: the story in stages, what was tried, what hurts."""
+
+    story: Story
+    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
+    sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
+
+
+class Label(_Form):
+    """What they lack at the start, and what a set of cases is sorted by."""
+
+    domain: Domain
+    threshold: Threshold
+    priorities: Priorities
+    iedr: Mapping[str, Indicator]
+
+
+class Voice(_Form):
+    """What weighs on them, and their own lines."""
+
+    opening: str = Field(min_length=20, max_length=360)
+    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
+    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
+    lines: Lines
+
+
+def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the turns or tags of a filter's answer."""
+    turns = facts["turns"]
+    found = []
+    if not answer.first <= answer.last <= len(turns):
+        found.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
+    elif answer.needs and not said_by_person(turns[answer.first - 1 : answer.last]):
+        found.append("nothing in this stretch is said by the person")
+    if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
+        found.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
+    return found + _problems_of_tags(answer.tags)
+
+
+def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
+    """What of a card is not what was given."""
+    person = answer.person
+    found = _problems_of_tags(answer.tags)
+    if facts["name"].casefold() not in person.name.casefold():
+        found.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
+    if person.gender != facts["gender"]:
+        found.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
+    if missing := [tag for tag in tags if tag not in answer.tags]:
+        found.append(f"tags: {', '.join(missing)} must be among them")
+    return found
+
+
+def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an IEDR form, its quotes and the priorities."""
+    if answer.iedr.keys() != DEFICIT_POINTS.keys():
+        odd = sorted(answer.iedr.keys() ^ DEFICIT_POINTS.keys())
+        return [f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}"]
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        return ["iedr: no group stands out; two lack the same share of the most they could"]
+    found = unquoted(answer.iedr, card)
+    if answer.priorities.of(axis).level != "high":
+        found.append(f"{axis} stands out in the form, so its priority must be high")
+    return found
+
+
+def _problems_of_tags(tags: Sequence[str]) -> list[str]:
+    return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
+
+
+def tags_of(answer: BaseModel) -> list[str]:
+    """The tags of a filter's answer, without `none`."""
+    assert isinstance(answer, Filter)
+    return [tag for tag in answer.tags if tag != "none"]
+
+
+def axis_of(answer: BaseModel) -> Axis:
+    """The axis that a label's form makes dominant; `problems_of_label` has seen to it that there is one."""
+    assert isinstance(answer, Label)
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        raise InputError("the IEDR form makes no axis dominant")
+    return axis
+
+
+def card_of(done: Mapping[str, BaseModel]) -> dict[str, Any]:
+    """All that is written of a case, without its lines; with the labels where they are there."""
+    stages = [stage for stage in ("card", "story", "label") if stage in done]
+    return {name: value for stage in stages for name, value in done[stage].model_dump(mode="json").items()}
+
+
+def said_by_person(turns: Sequence[Sequence[str]]) -> list[str]:
+    """What the person says in some turns."""
+    return [text for speaker, text in turns if speaker == "person"]

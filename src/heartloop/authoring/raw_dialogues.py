@@ -1,0 +1,345 @@
+"""Dialogues of real people from a user's own files: ESConv, EmpatheticDialogues, or any chat log in JSON lines.
+
+Covers the files as they are, mended where that is sure and refused line by line where it is not. Does not cover what a dialogue
+is good for (`empa_distilling`), nor the personal data in it (`personal_data`): what is read here goes to no model. Strategies,
+feedback and candidate answers are not read. The files stay where the user keeps them; nothing of them becomes part of this
+project.
+
+Sources: ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues (Rashkin et al. 2019, CC BY-NC 4.0).
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from heartloop.authoring.eibench_scenarios import Refused
+from heartloop.authoring.importers import each_line, with_writable_texts
+from heartloop.errors import InputError, UseError
+
+__all__ = ["FORMS", "MENDED", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
+
+MENDED = {
+    "quotes": "a line holds a stray quote, at which a CSV reader would join lines; it was read as it stands",
+    "requoted": "a line was quoted by a CSV writer; it was read as CSV",
+    "commas": "a line holds commas within a text; they were put back",
+    "rejoined": "a line was broken in two; it was put together",
+    "joined": "a turn follows one of the same speaker; both became one",
+    "empty": "a turn says nothing; it was left out",
+}
+"""What is mended and counted, and how one of them is said."""
+
+Speaker = Literal["person", "supporter"]
+
+
+class Said(NamedTuple):
+    """One turn."""
+
+    speaker: Speaker
+    text: str
+
+
+class RawDialogue(NamedTuple):
+    """One dialogue as the file has it, personal data included."""
+
+    place: str
+    """File and line, or file and id."""
+    told: Mapping[str, str]
+    """What the file tells of the dialogue: `situation`, `emotion`, `problem`, `intensity`."""
+    turns: tuple[Said, ...]
+    """Speakers in turn."""
+    names: tuple[str, ...] = ()
+    """Names of the speakers, where the file gives them."""
+
+
+class RawDialogues(NamedTuple):
+    """All of a source: what can be used, what was left out, and what was mended."""
+
+    dialogues: list[RawDialogue]
+    refused: list[Refused]
+    mended: Mapping[str, int]
+    """By the keys of `MENDED`."""
+
+
+def read_dialogues(source: Path, form: str) -> RawDialogues:
+    """The dialogues of a file, or of the files of that form in a folder.
+
+    Args:
+        form: `esconv`, `empathetic` or `messages`.
+
+    Raises:
+        UseError: an unknown form, or a folder without such files.
+        InputError: a file that cannot be read, or no dialogue in any of them.
+    """
+    if form not in FORMS:
+        raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
+    read, names = _READERS[form]
+    found = _Found()
+    paths = sorted({path for name in names for path in source.glob(name)}) if source.is_dir() else [source]
+    if not paths:
+        raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
+    for path in paths:
+        for dialogue in read(path, found):
+            turns = tuple(_in_turn(dialogue.turns, found.mended))
+            if len({turn.speaker for turn in turns}) < 2:
+                found.refuse(dialogue.place, "only one of the two speaks; expected a dialogue")
+            else:
+                found.dialogues.append(dialogue._replace(turns=turns))
+    if not found.dialogues:
+        first = f"; the first problem: {found.refused[0].place}: {found.refused[0].reason}" if found.refused else ""
+        raise InputError(f"{source} holds no dialogue of form {form}{first}")
+    return RawDialogues(found.dialogues, found.refused, {name: n for name, n in found.mended.items() if n})
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.dialogues: list[RawDialogue] = []
+        self.refused: list[Refused] = []
+        self.mended: Counter[str] = Counter()
+
+    def refuse(self, place: str, reason: str) -> None:
+        self.refused.append(Refused(place, reason))
+
+
+def _in_turn(turns: Sequence[Said], mended: Counter[str]) -> Iterator[Said]:
+    """Turns of one speaker in a row as one; empty ones left out."""
+    held: Said | None = None
+    for turn in turns:
+        text = re.sub(r"[ \t]+", " ", turn.text).strip()
+        if not text:
+            mended["empty"] += 1
+        elif held is not None and held.speaker == turn.speaker:
+            mended["joined"] += 1
+            held = Said(held.speaker, f"{held.text}\n{text}")
+        else:
+            if held is not None:
+                yield held
+            held = Said(turn.speaker, text)
+    if held is not None:
+        yield held
+
+
+# ESConv
+
+_WHO: Mapping[str, Speaker] = {
+    **dict.fromkeys(
+        ("user", "human", "client", "seeker", "speaker", "patient", "caller", "person", "customer", "usr", "help-seeker"),
+        "person",
+    ),
+    **dict.fromkeys(
+        ("assistant", "supporter", "listener", "gpt", "model", "bot", "ai", "counselor", "counsellor", "therapist", "helper",
+         "agent", "sys", "chatbot", "volunteer"), "supporter",
+    ),
+}  # fmt: skip
+"""Who speaks, by the spellings of the data sets and of common logs."""
+_NOBODY = frozenset({"system", "developer", "tool", "function"})  # in a log of messages; nobody's turns
+
+
+def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
+    """`ESConv.json` and `FailedESConv.json`: one list; the second calls the two `speaker` and `listener`."""
+    try:
+        listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no JSON ({error}); expected ESConv.json as it was released, fetch it anew") from error
+    if not isinstance(listed, list):
+        raise InputError(f"{path} holds a {type(listed).__name__}; expected a list of dialogues, as in ESConv.json")
+    for number, one in enumerate(listed, start=1):
+        place = f"{path.name}, dialogue {number}"
+        try:
+            turns = _turns(one, ("dialog",), ("speaker",), ("content", "text"))
+        except InputError as error:
+            found.refuse(place, str(error))
+            continue
+        told = {
+            name: one.get(key)
+            for name, key in (("situation", "situation"), ("emotion", "emotion_type"), ("problem", "problem_type"))
+        }
+        scores = one.get("survey_score")
+        seeker = scores.get("seeker") if isinstance(scores, dict) else None
+        strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
+        told["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
+        yield RawDialogue(
+            place, {key: value.strip() for key, value in told.items() if isinstance(value, str) and value.strip()}, turns
+        )
+
+
+# any log of messages
+
+
+def _messages(path: Path, found: _Found) -> Iterator[RawDialogue]:
+    """One dialogue a line: an object with a list of messages, or the list itself."""
+    for place, value in each_line(path):
+        if isinstance(value, InputError):
+            found.refuse(place, str(value).removeprefix(f"{place}: "))
+            continue
+        whole = {"messages": value} if isinstance(value, list) else value
+        try:
+            turns = _turns(
+                whole,
+                ("messages", "conversation", "conversations", "dialog", "dialogue", "turns", "history", "chat"),
+                ("role", "from", "speaker", "author", "sender"),
+                ("content", "value", "text", "message", "utterance"),
+            )
+        except InputError as error:
+            found.refuse(place, str(error))
+            continue
+        messages = next(entry for entry in whole.values() if isinstance(entry, list))
+        names = [one.get("name") for one in messages if isinstance(one, dict)]
+        yield RawDialogue(
+            place, {}, turns, tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name.strip()))
+        )
+
+
+def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[Said, ...]:
+    """Raises InputError with what is wrong; values are not repeated, they may be somebody's."""
+    if not isinstance(whole, dict):
+        raise InputError(f"holds a {type(whole).__name__}; expected an object with a list {lists[0]!r}")
+    listed = next((whole[name] for name in lists if isinstance(whole.get(name), list)), None)
+    if listed is None:
+        raise InputError(f"has no list {' or '.join(map(repr, lists))}; expected one of them with the turns")
+    found: list[Said] = []
+    for number, turn in enumerate(listed, start=1):
+        if not isinstance(turn, dict):
+            raise InputError(
+                f"turn {number} is a {type(turn).__name__}; expected an object with {speakers[0]!r} and {texts[0]!r}"
+            )
+        who = next((turn[name] for name in speakers if name in turn), None)
+        if isinstance(who, dict):  # {"author": {"role": "user"}}
+            who = who.get("role")
+        name = str(who).strip().casefold()
+        if name in _NOBODY:
+            continue
+        if name not in _WHO:
+            raise InputError(
+                f"turn {number}: {speakers[0]!r} is missing or no speaker we know; expected user or assistant, or one of "
+                f"{', '.join(name for name in _WHO if name not in ('user', 'assistant'))}"
+            )
+        said = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
+        if said is None:
+            raise InputError(f"turn {number} has no text {' or '.join(map(repr, texts))}")
+        found.append(Said(_WHO[name], said))
+    return tuple(found)
+
+
+def _text(value: Any) -> str | None:
+    """A text, or the texts of its parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text(value.get("text", value.get("parts")))
+    if isinstance(value, list):
+        parts = [_text(part) for part in value]
+        return "\n".join(part for part in parts if part) if any(part is not None for part in parts) else None
+    return None
+
+
+# EmpatheticDialogues
+
+_COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags")
+_LEAST, _MOST = 8, 9  # the ninth, in the test split, holds candidate answers
+_STARTS = re.compile(r'"?[^,\s"]+,"?\d+"?,')
+_SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
+
+
+class _Row(NamedTuple):
+    conv: str
+    nth: int
+    context: str
+    prompt: str
+    speaker: str
+    utterance: str
+
+
+def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
+    """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes mean nothing, whoever speaks first is the person."""
+    rows: dict[str, list[_Row]] = {}
+    for number, line in _whole_lines(path, found):
+        place = f"{path.name}, line {number}"
+        fields = _fields(line, found.mended)
+        if fields is None:
+            found.refuse(place, f"{line.count(',') + 1} fields, expected {_LEAST} or {_MOST}: {','.join(_COLUMNS)}")
+            continue
+        conv, index, context, prompt, speaker, utterance = (field.replace("_comma_", ",").strip() for field in fields[:6])
+        if not (index.isdecimal() and speaker.isdecimal() and conv):
+            found.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is no number")
+            continue
+        rows.setdefault(conv, []).append(_Row(conv, int(index), context, prompt, speaker, utterance))
+    for conv, some in rows.items():
+        place = f"{path.name}, {conv}"
+        if len({row.nth for row in some}) < len(some):
+            found.refuse(place, "an utterance_idx repeats; two dialogues may have one conv_id")
+            continue
+        some.sort(key=lambda row: row.nth)
+        if some[0].nth != 1:
+            found.refuse(place, "its first utterance is missing, so nobody knows whose trouble it is")
+            continue
+        first = some[0].speaker
+        told = {"situation": some[0].prompt, "emotion": some[0].context}
+        turns = tuple(Said("person" if row.speaker == first else "supporter", row.utterance) for row in some)
+        yield RawDialogue(place, {name: text for name, text in told.items() if text}, turns)
+
+
+def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:
+    """Lines below the header with their numbers; a line broken in two put together."""
+    try:
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a CSV file of EmpatheticDialogues") from error
+    lines = data.split(b"\n")
+    if lines[0].decode("utf-8", "replace").replace('"', "").strip().split(",")[:6] != list(_COLUMNS[:6]):
+        raise InputError(f"{path} begins with another header; expected {','.join(_COLUMNS)}")
+    held: tuple[int, str] | None = None
+    for number, raw in enumerate(lines[1:], start=2):
+        try:
+            line = raw.decode("utf-8").rstrip("\r").replace("\x00", "")
+        except UnicodeDecodeError as error:
+            found.refuse(f"{path.name}, line {number}", f"not UTF-8 ({error.reason} at byte {error.start + 1})")
+            continue
+        if not line.strip():
+            continue
+        if held is not None and not _STARTS.match(line) and held[1].count(",") < _LEAST - 1:
+            held = (held[0], f"{held[1]} {line.strip()}")
+            found.mended["rejoined"] += 1
+            continue
+        if held is not None:
+            yield held
+        held = (number, line)
+    if held is not None:
+        yield held
+
+
+def _fields(line: str, mended: Counter[str]) -> list[str] | None:
+    """The eight or nine fields of a line, or `None`."""
+    plain = line.split(",")
+    scores = [place for place, field in enumerate(plain) if _SCORES.match(field)]
+    if _LEAST <= len(plain) <= _MOST and plain[4].isdecimal() and scores in ([], [6]):
+        mended["quotes"] += line.count('"') % 2
+        return plain
+    if '"' in line:
+        read = next(csv.reader([line]), [])
+        if _LEAST <= len(read) <= _MOST and read[1].isdecimal() and read[4].isdecimal():
+            mended["requoted"] += 1
+            return read
+    speakers = [place for place, field in enumerate(plain) if scores and 4 <= place < scores[0] and field.isdecimal()]
+    if len(scores) == 1 and len(speakers) == 1:
+        mended["commas"] += 1
+        speaker, end = speakers[0], scores[0]
+        return [*plain[:3], ",".join(plain[3:speaker]), plain[speaker], ",".join(plain[speaker + 1 : end]), *plain[end : end + 2]]
+    return plain if _LEAST <= len(plain) <= _MOST else None
+
+
+_READERS: Mapping[str, tuple[Callable[[Path, _Found], Iterator[RawDialogue]], tuple[str, ...]]] = {
+    "esconv": (_esconv, ("ESConv.json", "FailedESConv.json")),
+    "empathetic": (_empathetic, ("train.csv", "valid.csv", "test.csv")),
+    "messages": (_messages, ("*.jsonl",)),
+}
+FORMS = tuple(_READERS)
+"""Forms of source that can be read."""

@@ -1,0 +1,91 @@
+"""What is changed to see whether EMPA's measure measures: the persona's needs with the words held fixed, or a reply.
+
+Covers the flipped persona and the three attacks on a reply (EMPA section 4.1), with the texts of `perturbations.toml`, in our own
+words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor what became of the scores
+(`heartloop.analysis.validity`). docs/decisions/0010 says why it is done this way.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from heartloop.environments.empa.scenario import Axis, Priorities, Priority, Scenario
+from heartloop.environments.reacting import chance, file_hash
+from heartloop.scoring.energy import AXES, DEFICIT_POINTS
+
+__all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
+
+ORIGINAL = "original"
+"""Nothing changed: what the others are paired with."""
+FLIP = "persona_flip"
+ATTACKS = ("pure_empathy", "self_empowerment", "psycho_jargon")
+PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
+"""All variants, the original first."""
+
+_FILE = "perturbations.toml"
+_PARTS = ("openings", "middles", "closings")
+_INVERTED = {"high": "low", "medium": "medium", "low": "high"}
+_KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
+
+
+def flipped(scenario: Scenario) -> Scenario:
+    """The same person in the same story, who needs most what they needed least.
+
+    Every IEDR level l becomes 3 - l, so that of each axis as much is lacking as was not. Priorities: high and low change places;
+    then the axis on which the greatest share is lacking is high. Their reasons are replaced, and `needs.constraints` grows by
+    two sentences. Everything else stays, `axis` too, which names the axis before the flip. Where nothing is lacking after the
+    flip (every level was 3), there is no direction to score.
+    """
+    texts = _texts()["flip"]
+    iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
+    changed = scenario.model_copy(update={"iedr": iedr})
+    lacking = _shares(changed)
+    most, least = max(lacking, key=lambda axis: lacking[axis]), min(lacking, key=lambda axis: lacking[axis])
+    priorities: dict[str, Priority] = {}
+    for axis, kind in _KINDS.items():
+        level = "high" if axis == most else _INVERTED[scenario.priorities.of(axis).level]
+        priorities[kind] = Priority.model_validate({"level": level, "why": texts["why"][axis][level]})
+    constraints = f"{scenario.needs.constraints} {texts['wanted'][most]} {texts['unwanted'][least]}"
+    return changed.model_copy(
+        update={
+            "priorities": Priorities(**priorities),
+            "needs": scenario.needs.model_copy(update={"constraints": constraints}),
+        }
+    )
+
+
+def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
+    """The reply of an attack at a turn: the same for the same arguments, and bound to nobody's story.
+
+    >>> attack_reply("pure_empathy", "x", 0, 0) == attack_reply("pure_empathy", "x", 0, 0)
+    True
+    """
+    parts = _texts()["attacks"][attack]
+    said = []
+    for part in _PARTS:
+        order = sorted(parts[part], key=lambda text: chance(attack, part, scenario_id, seed, text))
+        said.append(order[turn % len(order)])
+    return " ".join(said)
+
+
+def perturbation_hash() -> dict[str, str]:
+    """Hash of the file of texts, by its name."""
+    return {_FILE: file_hash((resources.files(__package__) / _FILE).read_bytes())}
+
+
+def _shares(scenario: Scenario) -> dict[Axis, float]:
+    """Of each axis what is lacking, as a share of the most that can be."""
+    most = {axis: sum(points[-1] for name, points in DEFICIT_POINTS.items() if name[0] == axis) for axis in AXES}
+    found: dict[Axis, float] = {}
+    for axis, lacking in zip(_KINDS, scenario.start, strict=True):
+        found[axis] = -lacking / most[axis]
+    return found
+
+
+@cache
+def _texts() -> Mapping[str, Any]:
+    return tomllib.loads((resources.files(__package__) / _FILE).read_text(encoding="utf-8"))

@@ -1,0 +1,136 @@
+"""A stored EMPA dialogue judged under a perturbation: another persona for the same words, or another reply in the same place.
+
+Covers one dialogue in one variant, through the one turn loop. Every stored reply is judged, in every variant: nothing ends early,
+so that windows can be paired. Does not cover which texts (`perturbations`), runs (`heartloop.evaluation.validating`) or what the
+pairs say (`heartloop.analysis.validity`).
+
+In an attack each window is judged as if its replies alone had been replaced: what was said before and the path so far are the
+original's. The transcript holds the replies that were judged and the person's stored words; its own path adds up what each of
+them would have done, and is no dialogue that anybody had. With each form the direct judge's number is kept, as `direct`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.empa.direct_judge import DirectJudge
+from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, case_of
+from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, attack_reply, flipped, perturbation_hash
+from heartloop.environments.empa.rejudge import StoredPerson
+from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.episode import CallLog
+from heartloop.environments.stored import check_readable, passed_on, read_again
+from heartloop.errors import UseError
+from heartloop.scoring.energy import trace
+
+__all__ = ["DIRECT", "perturbed"]
+
+DIRECT = "direct"
+"""Under this name a judged turn's evidence keeps the direct judge's number."""
+
+
+class _BothJudges:
+    """The judge, and the direct judge beside; where an original is given, its replies and its path stand before the window."""
+
+    def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
+        self._judge = judge
+        self._direct = direct
+        self._original = original
+        self._judgements: tuple[Judgement, ...] = () if original is None else _judgements_of(original)
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def describe(self) -> Mapping[str, Any]:
+        told = self._judge.describe()
+        return {**told, "prompts": {**told.get("prompts", {}), **self._direct.describe(), **perturbation_hash()}}
+
+    def admit(self, scenario: Scenario) -> None:
+        self._judge.admit(scenario)
+
+    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+        view = self._in_place(view)
+        judged = await self._judge.adjudicate(view, log)
+        return judged._replace(evidence={**judged.evidence, DIRECT: await self._direct.impression(view, judged, log)})
+
+    def _in_place(self, view: View) -> View:
+        if self._original is None:
+            return view
+        first, windows = len(view.heard) - view.window, len(view.judgements)
+        case = case_of(self._original)
+        return view._replace(
+            heard=(*(turn.reply for turn in self._original.turns[:first]), *view.heard[first:]),
+            judgements=self._judgements[:windows],
+            path=trace(case._replace(forms=case.forms[:windows]), preset=view.preset),
+        )
+
+
+async def perturbed(
+    played: Transcript,
+    scenario: Scenario,
+    judge: EmpaUser,
+    direct: DirectJudge,
+    *,
+    variant: str,
+    preset: str,
+    original: Transcript | None = None,
+) -> Transcript:
+    """The dialogue as both judges read it in a variant. One that is unscored is passed on with its cause, unasked.
+
+    Args:
+        scenario: the case, word for word as it was played.
+        variant: one of `PERTURBATIONS`.
+        original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
+
+    Raises:
+        UseError: an attack without the original.
+        InputError: as `check_readable`.
+        BudgetSpent: a hard stop was reached.
+    """
+    check_readable(played, scenario, judge)
+    attack = variant in ATTACKS
+    if attack and original is None:
+        raise UseError(f"{played.scenario}: {variant} stands in the place of the original's replies; judge the original first")
+    if attack and original is not None and not original.scored:
+        played = original  # what it would be paired with is missing
+    both = _BothJudges(judge, direct, original if attack else None)
+    said = _attacked(played, variant) if attack else played
+    person = StoredPerson(said, both)
+    left = passed_on(played, person.name, person.describe(), preset)
+    if left is None:
+        empa = Empa(
+            [flipped(scenario) if variant == FLIP else scenario],
+            person,
+            preset=preset,
+            variant=played.variant,
+            max_turns=len(played.turns),
+            window=int(played.facts.get("window", "1")),
+            to_the_end=True,
+        )
+        left = await read_again(said, empa)
+    stop = left.stop if left.failure is not None else "cut"
+    label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
+    return left.model_copy(update={"stop": stop, "variant": label})
+
+
+def _attacked(played: Transcript, attack: str) -> Transcript:
+    """The dialogue with every reply replaced, at no cost; no call is kept, since nobody was asked for these replies."""
+    turns = [
+        turn.model_copy(
+            update={
+                "reply": attack_reply(attack, played.scenario, played.seed, turn.index),
+                "silent": False,
+                "truncated": False,
+            }
+        )
+        for turn in played.turns
+    ]
+    return played.model_copy(update={"turns": tuple(turns), "calls": ()})
+
+
+def _judgements_of(original: Transcript) -> tuple[Judgement, ...]:
+    kept = [turn.evidence for turn in original.turns if turn.state is not None]
+    return tuple(Judgement(e["levels"], e["quotes"], e["reasons"], e) for e in kept)

@@ -1,0 +1,133 @@
+"""What a perturbation does to a score: paired shifts, how many fall, how many tie (EMPA section 4, Tables 5 and 6).
+
+Covers one scorer and one perturbation over pairs, and Wilcoxon's test. Does not cover what a pair is
+(`heartloop.analysis.validity`), nor differences between models (`statistics`).
+
+Ours: scorers have different units, so a shift is also given in standard deviations of the unperturbed score, and a tie, which the
+paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals resample whole
+clusters; the paper's resample pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from heartloop.errors import UseError
+from heartloop.scoring.statistics import EXACT_UP_TO, bootstrap_interval, cluster_means, permutation_p
+
+__all__ = ["TIE", "Shift", "shift", "wilcoxon_p"]
+
+TIE = 0.01
+"""Changes smaller than this share of the scorer's standard deviation are ties (ours)."""
+
+
+class Shift(NamedTuple):
+    """A score's change over n pairs, perturbed less original, in the score's own unit where nothing else is said."""
+
+    n: int
+    mean: float
+    median: float
+    low: float
+    """Ends of the 95 % interval of the mean; nan where there is one cluster."""
+    high: float
+    decrease_rate: float
+    """Share of pairs that fall, ties left aside from the numerator alone, in [0, 1]."""
+    tie_rate: float
+    """Share of pairs that tie, in [0, 1]."""
+    p: float
+    """Wilcoxon's, two-sided, over pairs; it takes them for independent."""
+    standardised: float
+    """Mean over `scale`; nan where that is 0."""
+    sensitivity: float
+    """Mean size of the change over `scale`; nan where that is 0 (EMPA Figure 5b, standardised by us)."""
+    clusters: int
+    cluster_mean: float
+    """Mean of the clusters' means, each cluster counting once."""
+    cluster_low: float
+    cluster_high: float
+    cluster_p: float
+    """Wilcoxon's over the clusters' means."""
+
+
+def shift(
+    original: Sequence[float],
+    perturbed: Sequence[float],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    scale: float | None = None,
+    seed: int = 0,
+) -> Shift:
+    """What became of a score.
+
+    Args:
+        original, perturbed: the score of each pair, shape (n,).
+        clusters: the case of each pair, shape (n,); by default every pair is its own.
+        scale: the score's standard deviation where nothing is perturbed; by default that of `original` (n - 1).
+
+    Raises:
+        UseError: no pair, lengths that differ, or a score that is no finite number.
+
+    >>> found = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
+    >>> found.mean, found.median, found.decrease_rate, found.tie_rate
+    (-0.75, -0.5, 0.5, 0.25)
+    """
+    if not original or len(original) != len(perturbed):
+        raise UseError(f"shift got {len(original)} and {len(perturbed)} values; expected pairs, at least one")
+    before_n, after_n = np.asarray(original, dtype=np.float64), np.asarray(perturbed, dtype=np.float64)
+    if not (np.isfinite(before_n).all() and np.isfinite(after_n).all()):
+        raise UseError("shift got a score that is no finite number; leave unscored pairs out")
+    if scale is None:
+        scale = float(before_n.std(ddof=1)) if len(before_n) > 1 else 0.0
+    change_n = after_n - before_n
+    tied_n = np.abs(change_n) <= max(TIE * scale, 1e-9 * max(1.0, float(np.abs(before_n).max())))
+    change_n[tied_n & (np.abs(change_n) < 1e-9)] = 0.0
+    changes: list[float] = change_n.tolist()
+    interval = bootstrap_interval(changes, clusters=clusters, seed=seed)
+    by_cluster = cluster_means(changes, clusters)
+    over_clusters = bootstrap_interval(by_cluster, seed=seed)
+    return Shift(
+        n=len(changes),
+        mean=interval.mean,
+        median=float(np.median(change_n)),
+        low=interval.low,
+        high=interval.high,
+        decrease_rate=float(np.mean((change_n < 0) & ~tied_n)),
+        tie_rate=float(np.mean(tied_n)),
+        p=wilcoxon_p(changes),
+        standardised=interval.mean / scale if scale > 0 else math.nan,
+        sensitivity=float(np.abs(change_n).mean()) / scale if scale > 0 else math.nan,
+        clusters=len(by_cluster),
+        cluster_mean=over_clusters.mean,
+        cluster_low=over_clusters.low,
+        cluster_high=over_clusters.high,
+        cluster_p=wilcoxon_p(by_cluster),
+    )
+
+
+def wilcoxon_p(differences: Sequence[float]) -> float:
+    """Two-sided p of Wilcoxon's signed-rank test; differences of 0 are left out, and 1 where nothing else is there.
+
+    Exact, ties of size included, up to `EXACT_UP_TO` differences other than 0; beyond by the normal approximation, corrected for
+    ties.
+
+    Raises:
+        UseError: no difference, or one that is no finite number.
+
+    >>> wilcoxon_p([1.0, 2.0, 3.0])  # of 8 patterns of signs, two have the rank sum of 0 on one side
+    0.25
+    """
+    if not differences or not all(map(math.isfinite, differences)):
+        raise UseError(f"wilcoxon_p got {len(differences)} values, or one that is not finite; expected finite ones, at least one")
+    moved = [value for value in differences if value != 0.0]
+    if not moved:
+        return 1.0
+    from scipy.stats import rankdata, wilcoxon  # a third of a second to import
+
+    if len(moved) <= EXACT_UP_TO:  # scipy's own way through ties takes seconds
+        ranks = rankdata(np.abs(moved))
+        return permutation_p([float(rank) * math.copysign(1.0, value) for rank, value in zip(ranks, moved, strict=True)])
+    return float(wilcoxon(moved, method="asymptotic").pvalue)

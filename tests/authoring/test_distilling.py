@@ -1,0 +1,430 @@
+"""From dialogues to EMPA cases, with a reader, a writer and an auditor that are played (`scribe`).
+
+1. Seeds: all dialogues, mixed by the seed; more begin with the same. Place and name are drawn anew for each.
+2. A dialogue becomes a case that passes the checks of a shipped one. The log is in the first two questions alone.
+3. Passed over, with the reason and without a further call: too little said, no empathy needed, no feeling, an excluded tag.
+4. A crisis that the text speaks of is tagged, in the filter's answer and in the case.
+5. Nothing is carried over: no sentence, no run of words, no placeholder; not even by the auditor.
+6. The axis is what the form makes dominant; evidence is quoted from the card; the form and its priority fit.
+7. Cut off anywhere, the same answers make the same file, and no kept answer is asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heartloop.authoring.carried_over import RUN, SENTENCE, carried_over
+from heartloop.authoring.checks import problems_of_set
+from heartloop.authoring.empa_distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling, crisis_tags
+from heartloop.authoring.raw_dialogues import RawDialogue, Said
+from heartloop.authoring.writing import REASKS, REWRITES, Written, settings_of, write_all
+from heartloop.authoring.written import WrittenFiles, steps_path
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Message
+from heartloop.environments.empa.scenario import dominant_axis, load_scenarios, read_scenarios
+from heartloop.errors import TransportError, UseError
+from tests.authoring.scribe import Scribe, good, stage_of
+
+SHIPPED = load_scenarios("cases")[::10]
+STAGES = ["filter", "features", "card", "story", "label", "empa_voice", "audit", "duplicate"]
+
+
+def dialogue(number: int = 1, *more: str, told: str = "They gave my shift away.") -> RawDialogue:
+    """A dialogue with personal data; the person says each of `more`, too."""
+    turns = (
+        Said("person", f"hi, my name is Quillon, {number} years on the night shift and they gave it away without a word to me"),
+        Said("supporter", "I am sorry, Quillon. Who decided that?"),
+        *(Said("person" if n % 2 == 0 else "supporter", text) for n, text in enumerate(more)),
+    )
+    return RawDialogue(f"log.jsonl, line {number}", {"situation": told}, turns)
+
+
+def distilling(*dialogues: RawDialogue, exclude: Sequence[str] = ()) -> EmpaDistilling:
+    return EmpaDistilling(dialogues or [dialogue()], exclude=exclude, shipped=SHIPPED)
+
+
+async def run(
+    out: Path,
+    writing: EmpaDistilling,
+    scribe: Callable[[Sequence[Message]], Any] | None = None,
+    *,
+    n: int = 9,
+    in_flight: int = 2,
+) -> Written:
+    chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
+    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
+    with WrittenFiles(out, {**decided, **writing.settings}) as files:
+        return await write_all(writing, files, n=n, seed=0, writer=chat, auditor=chat, in_flight=in_flight)
+
+
+def steps(out: Path, step: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line.get("step") == step]
+
+
+def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
+    def instead(asked: str, text: str, nth: int) -> str | None:
+        if asked != stage or nth > times:
+            return None
+        found = json.loads(json.dumps(good(text)))
+        change(found)
+        return json.dumps(found)
+
+    return Scribe(instead)
+
+
+# 1. seeds
+
+
+def test_all_dialogues_are_mixed_by_the_seed_and_more_begin_with_the_same() -> None:
+    writing = distilling(*(dialogue(n) for n in range(1, 13)))
+    orders = [[one.facts["source"] for one in writing.seeds(12, seed)] for seed in (0, 1)]
+    assert orders[0] != orders[1]
+    assert Counter(orders[0]) == Counter(orders[1])
+    assert list(writing.seeds(5, 1)) == list(writing.seeds(99, 1))[:5]
+    assert len(writing.seeds(99, 1)) == 12
+    assert len({one.facts["place"] for one in writing.seeds(12, 0)}) > 5
+    with pytest.raises(UseError, match="--exclude-tag"):
+        writing.seeds(1, 0, ["A"])
+    with pytest.raises(UseError, match="unknown tag 'death metal'"):
+        distilling(exclude=["death metal"])
+
+
+def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> None:
+    long = ["word " * 900] * 8
+    facts = distilling(dialogue(1, *long)).seeds(1, 0)[0].facts
+    assert facts["removed"] == {"name": 2}
+    assert facts["turns"][0][1].startswith("hi, my name is [NAME-1], 1 years")
+    assert sum(len(text) for _, text in facts["turns"]) <= MOST_CHARACTERS
+    assert facts["left_out"] == 10 - len(facts["turns"]) > 0
+
+
+def test_the_outlook_counts_calls_before_any_is_made() -> None:
+    writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (Said("person", "hi"), Said("supporter", "hi"))))
+    ahead = writing.outlook(9, 0)
+    assert (ahead.dialogues, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
+    assert list(ahead.passed) == ["log.jsonl, line 2"]
+    assert ahead.removed == {"name": 2}
+
+
+# 2. a case
+
+
+async def test_a_dialogue_becomes_a_case_fit_to_ship_and_the_log_is_in_two_questions_alone(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    texts: list[tuple[str, str]] = []
+
+    def heard(messages: Sequence[Message]) -> str:
+        texts.append((stage_of(messages[1].content), " ".join(message.content for message in messages)))
+        return scribe(messages)
+
+    scribe = Scribe()
+    ended = await run(out, distilling(dialogue(1), dialogue(2)), heard, in_flight=1)
+    assert (ended.kept, ended.passed, ended.refused, ended.failed, ended.stopped) == (2, {}, {}, {}, None)
+    cases = read_scenarios(out)
+    assert problems_of_set([*SHIPPED, *cases]) == []
+    for case, seeded in zip(cases, distilling(dialogue(1), dialogue(2)).seeds(9, 0), strict=True):
+        assert case.person.name == seeded.facts["name"]
+        assert case.place == seeded.facts["place"]
+        assert case.id.endswith(seeded.id.rpartition("-")[2])
+        assert case.axis == dominant_axis(case.iedr)
+    assert scribe.asked[: len(STAGES)] == STAGES
+    assert {stage for stage, text in texts if "night shift" in text or "gave my shift" in text} == {"filter", "features"}
+    assert not any("quillon" in text.casefold() for _, text in texts)
+    assert [one["step"] for one in map(json.loads, steps_path(out).read_text().splitlines()[1:10])] == [
+        "seed",
+        *["answer"] * 7,
+        "audited",
+    ]
+
+
+async def test_only_the_stretch_that_the_filter_chose_is_read_for_features(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        if stage == "features":
+            read.append(text)
+        return json.dumps(good(text) | {"first": 3, "last": 3}) if stage == "filter" else None
+
+    await run(tmp_path / "mine.jsonl", distilling(dialogue(1, "It is my hands that miss it most.")), Scribe(instead))
+    assert "3 person: It is my hands" in read[0]
+    assert "night shift" not in read[0]
+
+
+# 3. passed over
+
+
+@pytest.mark.parametrize(
+    ("one", "exclude", "reason", "asked"),
+    [
+        (
+            RawDialogue("a", {}, (Said("person", "hi"), Said("supporter", "hello"))),
+            (),
+            f"too little (1 words, expected {LEAST_WORDS})",
+            [],
+        ),
+        (dialogue(1, "the weather"), (), "no empathy is needed: Something", ["filter"]),
+        (dialogue(1, "I want to die"), ("suicide",), "it touches suicide, which --exclude-tag leaves out", []),
+    ],
+    ids=["little", "weather", "crisis in the text"],
+)
+async def test_a_dialogue_is_passed_over_with_its_reason_and_not_asked_about_again(
+    tmp_path: Path, one: RawDialogue, exclude: Sequence[str], reason: str, asked: list[str]
+) -> None:
+    out, scribe, again = tmp_path / "mine.jsonl", Scribe(), Scribe()
+    ended = await run(out, distilling(one, exclude=exclude), scribe)
+    assert (ended.kept, ended.refused, ended.missing) == (0, {}, 0)
+    assert [reason in found for found in ended.passed.values()] == [True]
+    assert scribe.asked == asked
+    assert [(verdict["verdict"], reason in verdict["reason"]) for verdict in steps(out, "verdict")] == [("passed", True)]
+    assert (await run(out, distilling(one, exclude=exclude), again)).passed == ended.passed
+    assert again.asked == []
+
+
+async def test_no_feeling_and_an_excluded_tag_of_the_filter_pass_a_dialogue_over(tmp_path: Path) -> None:
+    bare = changed("features", lambda found: found.update(feelings=[]))
+    assert list((await run(tmp_path / "a.jsonl", distilling(), bare)).passed.values()) == ["no feeling can be read from it"]
+    ill = changed("filter", lambda found: found.update(tags=["illness"]))
+    ended = await run(tmp_path / "b.jsonl", distilling(exclude=["illness", "war"]), ill)
+    assert list(ended.passed.values()) == ["it touches illness, which --exclude-tag leaves out"]
+    assert ill.asked == ["filter"]
+
+
+async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    added = changed("card", lambda found: found.update(tags=["war"]), times=1)
+    assert (await run(out, distilling(exclude=["war"]), added)).kept == 1
+    assert "this run leaves out war" in steps(out, "refused")[0]["problem"]
+
+
+# 4. crisis
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("I don't want to live anymore", ["suicide"]),
+        ("I have thought of killing myself", ["suicide"]),
+        ("they'd be better off without me", ["suicide"]),
+        ("I started cutting myself again", ["self-harm"]),
+        ("self-harm and suicidal thoughts", ["suicide", "self-harm"]),
+        ("I don't want to live in this town", ["suicide"]),  # errs on the safe side
+        ("this job is killing me, I could die of shame", []),
+        ("I cut my finger", []),
+    ],
+)
+def test_what_is_said_outright_is_told_without_a_model(text: str, tags: list[str]) -> None:
+    assert crisis_tags(text) == tags
+
+
+async def test_a_crisis_of_the_text_has_to_be_tagged_and_stays_tagged_in_the_case(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    blind = changed("filter", lambda found: found.update(tags=["none"]), times=1)
+    ended = await run(out, distilling(dialogue(1, "Some days I don't want to live.")), blind)
+    assert ended.kept == 1
+    assert "the dialogue speaks of suicide; tags must have it" in [one["problem"] for one in steps(out, "refused")]
+    assert "suicide" in read_scenarios(out)[0].tags
+    softened = changed("card", lambda found: found.update(tags=["none"]))
+    ended = await run(tmp_path / "b.jsonl", distilling(dialogue(1, "Some days I don't want to live.")), softened)
+    assert ended.kept == 0
+    assert "suicide must be among them" in next(iter(ended.refused.values()))
+
+
+# 5. nothing is carried over
+
+LOG = "On a Tuesday they came into the canteen and read out eleven names. Mine was the last. I laughed out loud then."
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("She laughed. I laughed out loud, then?", True),
+        ("and they came into THE canteen and read out two", True),
+        ("they came into the canteen and read", False),
+        ("Mine was the last.", False),
+        ("out eleven names mine was the last i", True),
+        ("Somebody was named before everyone and could only laugh.", False),
+    ],
+    ids=["sentence", "run", "short run", "short sentence", "across sentences", "own words"],
+)
+def test_sentences_and_runs_of_words_are_found_whatever_their_marks(text: str, held: bool) -> None:
+    assert bool(carried_over([LOG], {"a": ["x", {"b": text}]})) is held
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=RUN, max_size=30), st.data())
+def test_every_run_long_enough_is_found_and_none_of_other_words(words: list[str], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(words) - RUN))
+    assert carried_over([" ".join(words)], f"Well, {' '.join(words[start : start + RUN])}!")
+    assert carried_over([" ".join(words)], " ".join("z" * (n + 1) for n in range(40))) == []
+    assert SENTENCE < RUN
+
+
+@pytest.mark.parametrize("stage", ["features", "card", "story", "empa_voice"])
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("They gave it away without a word to me, he says.", "say it otherwise"),
+        ("It was for [NAME-1] only, as ever.", "a blank of the dialogue"),
+    ],
+    ids=["sentence", "blank"],
+)
+async def test_an_answer_that_carries_the_log_over_is_asked_for_again(
+    tmp_path: Path, stage: str, words: str, problem: str
+) -> None:
+    where = {"features": "trouble", "card": "topic", "empa_voice": "opening"}
+
+    def change(found: dict[str, Any]) -> None:
+        if stage == "story":
+            found["story"]["trigger"] += f" {words}"
+        else:
+            found[where[stage]] = words
+
+    out = tmp_path / "mine.jsonl"
+    ended = await run(out, distilling(), changed(stage, change, times=1))
+    assert ended.kept == 1
+    (refused,) = steps(out, "refused")
+    assert problem in refused["problem"]
+    assert words not in out.read_text()
+    never = await run(tmp_path / "never.jsonl", distilling(), changed(stage, change))
+    assert (never.kept, len(never.refused)) == (0, 1)
+    assert len(steps(tmp_path / "never.jsonl", "refused")) == REASKS + 1
+
+
+async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tmp_path: Path) -> None:
+    def corrects(field: str, value: Any) -> Scribe:
+        return changed(
+            "audit", lambda found: found.update(corrections=[{"field": field, "value": value, "reason": "it is not so"}]), times=1
+        )
+
+    out = tmp_path / "mine.jsonl"
+    await run(tmp_path / "plain.jsonl", distilling())
+    plain = read_scenarios(tmp_path / "plain.jsonl")[0]
+    top = f"{plain.axis}.1"
+    ended = await run(out, distilling(), corrects(f"iedr.{top}.reason", plain.iedr[top].reason + " Still."))
+    assert (ended.kept, ended.corrections) == (1, 1)
+    assert read_scenarios(out)[0].iedr[top].reason.endswith("Still.")
+    other = tmp_path / "other.jsonl"
+    sneaky = plain.story.outcome + " They gave it away without a word to me."
+    assert (await run(other, distilling(), corrects("story.outcome", sneaky))).corrections == 0
+    assert "say it otherwise" in steps(other, "refused")[0]["problem"]
+
+
+# 6. labels
+
+
+def flat(found: dict[str, Any]) -> None:
+    for line in found["iedr"].values():
+        line["level"] = 2
+
+
+def unquoted(found: dict[str, Any]) -> None:
+    next(line for line in found["iedr"].values() if line["level"])["evidence"] = "words that stand nowhere in it"
+
+
+def without(found: dict[str, Any]) -> None:
+    found["iedr"].pop("P.3")
+
+
+def low(found: dict[str, Any]) -> None:
+    for priority in found["priorities"].values():
+        priority["level"] = "low"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (flat, "no group stands out"),
+        (unquoted, "the evidence is not a quote from the card"),
+        (without, "iedr is wrong at P.3"),
+        (low, "so its priority must be high"),
+    ],
+)
+async def test_a_form_that_does_not_hold_together_is_asked_for_again(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str
+) -> None:
+    out = tmp_path / "mine.jsonl"
+    assert (await run(out, distilling(), changed("label", change, times=1))).kept == 1
+    assert problem in steps(out, "refused")[0]["problem"]
+
+
+async def test_a_case_told_again_is_written_anew_from_the_card_on_and_the_dialogue_is_not_read_again(tmp_path: Path) -> None:
+    scribe = changed("duplicate", lambda found: found.update(repeats=[SHIPPED[0].id]))
+    near = [one.id for one in SHIPPED]
+    assert len(near) <= 3
+    ended = await run(tmp_path / "mine.jsonl", distilling(), scribe)
+    assert (ended.kept, ended.repeated) == (0, REWRITES + 1)
+    assert Counter(scribe.asked) == {"filter": 1, "features": 1} | dict.fromkeys(STAGES[2:], REWRITES + 1)
+
+
+# 7. cut off
+
+
+async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_twice(tmp_path: Path) -> None:
+    writing = distilling(*(dialogue(n, *(["the weather"] if n == 2 else [])) for n in range(1, 4)))
+    whole = Scribe()
+    await run(tmp_path / "whole.jsonl", writing, whole)
+    asked: list[str] = []
+    out = tmp_path / "cut.jsonl"
+    for limit in range(3, len(whole.asked) + 3, 3):
+        made = [0]
+
+        def broken(messages: Sequence[Message], made: list[int] = made, limit: int = limit) -> str:
+            if made[0] >= 3:
+                raise TransportError(f"cut off after {limit}")
+            made[0] += 1
+            scribe = Scribe()
+            said = scribe(messages)
+            asked.extend(scribe.asked)
+            return said
+
+        ended = await run(out, writing, broken, in_flight=1)
+    assert (ended.kept, len(ended.passed), ended.failed) == (2, 1, {})
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert Counter(asked) == Counter(whole.asked)
+
+
+class Slow(ScriptedChat):
+    """A model that begins with the dialogue that comes first when another one is nearly a case."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        super().__init__(scribe, name="lab/scribe")
+        self._nearly = asyncio.Event()
+
+    async def complete(self, messages: Sequence[Message], **more: Any) -> Reply:
+        if "Slowly, " in messages[1].content:
+            await self._nearly.wait()
+        if stage_of(messages[1].content) == "duplicate":
+            self._nearly.set()
+        return await super().complete(messages, **more)
+
+
+async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: Path) -> None:
+    order = [one.facts["source"].split()[-1] for one in distilling(*(dialogue(n) for n in (1, 2, 3))).seeds(3, 0)]
+    talks = {n: dialogue(int(n), *(["the weather"] if n == order[1] else [])) for n in order}
+    slow = talks[order[0]]
+    talks[order[0]] = slow._replace(turns=(Said("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
+    writing = distilling(*talks.values())
+    chat = Slow(Scribe())
+    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
+    with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
+        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, in_flight=3)
+    assert (ended.kept, len(ended.passed)) == (2, 1)
+    assert [case.id[-1] for case in read_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
+
+
+async def test_another_source_or_other_exclusions_are_other_settings(tmp_path: Path) -> None:
+    out = tmp_path / "mine.jsonl"
+    await run(out, distilling())
+    for other in (distilling(dialogue(2)), distilling(exclude=["war"])):
+        with pytest.raises(UseError, match=r"was made with other settings: (pools, source|exclude) differ"):
+            await run(out, other)

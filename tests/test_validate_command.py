@@ -1,0 +1,110 @@
+"""`heartloop validate empa` as a user meets it, over HTTP and with the rules.
+
+1. Every variant is a run directory of its own; the source stays; the same command judges nothing twice, a larger limit goes on.
+2. A model judges and is the direct judge; only it is called; a judge who fails leaves dialogues unscored, retried on demand.
+3. The estimate is of all variants; a budget stops; wrong use is one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from heartloop.dialogue import read_transcripts
+from heartloop.environments.empa.perturbations import PERTURBATIONS
+from tests.faulty_server import FaultyServer
+from tests.test_cli import KEY, files_with, heartloop, over_http
+
+EVAL = ("eval", "empa", "--user", "embedded", "--max-turns", "3", "--limit", "2", "--out", "run")
+JUDGE = ("validate", "empa", "run", "--judge", "lab/judge")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("validate")
+    assert heartloop(*EVAL, "--model", "heartloop/listener", cwd=folder).code == 0
+    sage = ("eval", "sage", "--user", "embedded", "--model", "heartloop/silent", "--limit", "1", "--out", "sage")
+    assert heartloop(*sage, cwd=folder).code == 0
+    return folder
+
+
+def test_with_the_rules_and_again(place: Path) -> None:
+    before = {path: path.read_bytes() for path in (place / "run").rglob("*") if path.is_file()}
+    words = ("validate", "empa", "run", "--judge", "embedded", "--out", "v")
+    small = heartloop(*words, "--limit", "1", cwd=place)
+    assert small.code == 0, small
+    assert small.out.count("1 dialogue judged") == 5
+    more = heartloop(*words, cwd=place)
+    assert more.code == 0, more
+    assert more.out.count("1 dialogue judged") == 5
+    assert more.out.count("1 found finished") == 5
+    assert "persona flipped" in more.out
+    record = json.loads((place / "v" / "validity.json").read_text())
+    assert record["compared"] == dict.fromkeys(PERTURBATIONS[1:], 2)
+    assert (place / "v" / "report" / "index.html").is_file()
+    assert {path: path.read_bytes() for path in before} == before
+    settings = json.loads((place / "v" / "run" / "persona_flip" / "settings.json").read_text())
+    assert settings["rejudged"]["perturbation"] == "persona_flip"
+    again = heartloop("rejudge", "v/run/persona_flip", "--judge", "embedded", cwd=place)
+    assert "is a rejudged run" in again.err
+
+
+async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Path) -> None:
+    async with FaultyServer() as server:
+        asked = await over_http(server, *JUDGE, "--limit", "1", "--out", "asked", cwd=place)
+        assert asked.code == 0, asked
+        done = await over_http(server, *JUDGE, "--yes", "--out", "m", "--store", "kept.sqlite", cwd=place)
+        assert done.code == 0, done
+        calls = len(server.requests)
+        free = await over_http(server, *JUDGE, "--yes", "--out", "n", "--store", "kept.sqlite", cwd=place)
+        assert free.code == 0, free
+        assert len(server.requests) == calls
+        assert {request.part for request in server.requests} == {"feel"}
+    read = {variant: list(read_transcripts(place / "m" / "run" / variant / "transcripts.jsonl")) for variant in PERTURBATIONS}
+    for found in read.values():
+        assert {t.scored for t in found} == {True}
+        assert {call.purpose for t in found for call in t.calls if call.role == "judge"} == {"adjudicate", "impression"}
+        assert all("direct" in turn.evidence for t in found for turn in t.turns)
+    assert (place / "m" / "validity.json").read_bytes() == (place / "n" / "validity.json").read_bytes()
+    assert files_with(KEY, place) == []
+
+
+async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place: Path) -> None:
+    assert heartloop(*EVAL[:-1], "four", "--model", "heartloop/coach", "--limit", "4", cwd=place).code == 0
+    words = ("validate", "empa", "four", "--judge", "lab/judge")
+    async with FaultyServer() as server:
+        pilot = await over_http(server, *words, "--out", "p", "--pilot", cwd=place)
+        assert pilot.code == 0, pilot
+        assert "Pilot: 18 more dialogues will take about 108 calls" in pilot.err, "2 and 4 x 4, of 3 replies and 2 calls each"
+        assert "the same command goes on" in pilot.out
+        spent = await over_http(server, *words, "--out", "s", "--max-tokens", "60000", cwd=place)
+        assert spent.code == 1, spent
+    async with FaultyServer("bad_json:3") as server:
+        broken = await over_http(server, *JUDGE, "--yes", "--out", "b", "--max-connections", "1", cwd=place)
+        assert broken.code == 1, broken
+        assert "AnswerError" in broken.err
+        assert json.loads((place / "b" / "validity.json").read_text())["left_out"] == dict.fromkeys(PERTURBATIONS[1:], 1)
+        mended = await over_http(server, *JUDGE, "--yes", "--out", "b", "--retry-failed", cwd=place)
+        assert mended.code == 0, mended
+    assert json.loads((place / "b" / "validity.json").read_text())["left_out"] == dict.fromkeys(PERTURBATIONS[1:], 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nothing", "--judge", "embedded"), "nothing is no run directory"),
+        (("sage", "--judge", "embedded"), "is a run of sage; only runs of empa can be validated"),
+        (("run", "--judge", "heartloop/listener"), "who only replies; expected service/model, or embedded"),
+        (("run", "--judge", "embedded", "--preset", "best"), "unknown preset 'best'"),
+        (("run", "--judge", "embedded", "--sampling", "judge.seed=1"), "judges by rules and takes none, leave it out"),
+    ],
+)
+def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+    before = sorted(path.name for path in place.iterdir())
+    done = heartloop("validate", "empa", *words, cwd=place)
+    assert done.code == 2, done
+    assert said in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert sorted(path.name for path in place.iterdir()) == before
