@@ -128,7 +128,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench or empa.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa or perm.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -141,7 +141,9 @@ def evaluate_command(
     user: Annotated[str | None, typer.Option(help="embedded: the person is played by rules, without a model.")] = None,
     scenarios: Annotated[
         str | None,
-        typer.Option(help="sage: support or chat. eibench: test or train. empa: cases. The first by default. Or a file."),
+        typer.Option(
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file."
+        ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many scenarios, evenly over intentions, scenes or axes.")] = None,
@@ -150,13 +152,15 @@ def evaluate_command(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper. released: as the authors' code computes."),
+        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit."),
     ] = None,
     variant: Annotated[
         str | None,
         typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block)."),
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45.")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1.")
+    ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
@@ -254,7 +258,7 @@ def report(
 
 
 @app.command()
-def check(environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench or empa.")] = "sage") -> None:
+def check(environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa or perm.")] = "sage") -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
     from heartloop.environments.catalogue import entry_of
     from heartloop.environments.check import check_environment
@@ -276,7 +280,9 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), a file.")] = "support",
+    scenarios: Annotated[
+        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file.")
+    ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
     """One line a scenario: id, intention or scene, person, theme, tags."""
@@ -291,7 +297,7 @@ def scenarios_list(
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, test, train, cases, or a file; by default any set.")
+        str | None, typer.Option("--from", help="support, chat, test, train, cases, samples, or a file; by default any set.")
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
@@ -302,7 +308,9 @@ def scenarios_show(
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, or a file.")]) -> None:
+def scenarios_check(
+    scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, samples, or a file.")],
+) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from collections import Counter
 

@@ -21,7 +21,9 @@ def rejudge(
     judge: Annotated[str, typer.Option(help="Who feels every stored reply anew: service/model, or embedded (rules, free).")],
     preset: Annotated[
         str | None,
-        typer.Option(help="sage: corrected or released. eibench, empa: paper or released. By default as played."),
+        typer.Option(
+            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. By default as played."
+        ),
     ] = None,
     scenarios: Annotated[
         str | None, typer.Option(help="support, chat, test, train, or a file; by default what the run was played with.")

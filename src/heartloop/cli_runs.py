@@ -58,7 +58,9 @@ def rescore(
     run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
     preset: Annotated[
         str | None,
-        typer.Option(help="By the rules of this preset. sage: corrected or released. eibench, empa: paper or released."),
+        typer.Option(
+            help="By these rules. sage: corrected or released. eibench, empa: paper or released. perm: released or unit."
+        ),
     ] = None,
     success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,
     failure_below: Annotated[float | None, typer.Option(help="Count a failure below this final emotion; 10 otherwise.")] = None,

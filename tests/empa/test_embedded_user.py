@@ -15,9 +15,9 @@ from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scena
 from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, refused
 from heartloop.environments.empa.director import decide
 from heartloop.environments.empa.environment import View, case_of
-from heartloop.environments.empa.quotes import stands_in
 from heartloop.environments.empa.rubric import judge
 from heartloop.environments.episode import play
+from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
 from heartloop.errors import InputError
 from heartloop.scoring.energy import Case, form_keys, trace

@@ -12,8 +12,8 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.empa import Empa, Scenario, load_scenarios
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused
 from heartloop.environments.empa.environment import Judgement, View, case_of, unjudged_turns
-from heartloop.environments.empa.quotes import stands_in
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.quotes import stands_in
 from heartloop.errors import AnswerError, InputError, UseError
 from heartloop.scoring.energy import AXES, epmq, form_keys, trace
 

@@ -1,8 +1,8 @@
 """What a score is in each environment: its scale, what groups it, what counts as success and failure, its course in a dialogue.
 
 Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
-outcome times 100, -100 to 100, in EIBench, and EPM-Q, from 0 without an upper bound, in EMPA. Does not cover sums over dialogues
-(`scores`) or how they look (`templates/`).
+outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, and the reward times 100, at most 100,
+in PERM. Does not cover sums over dialogues (`scores`) or how they look (`templates/`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
-from heartloop.environments import eibench, empa
+from heartloop.environments import eibench, empa, perm
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.empa.environment import case_of
+from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import InputError, UseError
@@ -141,6 +142,17 @@ def _empa_sums(dialogues: Grouped, success_at: float, failure_below: float) -> S
     return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
 
 
+def _rewards(transcript: Transcript) -> list[float]:
+    """The reward of the one answer; 0 before it, where nothing was said."""
+    return [0.0, *(100.0 * reward for reward in transcript.rewards)]
+
+
+def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    """The mean; PERM knows no success, so these are how many reached the bounds."""
+    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
+    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
+
+
 MEASURES: Mapping[str, Measure] = {
     "sage": Measure(
         environment="sage",
@@ -217,6 +229,31 @@ MEASURES: Mapping[str, Measure] = {
         ticks=(0, 30, 60, 85, 120),
         change_limit=5.0,
         by_end=True,
+    ),
+    "perm": Measure(
+        environment="perm",
+        name="PERM",
+        points=100.0,
+        low=-50.0,
+        high=100.0,
+        start=0.0,
+        success_at=60.0,
+        failure_below=0.0,
+        sums=_perm_sums,
+        group="emotion",
+        group_title="emotion",
+        group_order=EMOTIONS,
+        group_intervals=False,
+        course=_rewards,
+        rules=lambda transcript: transcript.facts.get("bystander_weight"),
+        max_turns=perm.MAX_TURNS,
+        title="reward",
+        of="Reward times 100, at most 100; a broken form is worth -50",
+        reached="reached {0:g}",
+        fell="fell below {0:g}",
+        zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
+        ticks=(-50, 0, 30, 60, 100),
+        change_limit=1.0,
     ),
 }
 """By the name of the environment."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from heartloop.analysis.text import printable
 from heartloop.dialogue import Transcript, Turn
-from heartloop.environments.empa.quotes import spans_of
+from heartloop.environments.quotes import spans_of
 from heartloop.scoring.energy import AXES, form_keys
 
 __all__ = ["journey"]

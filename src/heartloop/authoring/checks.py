@@ -1,6 +1,7 @@
 """What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes.
 
-Covers sets of SAGE, EIBench and EMPA. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a reader.
+Covers sets of SAGE, EIBench, EMPA and PERM. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a
+reader.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.environments import eibench, empa, sage
+from heartloop.environments import eibench, empa, perm, sage
 from heartloop.environments.eibench.scenario import problems_of as problems_in_eibench
 from heartloop.environments.empa.scenario import problems_of as problems_in_empa
+from heartloop.environments.perm.scenario import problems_of as problems_in_perm
 from heartloop.environments.sage.scenario import problems_of as problems_in_sage
 
 __all__ = [
@@ -35,7 +37,7 @@ NEAR_DUPLICATE = 0.5
 _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
-Scenario = sage.Scenario | eibench.Scenario | empa.Scenario
+Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario
 
 
 def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
@@ -98,6 +100,8 @@ def problems_of_one(s: Scenario) -> list[str]:
     """What a scenario must not have by its own environment's rules, beyond the schema."""
     if isinstance(s, empa.Scenario):
         return problems_in_empa(s)
+    if isinstance(s, perm.Scenario):
+        return problems_in_perm(s)
     return problems_in_sage(s) if isinstance(s, sage.Scenario) else problems_in_eibench(s)
 
 
@@ -105,12 +109,16 @@ def name_and_trade(s: Scenario) -> tuple[str, str]:
     """Who this is; no two people of a set share both."""
     if isinstance(s, empa.Scenario):
         return s.person.name.casefold(), s.person.occupation.casefold()
-    name, trade = (s.persona.name, s.persona.occupation) if isinstance(s, sage.Scenario) else (s.user.name, s.user.role)
+    name, trade = (
+        (s.persona.name, s.persona.occupation) if isinstance(s, sage.Scenario | perm.Scenario) else (s.user.name, s.user.role)
+    )
     return name.casefold(), trade.casefold()
 
 
 def plain_lines(s: Scenario) -> dict[str, str]:
     """What this person says besides the beats, in lines of three words and more, by its bare words."""
+    if isinstance(s, perm.Scenario):
+        return {}
     lines = [line for group in s.lines.model_dump().values() for line in group]
     bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in lines}
     return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
@@ -120,6 +128,8 @@ def story_of(s: Scenario) -> str:
     """The text by which scenarios are compared: how it begins, what happened, what the person tells."""
     if isinstance(s, empa.Scenario):
         return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
+    if isinstance(s, perm.Scenario):
+        return f"{s.query} {s.scenario}"
     if isinstance(s, eibench.Scenario):
         return " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)])
     return " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)])

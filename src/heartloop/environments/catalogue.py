@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, empa, sage
+from heartloop.environments import eibench, empa, perm, sage
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
@@ -23,6 +23,8 @@ from heartloop.environments.empa import rejudge as empa_rejudge
 from heartloop.environments.empa import rescore as empa_rescore
 from heartloop.environments.empa.card import render_sheet
 from heartloop.environments.episode import Environment
+from heartloop.environments.perm import rejudge as perm_rejudge
+from heartloop.environments.perm import rescore as perm_rescore
 from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
 from heartloop.environments.sage import rescore as sage_rescore
@@ -49,7 +51,8 @@ class Person(Protocol):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA)."""
+        """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
+        emotion (PERM)."""
         ...
 
     @property
@@ -252,6 +255,27 @@ def environments() -> Mapping[str, Entry]:
             rejudged=empa_rejudge.rejudged,
             judged_prompts=lambda played, judge: empa_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
+        Entry(
+            name="perm",
+            sets=perm.SETS,
+            presets=perm.PRESETS,
+            variants=perm.VARIANTS,
+            max_turns=perm.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=perm.load_scenarios,
+            new=perm.Perm,
+            rules=perm.EmbeddedUser,
+            simulator=perm.LLMUser,
+            line=_perm_line,
+            sheet=_perm_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=perm_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=perm_rejudge.rejudged,
+            judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+        ),
     )
     return {entry.name: entry for entry in entries}
 
@@ -269,7 +293,7 @@ def entry_of(name: str) -> Entry:
 
 def home_of(scenarios: str) -> Entry:
     """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
-    with a `scene` and no `player` EIBench's, any other SAGE's.
+    with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's.
 
     Raises:
         UseError: no set of that name and no such file.
@@ -283,6 +307,8 @@ def home_of(scenarios: str) -> Entry:
     found = first_record(Path(scenarios))
     if "iedr" in found:
         return entry_of("empa")
+    if "misreadings" in found:
+        return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
     return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")
 
@@ -376,6 +402,23 @@ def _eibench_sheet(s: Any) -> str:
 
 def _empa_line(s: Any) -> str:
     return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
+
+
+def _perm_line(s: Any) -> str:
+    return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def _perm_sheet(s: Any) -> str:
+    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
+    parts = [
+        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
+        f"{s.person} ({s.persona.gender}).",
+        s.scenario,
+        f"Says: {s.query}",
+        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
+        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
+    ]
+    return "\n\n".join(parts)
 
 
 def _said(value: Any) -> str:

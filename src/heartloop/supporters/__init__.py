@@ -2,7 +2,8 @@
 
 They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
 written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
-about (`managing`). Does not cover how they are scored. A reply depends on the messages, the seed and the name, on nothing else.
+about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`). Does not cover
+how they are scored. A reply depends on the messages, the seed and the name, on nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from heartloop.chat import Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling
 from heartloop.errors import UseError
+from heartloop.supporters.analysing import asked_to_analyse, in_two_parts
 from heartloop.supporters.general import GENERAL
 from heartloop.supporters.hearing import Heard, Pick, listen, second_person
 from heartloop.supporters.managing import MANAGING
@@ -60,5 +62,8 @@ class Supporter:
         heard = listen(messages, verbatim=self._verbatim)
         # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
-        text = SUPPORTERS[self._short](heard, Pick(heard, self._short, seed))
+        pick = Pick(heard, self._short, seed)
+        text = SUPPORTERS[self._short](heard, pick)
+        if asked_to_analyse(messages):
+            text = in_two_parts(self._short, text, messages, heard, pick)
         return Reply(text, usage=estimate_usage(messages, text))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from heartloop.dialogue import Message
 
-__all__ = ["PAST", "Heard", "Pick", "clauses_of", "fill", "listen", "phrases", "second_person", "things_of"]
+__all__ = ["PAST", "Heard", "Pick", "clauses_of", "fill", "listen", "phrases", "second_person", "section", "things_of"]
 
 _SWAP = {
     "i": "you", "i'm": "you're", "i've": "you've", "i'd": "you'd", "i'll": "you'll", "me": "you", "my": "your",
@@ -199,7 +199,7 @@ def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
     last = said[-1] if said else ""
     facts = [clause for message in reversed(said[:-1]) for clause in clauses_of(message, verbatim=verbatim)]
     role = next((m.content for m in messages if m.role == "system"), "")
-    knows = re.findall(r"^- (.+)$", _section(role, "know"), re.MULTILINE)
+    knows = re.findall(r"^- (.+)$", section(role, "know"), re.MULTILINE)
     named = re.match(r"You are ([^:\n]+):", role)
     return Heard(
         last,
@@ -210,13 +210,13 @@ def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
         tuple(things_of(last, verbatim=verbatim)),
         tuple(_people(said)),
         named[1] if named else "",
-        _section(role, "situation"),
+        section(role, "situation"),
         tuple(map(_quoted, knows) if verbatim else knows),
     )
 
 
-def _section(text: str, word: str) -> str:
-    """What stands under the first heading of a prompt that holds the word."""
+def section(text: str, word: str) -> str:
+    """What stands under the first second-level heading of a prompt that holds the word; empty where there is none."""
     found = re.search(rf"^## [^\n]*\b{word}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return found[1].strip() if found else ""
 

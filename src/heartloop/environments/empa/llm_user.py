@@ -21,9 +21,9 @@ from heartloop.dialogue import Message, Sampling
 from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, refused
 from heartloop.environments.empa.card import render_card, render_released, source_text
 from heartloop.environments.empa.environment import Judgement, View
-from heartloop.environments.empa.quotes import stands_in
 from heartloop.environments.empa.scenario import SOURCES, Scenario
 from heartloop.environments.episode import CallLog
+from heartloop.environments.quotes import stands_in
 from heartloop.environments.telling import speaks_for, told
 from heartloop.judging import ask
 from heartloop.prompts import load_prompt

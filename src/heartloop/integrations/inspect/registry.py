@@ -1,7 +1,19 @@
 """What Inspect finds under the name `heartloop` (entry point `inspect_ai`): the task, its parts and the provider."""
 
 from heartloop.integrations.inspect.models import heartloop_provider
-from heartloop.integrations.inspect.scorer import emotion, epmq, failure, interval, mean, outcome, success
+from heartloop.integrations.inspect.scorer import emotion, epmq, failure, interval, mean, outcome, reward, success
 from heartloop.integrations.inspect.task import dialogue, sage
 
-__all__ = ["dialogue", "emotion", "epmq", "failure", "heartloop_provider", "interval", "mean", "outcome", "sage", "success"]
+__all__ = [
+    "dialogue",
+    "emotion",
+    "epmq",
+    "failure",
+    "heartloop_provider",
+    "interval",
+    "mean",
+    "outcome",
+    "reward",
+    "sage",
+    "success",
+]

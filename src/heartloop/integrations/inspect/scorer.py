@@ -1,8 +1,8 @@
-"""Scorers and metrics: final emotion (SAGE), outcome (EIBench) or EPM-Q (EMPA), read from the transcript that the solver left.
+"""Scorers and metrics: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM), read from the stored transcript.
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
-Outcomes and EPM-Q have no task of their own here yet: their scorers name what an exported run was scored by.
+Outcomes, EPM-Q and rewards have no task of their own here yet: their scorers name what an exported run was scored by.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "success"]
+__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "success"]
 
-SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq"}
+SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward"}
 """What a dialogue's score is called, by environment."""
 
 _BOUNDS = {
@@ -103,6 +103,12 @@ def outcome() -> Scorer:
 @scorer(metrics=[mean(), interval()])
 def epmq() -> Scorer:
     """EPM-Q, from 0; whether a talk succeeded is how it ended, which no score tells. Unscored as for `emotion`."""
+    return _reader()
+
+
+@scorer(metrics=[mean(), interval(), success(**METRICS["perm"]["success"]), failure(**METRICS["perm"]["failure"])])
+def reward() -> Scorer:
+    """Reward times 100; unscored as for `emotion`."""
     return _reader()
 
 

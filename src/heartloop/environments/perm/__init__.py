@@ -1,0 +1,20 @@
+"""PERM: one answer to one person, judged from both ends of the empathy cycle and by a bystander (paper: PERM)."""
+
+from heartloop.environments.perm.embedded_user import EmbeddedUser
+from heartloop.environments.perm.environment import MAX_TURNS, VARIANTS, Perm
+from heartloop.environments.perm.llm_user import LLMUser
+from heartloop.environments.perm.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.scoring.perspectives import PRESETS
+
+__all__ = [
+    "MAX_TURNS",
+    "PRESETS",
+    "SETS",
+    "VARIANTS",
+    "EmbeddedUser",
+    "LLMUser",
+    "Perm",
+    "Scenario",
+    "load_scenarios",
+    "read_scenarios",
+]

@@ -1,0 +1,301 @@
+"""The embedded judges of PERM: four grades by rules, on top of `appraisal`.
+
+Deterministic. Resonation counts what the analysis names: the feelings that are there and those that are not, what set them off,
+particulars, what is needed and unsaid; a sentence that copies what was told shows nothing. Expression is tone: ways of speaking
+that suit what the person wants, words that could only be said here, less the flaws of form; praise without a deed sounds warm, so
+it costs nothing there. Reception is what the reply does to the person, by the shared rules (`environments.reacting`), with what
+it takes up of theirs and what stings. The bystander reads length, clarity, repetition, flattery and stock phrases. Weights:
+`needs.toml`.
+
+A stand-in for judge models, for the demo, the tests and RL on a laptop; every report that used it says so. Does not cover the
+reward (`environment`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import Any
+
+from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
+from heartloop.appraisal.lexicon import classes_of, is_function_word
+from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
+from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.environment import Grade, View
+from heartloop.environments.perm.scenario import EMOTIONS, Scenario
+from heartloop.environments.quotes import stands_in
+from heartloop.environments.reacting import Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.records import Matter
+from heartloop.errors import InputError
+
+__all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
+
+_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
+_GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
+
+
+class EmbeddedUser:
+    """The four judges by rules. One object serves any number of dialogues at once."""
+
+    name = "embedded"
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__)}
+
+    def admit(self, scenario: Scenario) -> None:
+        """Refuses a sample that is not in English.
+
+        Raises:
+            InputError: says so.
+        """
+        if lacks_english(f"{scenario.scenario} {scenario.query}"):
+            raise InputError(
+                f"sample {scenario.id!r} is not in English; the embedded judges understand English only, use --simulator MODEL"
+            )
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        by = {"resonation": resonated, "expression": expressed, "reception": received, "bystander": beside}
+        return by[judge](view)
+
+
+def needs() -> Mapping[str, Any]:
+    """The shared weights and those of `needs.toml`; read only."""
+    return weights_of(__package__)
+
+
+def resonated(view: View) -> Grade:
+    """The level of the analysis, 1 to 5: a label, the cause to it, a second feeling with a particular, the unsaid need."""
+    sample, table = view.scenario, needs()["resonation"]
+    told = _runs(f"{sample.scenario} {sample.query}")
+    own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
+    if not own:
+        return Grade(1, needs()["reasons"]["copied"], _quote(split_sentences(view.analysis), view.analysis))
+    feelings, words = _felt(own, sample.feelings)
+    misread, _ = _felt(own, sample.misreadings)
+    cause, need = _named(own, (sample.cause,)), _named(own, (sample.need,))
+    particulars = {**_named(own, sample.touches), **cause}
+    seen = {
+        "feelings": sorted(feelings), "misreadings": sorted(misread), "cause": bool(cause), "particulars": len(particulars),
+        "need": bool(need),
+    }  # fmt: skip
+    grounds = {**feelings, **particulars, **need}
+    level, reason = 1, "nothing"
+    if misread and not feelings:
+        reason, grounds = "misread", misread
+    elif feelings and not particulars:
+        level, reason = 2, "label"
+    elif particulars and not feelings:
+        level, reason = 2, "retold"
+    elif feelings:
+        level, reason = 3, "plain"
+        if words > 1 and len(particulars) > 1:
+            level, reason = 4, "mixed"
+        if need:
+            level, reason, grounds = level + 1, "need", need
+    if _guesses(own, table):
+        level, reason = min(level, 2), "guessed"
+    elif len(misread) >= max(1, words) and level > 1:  # as much wrong as right
+        level -= 1
+    return Grade(level, needs()["reasons"][reason], _quote(list(grounds.values()) or own, view.analysis), seen)
+
+
+def expressed(view: View) -> Grade:
+    """The level of the tone, 1 to 5."""
+    table, appraisal = needs()["expression"], _appraised(view)
+    reasons = needs()["reasons"]
+    if appraisal.silent:
+        return Grade(1, reasons["silent"], _quote([], view.response))
+    voices = table["voices"][view.scenario.want]
+    sounds = {name: confidence * voices[name[0]] for name, confidence in appraisal.strategies.items()}
+    voice = max(sounds.values(), default=0.0)
+    bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
+    lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+    points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
+    points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
+    level = _level(points, table["levels"])
+    reason = ("cold", "service", "acquaintance", "friend", "words")[level - 1]
+    worst = max(appraisal.flaws, key=lambda flaw: table["flaws"].get(flaw.kind, 0.0) * flaw.severity, default=None)
+    best = max(appraisal.sentences, key=lambda s: s.bound, default=None)
+    lead = worst.quote if worst is not None and level < 3 else best.text if best is not None else ""
+    seen = {"points": round(points, 2), "flaws": _flaws(appraisal), "bound": round(bound, 2)}
+    return Grade(level, reasons[reason], _quote([lead], view.response), seen)
+
+
+def received(view: View) -> Grade:
+    """The level at which it lands, 1 to 5, with the reason of the person."""
+    sample, table, appraisal = view.scenario, needs(), _appraised(view)
+    spread = table["seed"]["spread"]
+    mood = Mood(
+        intention=sample.want,
+        temperament="even",
+        emotion=50.0,
+        heard=1,  # there is one reply: nobody can ask it to have listened before
+        variant="plain",
+        up=1.0 + spread * (2.0 * chance("up", sample.id, view.seed) - 1.0),
+        down=1.0 + spread * (2.0 * chance("down", sample.id, view.seed) - 1.0),
+    )
+    moves = [*_touched(sample, appraisal), *_stung(sample, appraisal)]
+    weighed = weigh(appraisal, mood, _story(sample), table, moves)
+    points = total(weighed, mood, table)
+    level = _level(points, table["reception"]["levels"])
+    lead: Move = ("untouched", 0.0, "")
+    if weighed.gains and (level > 2 or not weighed.losses):
+        lead = weighed.gains[0]
+    elif weighed.losses:
+        lead = weighed.losses[0]
+    seen = {
+        "points": round(points, 2),
+        "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
+        "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
+    }
+    return Grade(level, table["reasons"][lead[0]], _quote([lead[2]], view.response), seen)
+
+
+def beside(view: View) -> Grade:
+    """The bystander's five dimensions, 0 to 20 each, and their sum."""
+    table, appraisal = needs()["bystander"], _appraised(view)
+    names = ("relevant", "clear", "concise", "sober", "accurate")
+    if appraisal.silent:
+        marks = dict.fromkeys(names, round(table["silent"]))
+        return Grade(sum(marks.values()), needs()["reasons"]["silent"], _quote([], view.response), marks)
+    sentences, whole = appraisal.sentences, 1.0 - appraisal.broken
+    stated = [s for s in sentences if not s.question and not (s.tentative and s.strategies and s.strategies[0][0][0] == "B")]
+    bounds = [s.bound if s.related else 0.0 for s in stated or sentences if not s.broken] or [0.0]
+    relevant, clear, concise, sober, accurate = (table[name] for name in names)
+    asks = any(s.open_question for s in sentences)
+    lines = [" ".join(words_of(s.text)) for s in sentences]
+    again = 1.0 - len(set(lines)) / len(lines) if lines else 0.0
+    free = sum(s.bound < needs()["credit"]["untouched"] for s in stated) / max(1, len(sentences))
+    long = max(0.0, appraisal.words / max(1, len(sentences)) - clear["long_from"])
+    guesses = any(s.insight is not None and s.text.count(",") > 2 for s in sentences)
+    best = max((s.bound for s in sentences if s.related and not s.broken), default=0.0)
+    points = {
+        "relevant": relevant["start"] + relevant["best"] * best + relevant["mean"] * fmean(bounds)
+        + relevant["question"] * asks,
+        "clear": clear["start"] - clear["broken"] * appraisal.broken - clear["long"] * long - clear["scattered"] * guesses,
+        "concise": concise["start"] - concise["overlong"] * appraisal.severity("overlong") - concise["again"] * again
+        - concise["free"] * free,
+        "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
+        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal),
+    }  # fmt: skip
+    little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
+    marks = {name: round(min(20.0, max(0.0, value * whole * little))) for name, value in points.items()}
+    worst = max(appraisal.flaws, key=lambda flaw: flaw.severity, default=None)
+    reason = worst.kind if worst is not None and worst.severity >= 0.5 else "bound" if best >= 0.5 else "acquaintance"
+    lead = worst.quote if worst is not None else ""
+    return Grade(sum(marks.values()), needs()["reasons"][reason], _quote([lead], view.response), marks)
+
+
+def _story(sample: Scenario) -> Story:
+    """What was told, the scenario first, as if they had told it; the need is what weighs on them and is not told."""
+    return Story((sample.scenario, sample.query), (Topic("need", sample.need.cues, told=False, depth="core"),))
+
+
+def _appraised(view: View) -> Appraisal:
+    sample = view.scenario
+    return _appraise(view.response, (sample.scenario, sample.query), sample.need.cues)
+
+
+@lru_cache(maxsize=512)
+def _appraise(response: str, told: tuple[str, str], need: tuple[str, ...]) -> Appraisal:
+    """Three judges read the same response."""
+    return appraise(response, Story(told, (Topic("need", need, told=False, depth="core"),)))
+
+
+def _level(points: float, steps: Sequence[float]) -> int:
+    return 1 + sum(points >= step for step in steps)
+
+
+def _costs(table: Mapping[str, float], appraisal: Appraisal) -> float:
+    return sum(table.get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+
+
+def _flaws(appraisal: Appraisal) -> dict[str, float]:
+    return {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws}
+
+
+def _quote(texts: Sequence[str], part: str) -> str:
+    """The first of the texts that stands in the part, or else its first line."""
+    return next((text for text in texts if text and stands_in(text, [part])), part.strip().split("\n")[0])
+
+
+def _runs(text: str) -> frozenset[tuple[str, str, str]]:
+    words = words_of(text)
+    return frozenset(zip(words, words[1:], words[2:], strict=False))
+
+
+def _is_copy(text: str, told: frozenset[tuple[str, str, str]], share: float) -> bool:
+    runs = _runs(text)
+    return bool(runs) and len(runs & told) / len(runs) >= share
+
+
+def _named(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str]:
+    """Those matters that a sentence names, by their text, with the sentence."""
+    found: dict[str, str] = {}
+    rows = tuple((matter.text, matter.cues) for matter in matters)
+    for text in sentences:
+        for key in matters_named(read_sentence(text), rows):
+            found.setdefault(key, text)
+    return found
+
+
+def _felt(sentences: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], int]:
+    """Those feelings that a sentence says are there, with the sentence, and how many different words say so.
+
+    One that is denied just before is not said. A word can be near to several feelings, and is still one word.
+    """
+    denies = int(needs()["resonation"]["denies"])
+    rows = tuple((name, (name,)) for name in names)
+    phrases = [name for name in names if " " in name]
+    found: dict[str, str] = {}
+    said: set[str] = set()
+    for text in sentences:
+        words = words_of(text)
+        for n, word in enumerate(words):
+            keys = list(_near(word, rows))
+            keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
+            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
+                said.add(word)
+                for key in keys:
+                    found.setdefault(key, text)
+    return found, len(said)
+
+
+@lru_cache(maxsize=20_000)
+def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """Names of those feelings that a word alone stands for."""
+    return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
+
+
+def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
+    """Whether so many feelings are named, in so few words, that some must be right."""
+    words = [word for text in sentences for word in words_of(text)]
+    felt = {word for word in words if word in EMOTIONS or classes_of(word) & {"distress", "warmth"}}
+    return len(felt) >= table["scattered"] and len(felt) >= table["scattered_share"] * len(words)
+
+
+def _touched(sample: Scenario, appraisal: Appraisal) -> list[Move]:
+    """Particular things of theirs that were taken up, in sentences bound to this person."""
+    points, least = needs()["moves"]["touch"], needs()["credit"]["untouched"]
+    bound = {s.text: s.bound for s in appraisal.sentences if not s.broken and s.bound >= least}
+    named = _named(list(bound), sample.touches)
+    return [("touch", points * min(1.0, bound[text] + 0.3), text) for text in list(named.values())[:2]]
+
+
+def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
+    """What stings or bores this person; words that they have used themselves sting nobody."""
+    said = fold(sample.query)
+    found: dict[int, Move] = {}
+    for s in appraisal.sentences:
+        text = fold(s.text)
+        for number, sore in enumerate(sample.sores):
+            cues = (fold(cue) for cue in sore.cues)
+            if not s.broken and any(_says(cue, text) and not _says(cue, said) for cue in cues):
+                found.setdefault(number, ("sore", needs()["moves"]["sore"], s.text))
+    return list(found.values())
+
+
+def _says(cue: str, folded: str) -> bool:
+    return re.search(rf"\b{re.escape(cue)}", folded) is not None

@@ -1,0 +1,127 @@
+"""The LLM judges of PERM: four structured questions to a model, each about one part of an answer.
+
+Covers what each judge is told and what counts as an answer. Does not cover the reward (`environment`). The rubrics lie in
+`prompts/`, in our own words after PERM Figures 7 to 10. No judge is told what the embedded ones read by: as published, they know
+persona, scenario and query, and what they need to see they must see themselves.
+
+Departures: an answer is one JSON object instead of two lines; it quotes what it judges, and the quote must stand there; the
+bystander's five numbers are added up here, since models add badly; its dimensions have short names (`DIMENSIONS`).
+
+An answer that does not fit, a score in words, two scores or a quote that does not stand there, is asked again once. What cannot
+be mended raises, so that the dialogue is unscored instead of guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.environment import JUDGES, Grade, View
+from heartloop.environments.perm.scenario import Scenario
+from heartloop.environments.quotes import stands_in
+from heartloop.environments.telling import told
+from heartloop.judging import ask
+from heartloop.prompts import load_prompt
+
+__all__ = ["DIMENSIONS", "REASKS", "LLMUser"]
+
+REASKS = 1
+"""Re-asks of a judge whose answer does not fit (ours)."""
+
+DIMENSIONS: Mapping[str, str] = {
+    "relevant": "content effectiveness",
+    "clear": "logical structure and clarity",
+    "concise": "communication efficiency",
+    "sober": "objectivity and neutrality",
+    "accurate": "information accuracy",
+}
+"""What the bystander looks at, with the paper's names (PERM Figure 10)."""
+
+_Mark = Annotated[StrictInt, Field(ge=0, le=20)]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
+    reason: str = Field(min_length=1)
+    quote: str = Field(min_length=1)
+
+
+class _Level(_Answer):
+    score: StrictInt = Field(ge=1, le=5)
+
+
+class _Marks(_Answer):
+    relevant: _Mark
+    clear: _Mark
+    concise: _Mark
+    sober: _Mark
+    accurate: _Mark
+
+
+class LLMUser:
+    """The four judges as one model, or one of them as another.
+
+    Args:
+        model: judges what nobody else does.
+        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
+        role: under which models and sampling are told, as for a stored dialogue.
+    """
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        self._model = model
+        self._role = "judge" if role == "simulator" else role
+        self._sampling = sampling or Sampling()
+        self._prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+        }
+
+    def admit(self, scenario: Scenario) -> None:
+        """Models judge every sample, in any language."""
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        text = view.judged_by(judge)
+
+        def grounded(answer: _Answer) -> str | None:
+            if not answer.reason.strip():
+                return "the reason is blank"
+            if not stands_in(answer.quote, [text]):
+                return f"the quote {answer.quote!r} does not stand in what you judge; quote exact words"
+            return None
+
+        sample = view.scenario
+        persona = f"{sample.person} ({sample.persona.gender})"
+        system = self._prompts[judge].fill(persona=persona, scenario=sample.scenario, query=sample.query)
+        part = "The notes" if judge == "resonation" else "The response"
+        messages = [
+            Message(role="system", content=system),
+            Message(role="user", content=self._prompts["judge_turn"].fill(part=told([(part, text)]))),
+        ]
+        kind: type[_Answer] = _Marks if judge == "bystander" else _Level
+        answer = await ask(
+            self._model,
+            messages,
+            kind,
+            reasks=REASKS,
+            sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
+            check=grounded,
+            heard=log.listener(judge, 0, "judge"),
+        )
+        reason, quote = answer.reason.strip(), answer.quote.strip()
+        if isinstance(answer, _Marks):
+            marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}
+            return Grade(sum(marks.values()), reason, quote, marks)
+        return Grade(answer.score if isinstance(answer, _Level) else 0, reason, quote)

@@ -1,0 +1,194 @@
+"""The rules of PERM: one turn, four judges at once, the reward, and what a transcript keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Call, Transcript
+from heartloop.environments.check import check_environment
+from heartloop.environments.episode import CallLog, play
+from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
+from heartloop.environments.perm.scenario import Scenario
+from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
+from heartloop.scoring.perspectives import BROKEN_FORMAT
+from tests.perm_sample import SAMPLE
+
+ANSWER = "# Analysis\nHe envies Rohit, and is ashamed of it.\n\n# Response\nYou carried the monitor yourself."
+SCORES = {"resonation": 4, "expression": 3, "reception": 2, "bystander": 70}
+
+
+class Fixed:
+    """Judges that give what they are told, and say when they were asked."""
+
+    name = "fixed"
+
+    def __init__(self, breaks: Mapping[str, Exception] | None = None, **scores: int) -> None:
+        self.scores = {**SCORES, **scores}
+        self.breaks = breaks or {}
+        self.asked: dict[str, View] = {}
+        self._all = asyncio.Event()
+
+    def admit(self, scenario: Scenario) -> None:
+        if scenario.title == "cannot be judged":
+            raise InputError("cannot be judged")
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"judge": "fixed"}}
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        self.asked[judge] = view
+        if len(self.asked) == len(JUDGES):
+            self._all.set()
+        await asyncio.wait_for(self._all.wait(), 5)  # nobody answers before all are asked
+        for _ in range(JUDGES[::-1].index(judge)):  # the first is the last to answer
+            await asyncio.sleep(0)
+        log.listener(judge, 0, "judge")(Reply(f"{judge} says"), 0)
+        if judge in self.breaks:
+            raise self.breaks[judge]
+        return Grade(self.scores[judge], f"because of {judge}", "a word", {"seen": judge})
+
+
+async def played(user: Fixed, answer: str = ANSWER, **settings: Any) -> Transcript:
+    return await play(Perm([SAMPLE], user, **settings), SAMPLE.id, ScriptedChat([answer]), seed=3)
+
+
+class TestWhatEachSees:
+    async def test_the_model_gets_person_and_scenario_and_then_the_query(self) -> None:
+        policy = ScriptedChat([ANSWER])
+        await play(Perm([SAMPLE], Fixed()), SAMPLE.id, policy)
+        system, user = policy.asked[0]
+        assert SAMPLE.scenario in system.content
+        assert SAMPLE.person in system.content
+        assert "# Analysis" in system.content
+        assert user.content == SAMPLE.query
+
+    async def test_nothing_that_the_embedded_judges_read_by_is_told(self) -> None:
+        policy = ScriptedChat([ANSWER])
+        await play(Perm([SAMPLE], Fixed()), SAMPLE.id, policy)
+        told = " ".join(message.content for message in policy.asked[0])
+        hidden = (SAMPLE.need.text, SAMPLE.cause.text, *(matter.text for matter in (*SAMPLE.touches, *SAMPLE.sores)))
+        assert not any(text in told for text in hidden)
+
+    async def test_resonation_is_of_the_analysis_and_the_rest_of_the_response(self) -> None:
+        user = Fixed()
+        await played(user)
+        analysis, response = "He envies Rohit, and is ashamed of it.", "You carried the monitor yourself."
+        assert {judge: view.judged_by(judge) for judge, view in user.asked.items()} == {
+            "resonation": analysis,
+            "expression": response,
+            "reception": response,
+            "bystander": response,
+        }
+
+
+class TestReward:
+    async def test_it_is_the_score_and_the_one_turns_reward(self) -> None:
+        transcript = await played(Fixed())
+        # 3 / (1/0.8 + 1/0.6 + 1/0.4) = 3 / 5.41667 = 0.55385; 0.5 (0.7 - 1) = -0.15
+        assert transcript.score == pytest.approx(0.40385, abs=1e-5)
+        assert transcript.rewards == (transcript.score,)
+        assert (transcript.stop, len(transcript.turns), transcript.turns[0].message) == ("turn_limit", 1, None)
+
+    async def test_the_preset_changes_the_sum_alone(self) -> None:
+        transcript = await played(Fixed(), preset="unit")
+        # 3 / (1/0.75 + 1/0.5 + 1/0.25) = 3 / 7.3333 = 0.40909; less 0.15
+        assert transcript.score == pytest.approx(0.25909, abs=1e-5)
+        assert transcript.turns[0].evidence["scores"] == SCORES
+
+    async def test_a_long_response_costs_by_its_estimated_tokens_the_analysis_nothing(self) -> None:
+        short = await played(Fixed(), ANSWER.replace("He envies", "He envies " * 2000))
+        long = await played(Fixed(), ANSWER + " yes" * 1000)
+        assert short.score == pytest.approx(0.40385, abs=1e-5)
+        evidence = long.turns[0].evidence
+        assert evidence["tokens"] == (len("You carried the monitor yourself." + " yes" * 1000) + 3) // 4
+        assert evidence["tokens_estimated"]
+        assert long.score == pytest.approx(0.40385 - 0.001 * (evidence["tokens"] - 768), abs=1e-5)
+
+    async def test_the_bystanders_weight_is_a_setting_that_the_transcript_names(self) -> None:
+        transcript = await played(Fixed(), bystander_weight=1.0)
+        assert transcript.score == pytest.approx(0.55385 - 0.3, abs=1e-5)
+        assert transcript.facts["bystander_weight"] == "1"
+        again = reward_of(transcript, preset="released")
+        assert again is not None
+        assert again.total == transcript.score
+
+
+class TestForm:
+    @pytest.mark.parametrize(
+        ("answer", "kind"), [("You carried it.", "no analysis"), ("", "empty"), (ANSWER + "\n# Response\nMore.", "twice")]
+    )
+    async def test_a_broken_form_asks_nobody_and_is_worth_the_lowest(self, answer: str, kind: str) -> None:
+        user = Fixed()
+        transcript = await played(user, answer)
+        assert user.asked == {}
+        assert (transcript.score, transcript.rewards) == (BROKEN_FORMAT, (BROKEN_FORMAT,))
+        assert transcript.turns[0].evidence == {"format": kind}
+        assert transcript.counts["broken formats"] == 1
+        assert reward_of(transcript, preset="unit") is None
+
+    async def test_it_never_pays(self) -> None:
+        worst = await played(Fixed(resonation=1, expression=1, reception=1, bystander=0), preset="unit")
+        assert worst.score is not None
+        assert worst.score >= BROKEN_FORMAT
+
+    async def test_what_a_model_thought_before_is_no_text_before(self) -> None:
+        transcript = await played(Fixed(), f"<think>Hm.</think>{ANSWER}")
+        assert transcript.turns[0].evidence["format"] == ""
+
+
+class TestWithoutAnAnswer:
+    @pytest.mark.parametrize("judge", JUDGES)
+    async def test_one_judge_missing_leaves_the_dialogue_unscored(self, judge: str) -> None:
+        transcript = await played(Fixed({judge: AnswerError("it holds no JSON object")}))
+        assert (transcript.score, transcript.rewards, transcript.stop) == (None, (), "failed")
+        assert transcript.failure is not None
+        assert (transcript.failure.role, transcript.failure.kind) == (f"{judge} judge", "AnswerError")
+        assert [call.purpose for call in transcript.calls if call.role == "judge"] == list(JUDGES), "all are kept"
+
+    async def test_a_spent_budget_is_no_judges_failure(self) -> None:
+        user = Fixed({"resonation": AnswerError("none"), "bystander": BudgetSpent("10 tokens are spent")})
+        with pytest.raises(BudgetSpent):
+            await played(user)
+
+
+async def test_calls_are_kept_in_the_judges_order_and_grounds_beside_the_scores() -> None:
+    transcript = await played(Fixed())
+    judged: list[Call] = [call for call in transcript.calls if call.role == "judge"]
+    assert [call.purpose for call in judged] == list(JUDGES)
+    evidence = transcript.turns[0].evidence
+    assert evidence["reasons"]["reception"] == "because of reception"
+    assert evidence["quotes"]["bystander"] == "a word"
+    assert evidence["seen"]["expression"] == {"seen": "expression"}
+    assert transcript.turns[0].thoughts["expression"] == "3: because of expression"
+    assert transcript.facts["emotion"] == SAMPLE.emotion
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        "settings", [{"preset": "paper"}, {"variant": "think"}, {"max_turns": 2}, {"max_turns": 0}, {"bystander_weight": -0.1}]
+    )
+    def test_what_is_unknown_is_refused(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(UseError):
+            Perm([SAMPLE], Fixed(), **settings)
+
+    def test_a_sample_twice_or_one_that_cannot_be_judged_is_refused(self) -> None:
+        with pytest.raises(InputError, match="twice"):
+            Perm([SAMPLE, SAMPLE], Fixed())
+        with pytest.raises(InputError, match="cannot be judged"):
+            Perm([SAMPLE.model_copy(update={"title": "cannot be judged"})], Fixed())
+
+
+class _Calm(Fixed):
+    """The same without waiting: the conformance test plays two dialogues with one user."""
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        return Grade(self.scores[judge], "because")
+
+
+def test_it_passes_the_public_checker() -> None:
+    check_environment(Perm([SAMPLE], _Calm()), policy=ScriptedChat([ANSWER], cycle=True))

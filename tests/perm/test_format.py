@@ -1,0 +1,67 @@
+"""The form of an answer: two headings in their order, and a name for every other form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.environments.perm.format import BROKEN, Answer, parse
+
+GOOD = "# Analysis\nShe is proud.\n\n# Response\nIt floats!"
+
+
+def test_the_parts_are_what_stands_under_the_headings() -> None:
+    assert parse(GOOD) == Answer("She is proud.", "It floats!")
+
+
+def test_blank_lines_and_line_ends_of_windows_are_no_matter() -> None:
+    assert parse("\n\n" + GOOD.replace("\n", " \r\n") + "\n\n") == Answer("She is proud.", "It floats!")
+
+
+@pytest.mark.parametrize("inside", ["## Analysis", "# Response time", "# analysis", "**# Response**", "#Response", " # Response"])
+def test_what_only_resembles_a_heading_is_text(inside: str) -> None:
+    assert parse(f"# Analysis\nA.\n{inside}\nB.\n# Response\nC.") == Answer(f"A.\n{inside}\nB.", "C.")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "empty"),
+        (" \n\t", "empty"),
+        ("It floats!", "no analysis"),
+        ("# Response\nIt floats!", "no analysis"),
+        ("# analysis\nA.\n# Response\nIt floats!", "no analysis"),
+        ("# Analysis\nShe is proud.", "no response"),
+        ("# Analysis: she is proud.\n# Response\nIt floats!", "no analysis"),
+        (f"{GOOD}\n# Response\nAgain.", "twice"),
+        (f"# Analysis\n{GOOD}", "twice"),
+        ("# Response\nIt floats!\n# Analysis\nShe is proud.", "wrong order"),
+        (f"Sure:\n{GOOD}", "text before"),
+        ("# Analysis\n\n# Response\nIt floats!", "empty part"),
+        ("# Analysis\nShe is proud.\n# Response\n  ", "empty part"),
+    ],
+)
+def test_another_form_has_a_name(text: str, kind: str) -> None:
+    assert parse(text) == Answer("", "", kind)
+    assert kind in BROKEN
+
+
+words = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).filter(
+    lambda t: "# Analysis" not in t and "# Response" not in t
+)
+
+
+@given(words, words)
+def test_two_parts_put_together_come_apart_again(analysis: str, response: str) -> None:
+    found = parse(f"# Analysis\n{analysis}\n# Response\n{response}")
+    if analysis.strip() and response.strip():
+        assert found == Answer(analysis.strip(), response.strip())
+    else:
+        assert found.broken == "empty part"
+
+
+@given(st.lists(st.sampled_from(["# Analysis", "# Response", "a", " ", "# Analysis ", "#"]), max_size=7).map("\n".join))
+def test_an_answer_has_both_parts_or_a_name_for_what_is_wrong(text: str) -> None:
+    found = parse(text)
+    assert (found.broken in BROKEN) != bool(found.analysis and found.response)
