@@ -18,8 +18,8 @@ from heartloop.analysis.scores import score_card
 from heartloop.analysis.windows import journey
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
-from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.environments.episode import play
+from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.supporters import Supporter
 from tests.analysis.empa_bench import empa_talk, levels
 

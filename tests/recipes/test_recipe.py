@@ -285,3 +285,8 @@ class TestHash:
     @pytest.mark.parametrize("setting", ["watching.save_every=5", "machine.workers=3"])
     def test_where_it_runs_and_how_it_is_watched_is_not(self, setting: str) -> None:
         assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash == read_recipe("ctc_grpo_tiny").hash
+
+
+def test_an_environment_without_rewards_for_training_is_refused() -> None:
+    with pytest.raises(InputError, match="perm has no rewards for training; expected eibench or empa or sage"):
+        read_recipe("rlver_grpo_tiny", settings=["dialogue.environment=perm"])

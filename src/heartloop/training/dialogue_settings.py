@@ -19,11 +19,13 @@ from heartloop.errors import UseError
 from heartloop.models import resolve
 from heartloop.scoring.credit import RewardKind
 
-__all__ = ["AGENT", "DialogueSettings", "write_agent_loops"]
+__all__ = ["AGENT", "TRAINED", "DialogueSettings", "write_agent_loops"]
 
 AGENT = "heartloop"
 """Name of the agent loop, as the column `agent_name` of the data has it."""
 
+TRAINED = ("eibench", "empa", "sage")
+"""Environments with rewards for training."""
 TARGET = "heartloop.training.agent_loop.DialogueLoop"
 
 

@@ -23,7 +23,7 @@ from heartloop.environments.catalogue import entry_of
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN
 from heartloop.spending import DEAREST, Price
-from heartloop.training.dialogue_settings import DialogueSettings
+from heartloop.training.dialogue_settings import TRAINED, DialogueSettings
 
 __all__ = [
     "COMPOSED",
@@ -97,6 +97,8 @@ class Dialogue(DialogueSettings):
     @model_validator(mode="after")
     def _known(self) -> Self:
         entry = entry_of(self.environment)
+        if self.environment not in TRAINED:
+            raise ValueError(f"{self.environment} has no rewards for training; expected {' or '.join(TRAINED)}")
         for what, chosen, known in (("preset", self.preset, entry.presets), ("variant", self.variant, entry.variants)):
             if chosen is not None and chosen not in known:
                 raise ValueError(f"{self.environment} has no {what} {chosen!r}; expected {' or '.join(known)}")
