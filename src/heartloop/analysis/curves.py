@@ -129,6 +129,10 @@ def chart_of(
     )  # fmt: skip
 
 
+_NOTHING = 1e-9
+"""A width below this is none: ticks are rounded to 12 decimals."""
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """Three to six round values from at most the lowest to at least the highest.
 
@@ -136,8 +140,8 @@ def _ticks(low: float, high: float) -> list[float]:
     ([-0.4, -0.2, 0.0, 0.2], [2.8, 2.9, 3.0, 3.1, 3.2])
     """
     wide = high - low
-    if wide <= abs(high) * 1e-9:  # a flat line in the middle
-        wide = abs(high) * 0.1 or 1.0
+    if wide <= max(abs(high) * 1e-9, _NOTHING):  # a flat line in the middle
+        wide = abs(high) * 0.1 if abs(high) > _NOTHING else 1.0
         low, high = low - wide / 2, high + wide / 2
     size = 10.0 ** math.floor(math.log10(wide / 3))
     step = next(n * size for n in (1, 2, 5, 10) if wide / (n * size) <= 4)
