@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -33,6 +33,8 @@ __all__ = [
     "read_transcripts",
     "stored_transcripts",
     "total_usage",
+    "turn_counts",
+    "usage_by_role",
     "visible",
     "writable",
     "write_line",
@@ -317,3 +319,13 @@ def total_usage(parts: Iterable[Usage]) -> Usage:
         completion_tokens=sum(part.completion_tokens for part in parts),
         estimated=any(part.estimated for part in parts),
     )
+
+
+def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
+    """What calls took, by the role that was asked, in the order in which the roles come."""
+    return {role: total_usage(c.usage for c in calls if c.role == role) for role in dict.fromkeys(c.role for c in calls)}
+
+
+def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
+    """What a transcript counts of its replies: silences, and replies cut by their token limit."""
+    return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}

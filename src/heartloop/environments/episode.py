@@ -23,8 +23,8 @@ from heartloop.dialogue import (
     StopReason,
     Transcript,
     Turn,
-    Usage,
-    total_usage,
+    turn_counts,
+    usage_by_role,
     visible,
     writable,
 )
@@ -229,9 +229,6 @@ async def play(
         failure = Failure(role=failed.role, kind=type(failed.cause).__name__, detail=str(failed.cause))
     calls = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
     result = episode.outcome()
-    usage: dict[str, Usage] = {}
-    for role in dict.fromkeys(call.role for call in calls):
-        usage[role] = total_usage(call.usage for call in calls if call.role == role)
     about = dict(environment.describe(scenario_id))
     models = {"policy": policy.name, **about.pop("models", {})}
     samplings = {"policy": sampling, **about.pop("sampling", {})}
@@ -250,13 +247,9 @@ async def play(
         failure=failure,
         score=None if failure else result.score,
         rewards=() if failure else result.rewards,
-        usage=usage,
+        usage=usage_by_role(calls),
         calls=tuple(calls),
-        counts={
-            **episode.counts,
-            "silences": sum(turn.silent for turn in turns),
-            "truncated": sum(turn.truncated for turn in turns),
-        },
+        counts={**episode.counts, **turn_counts(turns)},
         seconds=round(time.monotonic() - started, 3),
         **about,
     )

@@ -8,15 +8,27 @@ through the one turn loop once more, and the ones that are passed on unscored. D
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from heartloop.chat import Reply
 from heartloop.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.environments.episode import Environment, play
-from heartloop.errors import InputError
+from heartloop.environments.staging import check_choice
+from heartloop.errors import InputError, UseError
 from heartloop.replay import give
 
-__all__ = ["RESCORING", "Judge", "StoredReplies", "about_judged", "check_readable", "passed_on", "read_again", "unscored"]
+__all__ = [
+    "RESCORING",
+    "Judge",
+    "JudgedAnew",
+    "StoredReplies",
+    "about_judged",
+    "check_readable",
+    "check_rescorable",
+    "passed_on",
+    "read_again",
+    "unscored",
+]
 
 RESCORING = "rescoring"
 """The role named in the failure of a dialogue that the stored transcript cannot score."""
@@ -35,6 +47,25 @@ class Judge(Protocol):
             InputError: says what the scenario lacks.
         """
         ...
+
+
+Asked = TypeVar("Asked", bound=Judge)
+
+
+class JudgedAnew(Generic[Asked]):
+    """Who stands for the user of a stored dialogue: what was said is stored, what is judged is the judge's."""
+
+    def __init__(self, played: Transcript, judge: Asked) -> None:
+        self._played = played
+        self._judge = judge
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def admit(self, scenario: Any) -> None:
+        """As the judge's."""
+        self._judge.admit(scenario)
 
 
 class StoredReplies:
@@ -58,6 +89,22 @@ class StoredReplies:
             return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
         give(self.name, "policy", call.usage)
         return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
+
+
+def check_rescorable(played: Transcript, environment: str, presets: Sequence[str], preset: str, max_turns: int) -> None:
+    """Refuses what cannot be computed by a preset.
+
+    Args:
+        max_turns: policy replies in a dialogue at most, as it was played.
+
+    Raises:
+        UseError: another environment, an unknown preset, or more turns than `max_turns`.
+    """
+    if played.environment != environment:
+        raise UseError(f"{played.scenario} is of environment {played.environment!r}; expected {environment!r}")
+    check_choice("preset", preset, presets)
+    if len(played.turns) > max_turns:
+        raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {max_turns}")
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:

@@ -18,27 +18,16 @@ from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Rea
 from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
 
 __all__ = ["StoredPerson", "rejudged"]
 
 
-class StoredPerson:
+class StoredPerson(JudgedAnew[EIBenchUser]):
     """A person whose words are stored and whose changes are the judge's."""
-
-    def __init__(self, played: Transcript, judge: EIBenchUser) -> None:
-        self._played = played
-        self._judge = judge
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
 
     def describe(self) -> Mapping[str, Any]:
         return about_judged(self._played, self._judge.name, self._judge.describe())
-
-    def admit(self, scenario: AnyScenario) -> None:
-        self._judge.admit(scenario)
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         felt = await answered("judge", self._judge.react(view, log))

@@ -13,11 +13,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from heartloop.dialogue import Call, StopReason, Transcript, Turn, total_usage, visible, writable
+from heartloop.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.environments.eibench.environment import PRESETS, Reaction, anchors_of, relation_weight_of, taken
 from heartloop.environments.eibench.llm_user import reaction_of
-from heartloop.environments.stored import unscored
-from heartloop.errors import InputError, UseError
+from heartloop.environments.stored import check_rescorable, unscored
+from heartloop.errors import InputError
 from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, process_rewards
 
 __all__ = ["out_of_range", "rescored"]
@@ -39,12 +39,7 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int, relation_we
         UseError: another environment, an unknown preset, or more turns than `max_turns`.
         InputError: a weight outside [0, 1], or a transcript that tells no anchors.
     """
-    if transcript.environment != "eibench":
-        raise UseError(f"{transcript.scenario} is of environment {transcript.environment!r}; expected 'eibench'")
-    if preset not in PRESETS:
-        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-    if len(transcript.turns) > max_turns:
-        raise UseError(f"{transcript.scenario} has {len(transcript.turns)} turns; expected at most the run's {max_turns}")
+    check_rescorable(transcript, "eibench", PRESETS, preset, max_turns)
     found = transcript
     if preset != transcript.preset:
         found = _released(transcript, max_turns) if preset == "released" else _paper(transcript)
@@ -120,12 +115,8 @@ def _ended(played: Transcript, last: Turn, answer: Call, cut: list[str], stop: S
             "score": outcome(states[-1]["a"], states[-1]["t"], *anchors, relation_weight_of(played)),
             "rewards": tuple(float(reward) for reward in rewards),
             "calls": calls,
-            "usage": {r: total_usage(c.usage for c in calls if c.role == r) for r in dict.fromkeys(c.role for c in calls)},
-            "counts": {
-                **counts,
-                "silences": sum(turn.silent for turn in turns),
-                "truncated": sum(turn.truncated for turn in turns),
-            },
+            "usage": usage_by_role(calls),
+            "counts": {**counts, **turn_counts(turns)},
         }
     )
 

@@ -19,7 +19,7 @@ from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, V
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
 
 __all__ = ["FormJudge", "StoredPerson", "rejudged"]
 
@@ -43,22 +43,11 @@ class FormJudge(Protocol):
         ...
 
 
-class StoredPerson:
+class StoredPerson(JudgedAnew[FormJudge]):
     """A person whose words, and a director whose calls, are stored; the levels are the judge's."""
-
-    def __init__(self, played: Transcript, judge: FormJudge) -> None:
-        self._played = played
-        self._judge = judge
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
 
     def describe(self) -> Mapping[str, Any]:
         return about_judged(self._played, self._judge.name, self._judge.describe())
-
-    def admit(self, scenario: Scenario) -> None:
-        self._judge.admit(scenario)
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         return await answered("judge", self._judge.adjudicate(view, log))

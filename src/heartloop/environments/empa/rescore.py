@@ -8,13 +8,12 @@ director did under the first preset stands: a live dialogue could have gone anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import StopReason, Transcript, Turn, total_usage
+from heartloop.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.empa.environment import case_of, ends, numbers_of
-from heartloop.errors import UseError
-from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
+from heartloop.environments.stored import check_rescorable
+from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, trace
 
 __all__ = ["rescored"]
 
@@ -29,12 +28,7 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcri
         UseError: another environment, an unknown preset, or more turns than `max_turns`.
         InputError: a judged turn that keeps no levels.
     """
-    if transcript.environment != "empa":
-        raise UseError(f"{transcript.scenario} is of environment {transcript.environment!r}; expected 'empa'")
-    if preset not in PRESETS:
-        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-    if len(transcript.turns) > max_turns:
-        raise UseError(f"{transcript.scenario} has {len(transcript.turns)} turns; expected at most the run's {max_turns}")
+    check_rescorable(transcript, "empa", PRESETS, preset, max_turns)
     if preset == transcript.preset:
         return transcript
     return _computed(transcript, preset)
@@ -42,43 +36,36 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcri
 
 def _computed(played: Transcript, preset: str) -> Transcript:
     case = case_of(played)
+    forms = [form for form in case.forms if form is not None]
+    whole = trace(Case(case.p0, forms), preset=preset)
     turns: list[Turn] = []
-    judged: list[Mapping[str, int] | None] = []
+    path = whole.until(0)
     stop: StopReason | None = None
     for turn in played.turns:
         if turn.state is not None:
-            judged.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
-            turn, path = _moved(turn, Case(case.p0, judged), preset)
+            path = whole.until(len(path.energy) + 1)
+            turn = _moved(turn, path)
             stop = ends(path, preset=preset, turns=len(turns) + 1)
         turns.append(turn)
         if stop is not None:
             break
     update: dict[str, Any] = {"preset": preset, "turns": tuple(turns), "stop": _stop(played, stop, len(turns))}
     if played.score is not None:
-        kept = Case(case.p0, judged)
-        update["score"] = epmq([kept], preset=preset).score
-        update["rewards"] = tuple(map(float, trace(kept, preset=preset).energy))
+        update["score"] = epmq([Case(case.p0, forms[: len(path.energy)])], preset=preset).score
+        update["rewards"] = tuple(map(float, path.energy))
     if len(turns) < len(played.turns):
         calls = tuple(call for call in played.calls if call.turn < len(turns))
         update["calls"] = calls
-        update["usage"] = {
-            role: total_usage(call.usage for call in calls if call.role == role)
-            for role in dict.fromkeys(call.role for call in calls)
-        }
-        update["counts"] = {
-            **played.counts,
-            "silences": sum(turn.silent for turn in turns),
-            "truncated": sum(turn.truncated for turn in turns),
-        }
+        update["usage"] = usage_by_role(calls)
+        update["counts"] = {**played.counts, **turn_counts(turns)}
     return played.model_copy(update=update)
 
 
-def _moved(turn: Turn, case: Case, preset: str) -> tuple[Turn, Trajectory]:
-    """A judged turn with the state, the change and the numbers of this preset, and the path up to it."""
-    path = trace(case, preset=preset)
+def _moved(turn: Turn, path: Trajectory) -> Turn:
+    """A judged turn with the state, the change and the numbers of this preset; `path` leads up to it."""
     state = dict(zip(AXES, map(float, path.position[-1]), strict=True))
     change = dict(zip(AXES, map(float, path.increment[-1]), strict=True))
-    return turn.model_copy(update={"state": state, "change": change, "evidence": {**turn.evidence, **numbers_of(path)}}), path
+    return turn.model_copy(update={"state": state, "change": change, "evidence": {**turn.evidence, **numbers_of(path)}})
 
 
 def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason:

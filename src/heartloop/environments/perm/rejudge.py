@@ -13,28 +13,17 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import MAX_TURNS, Grade, Perm, PermUser, View
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
 from heartloop.scoring.perspectives import BYSTANDER_WEIGHT
 
 __all__ = ["StoredPerson", "rejudged"]
 
 
-class StoredPerson:
+class StoredPerson(JudgedAnew[PermUser]):
     """Other judges of an answer that is stored; with what it was played with."""
-
-    def __init__(self, played: Transcript, judge: PermUser) -> None:
-        self._played = played
-        self._judge = judge
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
 
     def describe(self) -> Mapping[str, Any]:
         return about_judged(self._played, self._judge.name, self._judge.describe())
-
-    def admit(self, scenario: Scenario) -> None:
-        self._judge.admit(scenario)
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         return await self._judge.grade(judge, view, log)

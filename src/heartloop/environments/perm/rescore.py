@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.perm.environment import reward_of
-from heartloop.errors import UseError
+from heartloop.environments.stored import check_rescorable
 from heartloop.scoring.perspectives import PRESETS
 
 __all__ = ["rescored"]
@@ -24,12 +24,7 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcri
         UseError: another environment, an unknown preset, or more turns than `max_turns`.
         InputError: a scored dialogue that keeps no grades.
     """
-    if transcript.environment != "perm":
-        raise UseError(f"{transcript.scenario} is of environment {transcript.environment!r}; expected 'perm'")
-    if preset not in PRESETS:
-        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-    if len(transcript.turns) > max_turns:
-        raise UseError(f"{transcript.scenario} has {len(transcript.turns)} turns; expected at most {max_turns}")
+    check_rescorable(transcript, "perm", PRESETS, preset, max_turns)
     if preset == transcript.preset:
         return transcript
     update: dict[str, object] = {"preset": preset}

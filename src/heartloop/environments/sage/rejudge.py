@@ -20,28 +20,17 @@ from heartloop.environments.sage.environment import Feeling, Sage, SageUser, Spe
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.environments.sage.rescore import decided_to_leave
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
 from heartloop.scoring.emotion import band
 
 __all__ = ["StoredPerson", "rejudged"]
 
 
-class StoredPerson:
+class StoredPerson(JudgedAnew[SageUser]):
     """A person whose words are stored and whose feelings are the judge's."""
-
-    def __init__(self, played: Transcript, judge: SageUser) -> None:
-        self._played = played
-        self._judge = judge
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
 
     def describe(self, variant: str) -> Mapping[str, Any]:
         return about_judged(self._played, self._judge.name, self._judge.describe(variant), unused="speak")
-
-    def admit(self, scenario: AnyScenario) -> None:
-        self._judge.admit(scenario)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
         return await answered("judge", self._judge.feel(view, log))

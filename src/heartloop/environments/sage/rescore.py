@@ -18,10 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heartloop.dialogue import Call, StopReason, Transcript, Turn, total_usage, visible, writable
+from heartloop.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.environments.sage.environment import PRESETS, says_goodbye
-from heartloop.environments.stored import unscored
-from heartloop.errors import UseError
+from heartloop.environments.stored import check_rescorable, unscored
 from heartloop.scoring.credit import turn_rewards
 from heartloop.scoring.emotion import CHANGE_LIMIT
 
@@ -47,12 +46,7 @@ def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcri
     Raises:
         UseError: another environment, an unknown preset, or more turns than `max_turns`.
     """
-    if transcript.environment != "sage":
-        raise UseError(f"{transcript.scenario} is of environment {transcript.environment!r}; expected 'sage'")
-    if preset not in PRESETS:
-        raise UseError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-    if len(transcript.turns) > max_turns:
-        raise UseError(f"{transcript.scenario} has {len(transcript.turns)} turns; expected at most the run's {max_turns}")
+    check_rescorable(transcript, "sage", PRESETS, preset, max_turns)
     if transcript.preset == preset:
         return transcript
     return _released(transcript, max_turns) if preset == "released" else _corrected(transcript)
@@ -124,13 +118,13 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
     judged = [turn.index for turn in turns if turn.state is not None]
     heard = {turn.index for turn in turns}
     calls = tuple(call for call in played.calls if call.turn in (heard if call.role == "policy" else judged))
-    counts = {**played.counts, "silences": sum(t.silent for t in turns), "truncated": sum(t.truncated for t in turns)}
+    counts = {**played.counts, **turn_counts(turns)}
     usage = dict(played.usage)
     if len(calls) < len(played.calls):
         counts = {name: n for name, n in counts.items() if name not in ("lost farewells", "re-asks")}
         if asked_again := sum(call.reask > 0 for call in calls if call.role != "policy"):
             counts["re-asks"] = asked_again
-        usage = {r: total_usage(c.usage for c in calls if c.role == r) for r in dict.fromkeys(c.role for c in calls)}
+        usage = usage_by_role(calls)
     return played.model_copy(
         update={
             "preset": preset,
