@@ -153,7 +153,9 @@ def evaluate_command(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."),
+        typer.Option(
+            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."
+        ),
     ] = None,
     variant: Annotated[
         str | None,
@@ -267,7 +269,9 @@ def report(
 @app.command()
 def check(
     environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or eqbench.")] = "sage",
-    scenarios: Annotated[str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")] = None,
+    scenarios: Annotated[
+        str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")
+    ] = None,
 ) -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
     from heartloop.environments.catalogue import entry_of
@@ -308,7 +312,8 @@ def scenarios_list(
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, test, train, cases, samples, a file, a checkout; by default any set.")
+        str | None,
+        typer.Option("--from", help="support, chat, test, train, cases, samples, a file, a checkout; by default any set."),
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""

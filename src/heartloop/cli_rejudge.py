@@ -26,7 +26,8 @@ def rejudge(
         ),
     ] = None,
     scenarios: Annotated[
-        str | None, typer.Option(help="support, chat, test, train, a file or a checkout; by default what the run was played with.")
+        str | None,
+        typer.Option(help="support, chat, test, train, a file or a checkout; by default what the run was played with."),
     ] = None,
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")

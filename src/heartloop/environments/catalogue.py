@@ -149,7 +149,9 @@ class Entry(NamedTuple):
             UseError: none is named, and this environment ships none.
         """
         if scenarios is None and not self.sets:
-            raise UseError(f"{self.name} ships no scenarios; say with --scenarios which folder or file to read (docs/{self.name}.md)")
+            raise UseError(
+                f"{self.name} ships no scenarios; say with --scenarios which folder or file to read (docs/{self.name}.md)"
+            )
         return scenarios if scenarios is not None else self.sets[0]
 
     def people(self, scenarios: str, variant: str | None, *, exclude_tags: Sequence[str] = ()) -> list[Any]:

@@ -51,9 +51,13 @@ class EmbeddedUser:
             InputError: says so.
         """
         if lacks_english(" ".join(scenario.repaired)):
-            raise InputError(f"scenario {scenario.id!r} is not in English; the embedded judge reads English only, use --simulator MODEL")
+            raise InputError(
+                f"scenario {scenario.id!r} is not in English; the embedded judge reads English only, use --simulator MODEL"
+            )
         if not scenario.form.rubric.counted & frozenset(READ):
-            raise InputError(f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --simulator MODEL")
+            raise InputError(
+                f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --simulator MODEL"
+            )
 
     async def mark(self, view: View, log: CallLog) -> Marked:
         prompts = view.scenario.prompts("repaired")

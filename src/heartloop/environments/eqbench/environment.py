@@ -136,7 +136,9 @@ class EQBench(Staged[Scenario, EQBenchUser]):
         for scenario in scenarios:
             turns = len(scenario.prompts(variant)) + (scenario.form.debrief is not None)
             if not scenario.prompts(variant):
-                raise InputError(f"scenario {scenario.id!r} has no prompt by the {variant} reading; leave it out, or read it repaired")
+                raise InputError(
+                    f"scenario {scenario.id!r} has no prompt by the {variant} reading; leave it out, or read it repaired"
+                )
             if turns > max_turns:
                 raise InputError(f"scenario {scenario.id!r} asks for {turns} answers; max_turns is {max_turns}, raise it")
 
@@ -229,4 +231,6 @@ def score_of(transcript: Transcript) -> float:
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{transcript.scenario}: the transcript lacks {error}; expected the marks of its judge, play it again") from error
+        raise InputError(
+            f"{transcript.scenario}: the transcript lacks {error}; expected the marks of its judge, play it again"
+        ) from error
