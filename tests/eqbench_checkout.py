@@ -1,4 +1,5 @@
-"""A checkout in the form of EQ-Bench3's repository, with invented texts: what its reader, its environment and its commands are tried on.
+"""A checkout in the form of EQ-Bench3's repository, with invented texts: what its reader, its environment and its commands are
+tried on.
 
 The form was read off the public repository; every text here is our own. One scenario of each kind, and one whose prompt header is
 malformed as that of 409 is.
@@ -50,7 +51,7 @@ FILES: dict[str, str] = {
     "data/scenario_master_prompt_message_drafting.txt": _ASK.format(sections=_TWO),
     "data/scenario_master_prompt_analysis.txt": "[READ]\n{scenario_prompt}\n[/READ]\nWhat goes on in them?\n",
     "data/debrief_prompt.txt": "The scene is over. What went badly, and why?\n",
-    "data/rubric_scoring_prompt.txt": "Mark # this *dialogue*.\n{transcript}\n---\nAfterwards:\n{debrief}\n\nAnswer as {output_format}\n",
+    "data/rubric_scoring_prompt.txt": "Mark # this *talk*.\n{transcript}\n---\nAfter:\n{debrief}\n\nAnswer as {output_format}\n",
     "data/rubric_scoring_prompt_analysis.txt": "Mark this reading.\n{transcript}\n\nAnswer as {output_format}\n",
     "data/rubric_scoring_criteria.txt": "\n".join(CRITERIA) + "\n",
     "data/rubric_scoring_criteria_analysis.txt": "# a remark\ndepth_of_insight\n\nemotional_reasoning\naccuracy\n",

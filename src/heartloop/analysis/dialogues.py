@@ -151,8 +151,8 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     if evidence:
         found["evidence"] = _clean(evidence)
     if environment == "eqbench":
-        told = ("part", "sections", "missing", "counted", "style", "reasoning")
-        found["rubric"] = _clean({name: turn.evidence[name] for name in told if name in turn.evidence})
+        kept = ("part", "sections", "missing", "counted", "style", "reasoning")
+        found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found

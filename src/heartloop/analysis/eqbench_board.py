@@ -1,7 +1,8 @@
 """What a page has of its own where the environment is EQ-Bench3: the marks of every criterion, and the seven that PERM prints.
 
-Pure: the page's models and dialogues in, values out; all of it rests on the dialogues behind the leaderboard's numbers. Marks are the
-judge's, 0 to 20, whether they count or describe a style. Does not cover the score (`measures`), or markup (`templates/`).
+Pure: the page's models and dialogues in, values out; all of it rests on the dialogues behind the leaderboard's numbers. Marks
+are the judge's, 0 to 20, whether they count or describe a style. Does not cover the score (`measures`), or markup
+(`templates/`).
 """
 
 from __future__ import annotations

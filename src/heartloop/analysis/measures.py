@@ -1,8 +1,9 @@
 """What a score is in each environment: its scale, what groups it, what counts as success and failure, its course in a dialogue.
 
 Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
-outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, the reward times 100, at most 100,
-in PERM, and the rubric score, 0 to 100, in EQ-Bench3. Does not cover sums over dialogues (`scores`) or how they look (`templates/`).
+outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, the reward times 100, at most 100, in
+PERM, and the rubric score, 0 to 100, in EQ-Bench3. Does not cover sums over dialogues (`scores`) or how they look
+(`templates/`).
 """
 
 from __future__ import annotations

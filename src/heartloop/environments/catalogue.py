@@ -94,7 +94,8 @@ class Ready(Environment, Protocol):
 
 
 class Entry(NamedTuple):
-    """One environment. The first of `sets`, `presets` and `variants` is the default; without sets, people are read from a path."""
+    """One environment. The first of `sets`, `presets` and `variants` is the default; without sets, people are read from a
+    path."""
 
     name: str
     sets: tuple[str, ...]
@@ -336,8 +337,9 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
-    with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's. A folder is a checkout of EQ-Bench3.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's,
+    one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's. A folder is a checkout of
+    EQ-Bench3.
 
     Raises:
         UseError: no set of that name and no such file or folder.

@@ -1,4 +1,5 @@
-"""A scenario of each environment as text: a line in a list, and a sheet with all that a simulator reads and that is written for it.
+"""A scenario of each environment as text: a line in a list, and a sheet with all that a simulator reads and that is written for
+it.
 
 Covers what `heartloop scenarios list` and `show` print. Does not cover what a simulator is told (each environment's `llm_user`).
 """
@@ -13,7 +14,7 @@ from heartloop.environments.empa.card import render_sheet as empa_sheet
 from heartloop.environments.sage.llm_user import render_background, render_persona
 
 __all__ = [
-    "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet", "eibench_line", "eibench_sheet", "perm_line", "perm_sheet",
+    "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet", "perm_line", "perm_sheet",
     "sage_line", "sage_sheet",
 ]  # fmt: skip
 

@@ -3,8 +3,8 @@
 Covers the numbers. Does not cover which criteria count (`environments.eqbench.released` reads them from the user's checkout), nor
 how a judge's marks are read (`environments.eqbench.llm_user`).
 
-The released code takes the mean over the scenarios in 0-20 and rounds it to two decimals before it multiplies; here a dialogue has
-its score in 0-100, unrounded. The two means differ by at most 0.025.
+The released code takes the mean over the scenarios in 0-20 and rounds it to two decimals before it multiplies; here a dialogue
+has its score in 0-100, unrounded. The two means differ by at most 0.025.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The embedded judge of EQ-Bench3: marks by rules, on top of `appraisal`, for those criteria that words alone show something of.
 
-Deterministic. Five criteria are read (`READ`): whether feelings are taken up and tied to what was told, how far the words belong to
-this case, how much is named that nobody said, how many feelings are told apart, and what goes wrong in the words. Every other
-criterion, style among them, gets no mark, and the score is the mean over those that have one: it does not compare with a model's.
-Weights: `needs.toml`. They are not tuned, and no order of models or supporters is claimed.
+Deterministic. Five criteria are read (`READ`): whether feelings are taken up and tied to what was told, how far the words
+belong to this case, how much is named that nobody said, how many feelings are told apart, and what goes wrong in the words.
+Every other criterion, style among them, gets no mark, and the score is the mean over those that have one: it does not compare
+with a model's. Weights: `needs.toml`. They are not tuned, and no order of models or supporters is claimed.
 
 A stand-in for a judge model, for tests and to try a checkout without a key; every report that used it says so. Does not cover the
 score (`environment`).

@@ -1,16 +1,17 @@
 """The EQ-Bench3 environment: a written course of prompts, the model's answers in sections, a debrief, and a judge's rubric.
 
 Covers the order of prompts, what a judge is shown, the score, and what a transcript keeps. The judge is one protocol,
-`EQBenchUser`, with a model behind it (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the checkout (`released`), the sections
-(`format`), or the number (`heartloop.scoring.rubric`). Pairwise comparison and ratings are not part of it.
+`EQBenchUser`, with a model behind it (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the checkout (`released`), the
+sections (`format`), or the number (`heartloop.scoring.rubric`). Pairwise comparison and ratings are not part of it.
 
-Nobody answers: prompts are written in advance and do not depend on what the model says. Each goes through the master prompt of the
-scenario's kind; after the last one the debrief asks for reflection, out of the part. An analysis is one prompt without a debrief.
-Then the judge marks the whole dialogue. There is no mood: the state is empty, and the one reward is the score.
+Nobody answers: prompts are written in advance and do not depend on what the model says. Each goes through the master prompt of
+the scenario's kind; after the last one the debrief asks for reflection, out of the part. An analysis is one prompt without a
+debrief. Then the judge marks the whole dialogue. There is no mood: the state is empty, and the one reward is the score.
 
-Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged here as any other; there it
-is left out without a word. The debrief is asked with the temperature of the prompts (there 0.5), and `min_p` is not sent (there 0.1),
-since many endpoints refuse it. An empty answer stands in the model's own history as "...", for the same reason.
+Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged here as any other;
+there it is left out without a word. The debrief is asked with the temperature of the prompts (there 0.5), and `min_p` is not
+sent (there 0.1), since many endpoints refuse it. An empty answer stands in the model's own history as "...", for the same
+reason.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class EQBench(Staged[Scenario, EQBenchUser]):
         max_turns: a scenario that has more is refused; none is cut short.
 
     Raises:
-        UseError: unknown preset or variant.
-        InputError: two scenarios of one id, one that the variant has no prompt of, one that is longer than `max_turns`, or one that
+        UseError: unknown preset or variant. InputError: two scenarios of one id, one that the variant has no prompt of, one
+        that is longer than `max_turns`, or one that
             the judge cannot judge.
     """
 

@@ -2,10 +2,10 @@
 
 Covers taking an answer apart by the headings that its master prompt asks for. Does not cover what is asked (`environment`).
 
-As released, and odd in places: a section ends at the next number sign, even one within its text; the last ends at the first double
-hyphen, so a dash typed as two hyphens cuts it short. A section that is not found is empty, and a judge is shown the sections alone:
-whatever stands outside them is gone. The model's own history keeps its answer whole. An answer without its headings is scored
-on empty sections; it is no failure of the instrument.
+As released, and odd in places: a section ends at the next number sign, even one within its text; the last ends at the first
+double hyphen, so a dash typed as two hyphens cuts it short. A section that is not found is empty, and a judge is shown the
+sections alone: whatever stands outside them is gone. The model's own history keeps its answer whole. An answer without its
+headings is scored on empty sections; it is no failure of the instrument.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Covers what the judge is told and what counts as its marks. Does not cover the score (`environment`).
 
-The prompt is filled as released: the dialogue, the debrief, the form of the answer; then every asterisk and number sign is taken out
-of it. The model's words stand in it unmarked, so one that writes orders to its judge is not kept from it. Notes on a scenario are not told:
-the release gives them to its pairwise judges alone.
+The prompt is filled as released: the dialogue, the debrief, the form of the answer; then every asterisk and number sign is
+taken out of it. The model's words stand in it unmarked, so one that writes orders to its judge is not kept from it. Notes on a
+scenario are not told: the release gives them to its pairwise judges alone.
 
-Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing besides the reasons; one that does not
-fit is asked again once, with what is wrong, and then the dialogue is unscored. The released code mends broken JSON, takes a number out
-of any text, drops criteria that have none and averages the rest, and knows no range.
+Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing besides the reasons; one that does
+not fit is asked again once, with what is wrong, and then the dialogue is unscored. The released code mends broken JSON, takes a
+number out of any text, drops criteria that have none and averages the rest, and knows no range.
 """
 
 from __future__ import annotations
@@ -88,5 +88,5 @@ def rubric_prompt(view: View) -> str:
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
     """The form of an answer: reasons, and a mark of every criterion; nothing else."""
-    fields: dict[str, Any] = {"chain_of_thought_reasoning": (str, ...), **{name: (_Mark, ...) for name in criteria}}
+    fields: dict[str, Any] = {"chain_of_thought_reasoning": (str, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)

@@ -4,9 +4,9 @@ Covers the text files of `data/`, and what the released code keeps in Python: wh
 (`utils/constants.py`), which criteria count and how the answer's form asks for reasons (`core/benchmark.py`). Those are read as
 text, by their syntax tree; no line of the checkout is run. Does not cover the pairwise comparison, nor the published results.
 
-Prompt headers are read twice, as `scenario.VARIANTS` has it: in the release of May 2025 the one of scenario 409 lacks its word, so
-the released parser finds no prompt there, says nothing and leaves the scenario out. Everything else that does not fit the form is an
-error with file, line and what was expected, where the released code logs a line or goes on.
+Prompt headers are read twice, as `scenario.VARIANTS` has it: in the release of May 2025 the one of scenario 409 lacks its word,
+so the released parser finds no prompt there, says nothing and leaves the scenario out. Everything else that does not fit the
+form is an error with file, line and what was expected, where the released code logs a line or goes on.
 """
 
 from __future__ import annotations
@@ -68,11 +68,10 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
     forms = _forms(root)
     kinds = {scenario: kind for kind, ids in _ids(root).items() for scenario in ids}
     notes = read_notes(root / _NOTES, read_text(root / _NOTES)) if (root / _NOTES).is_file() else {}
-    scenarios = [
+    return [
         Scenario(id, category, title, forms[kinds.get(id, "role-play")], official, repaired, notes.get(id, ""))
         for id, category, title, official, repaired in read_prompts(root / PROMPTS_FILE, read_text(root / PROMPTS_FILE))
     ]
-    return scenarios
 
 
 def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]]:

@@ -18,8 +18,8 @@ from heartloop.errors import PromptError
 __all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "there"]
 
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
-"""`role-play`: in a part, in three sections; `drafting`: a message to write, in three sections; `conversation`: the prompts as they
-are, without sections; `analysis`: one question about a dialogue that took place, without a debrief."""
+"""`role-play`: in a part, in three sections; `drafting`: a message to write, in three sections; `conversation`: the prompts as
+they are, without sections; `analysis`: one question about a dialogue that took place, without a debrief."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 VARIANTS = ("official", "repaired")
