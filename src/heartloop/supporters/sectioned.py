@@ -1,8 +1,8 @@
 """An answer in sections, where a prompt asks for some under headings of its own, as the role-plays of EQ-Bench3 do.
 
 Covers finding the headings, hearing the scene without the form that follows it, and filling the sections: in the last stands
-what the supporter says, in those before an analysis of the quality of what it says (`analysing`). `garbage` keeps to no form. Does
-not cover what is said (`general`, `managing`).
+what the supporter says, in those before an analysis of the quality of what it says (`analysing`). `garbage` keeps to no form.
+Does not cover what is said (`general`, `managing`).
 """
 
 from __future__ import annotations
