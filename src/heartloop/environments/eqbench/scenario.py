@@ -118,8 +118,8 @@ class Scenario:
 
     @property
     def person(self) -> str:
-        """Nobody in particular: the category."""
-        return self.category
+        """Nobody: what is said is written in advance."""
+        return "Written prompts"
 
     @property
     def stratum(self) -> str:
