@@ -123,6 +123,8 @@ class Page:
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
         if self.measure.by_end:
             self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        if self.eqbench:
+            self.stop_words["turn_limit"] = "played to its end"
         self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:

@@ -160,7 +160,6 @@ class EQBench(Staged[Scenario, EQBenchUser]):
             "title": scenario.title,
             "person": scenario.person,
             "tags": "",
-            "counted": " ".join(sorted(scenario.form.rubric.counted)),
         }
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=scenario.form.files)
 
