@@ -149,7 +149,7 @@ def _rewards(transcript: Transcript) -> list[float]:
 
 
 def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; PERM knows no success, so these are how many reached the bounds."""
+    """The mean; PERM and EQ-Bench3 know no success, so these are how many reached the bounds."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
 
@@ -157,11 +157,6 @@ def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> S
 def _rubric_scores(transcript: Transcript) -> list[float]:
     """The score, once the whole dialogue is judged; 0 before it, where nothing was said."""
     return [0.0, *transcript.rewards]
-
-
-def _rubric_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; EQ-Bench3 knows no success, so these are how many reached the bounds."""
-    return _perm_sums(dialogues, success_at, failure_below)
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -275,7 +270,7 @@ MEASURES: Mapping[str, Measure] = {
         start=0.0,
         success_at=75.0,
         failure_below=50.0,
-        sums=_rubric_sums,
+        sums=_perm_sums,
         group="kind",
         group_title="kind of scenario",
         group_order=eqbench.KINDS,
