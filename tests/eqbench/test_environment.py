@@ -93,7 +93,8 @@ class TestTheCourse:
         with pytest.raises(InputError, match="official"):
             EQBench([scenarios["409"]], Fixed())
         transcript, _ = await played(scenarios["409"], Fixed(), "They are sorry.", variant="repaired")
-        assert (transcript.variant, transcript.score) == ("repaired", pytest.approx(5 * (15 + 9 + 10) / 3))
+        assert transcript.variant == "repaired"
+        assert transcript.score == pytest.approx(5 * (15 + 9 + 10) / 3)
 
 
 class TestWhatTheJudgeIsShown:
