@@ -1,8 +1,8 @@
 """The LLM judges of daily conversation: six structured questions to a model about one answer, one a metric.
 
-Covers what each judge is told and what counts as an answer. Does not cover the score (`environment`). The levels lie in `prompts/`,
-in our own words after the metrics' descriptions (PERM App. A.8). No judge is told what the embedded ones read by: they know what
-the companion knew, and the query.
+Covers what each judge is told and what counts as an answer. Does not cover the score (`environment`). The levels lie in
+`prompts/`, in our own words after the metrics' descriptions (PERM App. A.8). No judge is told what the embedded ones read by:
+they know what the companion knew, and the query.
 
 Six questions instead of one (ours; the paper does not say): in one answer a model tends to give all metrics what it thinks of the
 whole, and a mean of six that say the same thing is one metric. The six share all of their prompt but the metric's own part, which

@@ -13,24 +13,26 @@ reward (`environment`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
-from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english
-from heartloop.appraisal.lexicon import classes_of
-from heartloop.appraisal.words import split_sentences, words_of
+from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
+from heartloop.appraisal.lexicon import classes_of, is_function_word
+from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import Grade
-from heartloop.environments.noticing import cost_of, felt_in, level_of, named_in, quote_of, stung_by
-from heartloop.environments.perm.environment import View
+from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
+from heartloop.environments.quotes import stands_in
 from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
 
+_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
 _GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
@@ -69,12 +71,11 @@ def resonated(view: View) -> Grade:
     told = _runs(f"{sample.scenario} {sample.query}")
     own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
     if not own:
-        return Grade(1, needs()["reasons"]["copied"], quote_of(split_sentences(view.analysis), view.analysis))
-    denies = int(table["denies"])
-    feelings, words = felt_in(own, sample.feelings, denies)
-    misread, _ = felt_in(own, sample.misreadings, denies)
-    cause, need = named_in(own, (sample.cause,)), named_in(own, (sample.need,))
-    particulars = {**named_in(own, sample.touches), **cause}
+        return Grade(1, needs()["reasons"]["copied"], _quote(split_sentences(view.analysis), view.analysis))
+    feelings, words = _felt(own, sample.feelings)
+    misread, _ = _felt(own, sample.misreadings)
+    cause, need = _named(own, (sample.cause,)), _named(own, (sample.need,))
+    particulars = {**_named(own, sample.touches), **cause}
     seen = {
         "feelings": sorted(feelings), "misreadings": sorted(misread), "cause": bool(cause), "particulars": len(particulars),
         "need": bool(need),
@@ -97,7 +98,7 @@ def resonated(view: View) -> Grade:
         level, reason = min(level, 2), "guessed"
     elif len(misread) >= max(1, words) and level > 1:  # as much wrong as right
         level -= 1
-    return Grade(level, needs()["reasons"][reason], quote_of(list(grounds.values()) or own, view.analysis), seen)
+    return Grade(level, needs()["reasons"][reason], _quote(list(grounds.values()) or own, view.analysis), seen)
 
 
 def expressed(view: View) -> Grade:
@@ -105,21 +106,21 @@ def expressed(view: View) -> Grade:
     table, appraisal = needs()["expression"], _appraised(view)
     reasons = needs()["reasons"]
     if appraisal.silent:
-        return Grade(1, reasons["silent"], quote_of([], view.response))
+        return Grade(1, reasons["silent"], _quote([], view.response))
     voices = table["voices"][view.scenario.want]
     sounds = {name: confidence * voices[name[0]] for name, confidence in appraisal.strategies.items()}
     voice = max(sounds.values(), default=0.0)
     bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
-    lost = cost_of(appraisal, table["flaws"])
+    lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
-    level = level_of(points, table["levels"])
+    level = _level(points, table["levels"])
     reason = ("cold", "service", "acquaintance", "friend", "words")[level - 1]
     worst = max(appraisal.flaws, key=lambda flaw: table["flaws"].get(flaw.kind, 0.0) * flaw.severity, default=None)
     best = max(appraisal.sentences, key=lambda s: s.bound, default=None)
     lead = worst.quote if worst is not None and level < 3 else best.text if best is not None else ""
     seen = {"points": round(points, 2), "flaws": _flaws(appraisal), "bound": round(bound, 2)}
-    return Grade(level, reasons[reason], quote_of([lead], view.response), seen)
+    return Grade(level, reasons[reason], _quote([lead], view.response), seen)
 
 
 def received(view: View) -> Grade:
@@ -138,7 +139,7 @@ def received(view: View) -> Grade:
     moves = [*_touched(sample, appraisal), *_stung(sample, appraisal)]
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
-    level = level_of(points, table["reception"]["levels"])
+    level = _level(points, table["reception"]["levels"])
     lead: Move = ("untouched", 0.0, "")
     if weighed.gains and (level > 2 or not weighed.losses):
         lead = weighed.gains[0]
@@ -149,7 +150,7 @@ def received(view: View) -> Grade:
         "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
         "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
     }
-    return Grade(level, table["reasons"][lead[0]], quote_of([lead[2]], view.response), seen)
+    return Grade(level, table["reasons"][lead[0]], _quote([lead[2]], view.response), seen)
 
 
 def beside(view: View) -> Grade:
@@ -158,7 +159,7 @@ def beside(view: View) -> Grade:
     names = ("relevant", "clear", "concise", "sober", "accurate")
     if appraisal.silent:
         marks = dict.fromkeys(names, round(table["silent"]))
-        return Grade(sum(marks.values()), needs()["reasons"]["silent"], quote_of([], view.response), marks)
+        return Grade(sum(marks.values()), needs()["reasons"]["silent"], _quote([], view.response), marks)
     sentences, whole = appraisal.sentences, 1.0 - appraisal.broken
     stated = [s for s in sentences if not s.question and not (s.tentative and s.strategies and s.strategies[0][0][0] == "B")]
     bounds = [s.bound if s.related else 0.0 for s in stated or sentences if not s.broken] or [0.0]
@@ -176,15 +177,15 @@ def beside(view: View) -> Grade:
         "clear": clear["start"] - clear["broken"] * appraisal.broken - clear["long"] * long - clear["scattered"] * guesses,
         "concise": concise["start"] - concise["overlong"] * appraisal.severity("overlong") - concise["again"] * again
         - concise["free"] * free,
-        "sober": sober["start"] - cost_of(appraisal, sober) - sober["exclamation"] * view.response.count("!"),
-        "accurate": accurate["start"] + accurate["bound"] * best - cost_of(appraisal, accurate),
+        "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
+        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal),
     }  # fmt: skip
     little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
     marks = {name: round(min(20.0, max(0.0, value * whole * little))) for name, value in points.items()}
     worst = max(appraisal.flaws, key=lambda flaw: flaw.severity, default=None)
     reason = worst.kind if worst is not None and worst.severity >= 0.5 else "bound" if best >= 0.5 else "acquaintance"
     lead = worst.quote if worst is not None else ""
-    return Grade(sum(marks.values()), needs()["reasons"][reason], quote_of([lead], view.response), marks)
+    return Grade(sum(marks.values()), needs()["reasons"][reason], _quote([lead], view.response), marks)
 
 
 def _story(sample: Scenario) -> Story:
@@ -203,8 +204,21 @@ def _appraise(response: str, told: tuple[str, str], need: tuple[str, ...]) -> Ap
     return appraise(response, Story(told, (Topic("need", need, told=False, depth="core"),)))
 
 
+def _level(points: float, steps: Sequence[float]) -> int:
+    return 1 + sum(points >= step for step in steps)
+
+
+def _costs(table: Mapping[str, float], appraisal: Appraisal) -> float:
+    return sum(table.get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+
+
 def _flaws(appraisal: Appraisal) -> dict[str, float]:
     return {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws}
+
+
+def _quote(texts: Sequence[str], part: str) -> str:
+    """The first of the texts that stands in the part, or else its first line."""
+    return next((text for text in texts if text and stands_in(text, [part])), part.strip().split("\n")[0])
 
 
 def _runs(text: str) -> frozenset[tuple[str, str, str]]:
@@ -215,6 +229,44 @@ def _runs(text: str) -> frozenset[tuple[str, str, str]]:
 def _is_copy(text: str, told: frozenset[tuple[str, str, str]], share: float) -> bool:
     runs = _runs(text)
     return bool(runs) and len(runs & told) / len(runs) >= share
+
+
+def _named(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str]:
+    """Those matters that a sentence names, by their text, with the sentence."""
+    found: dict[str, str] = {}
+    rows = tuple((matter.text, matter.cues) for matter in matters)
+    for text in sentences:
+        for key in matters_named(read_sentence(text), rows):
+            found.setdefault(key, text)
+    return found
+
+
+def _felt(sentences: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], int]:
+    """Those feelings that a sentence says are there, with the sentence, and how many different words say so.
+
+    One that is denied just before is not said. A word can be near to several feelings, and is still one word.
+    """
+    denies = int(needs()["resonation"]["denies"])
+    rows = tuple((name, (name,)) for name in names)
+    phrases = [name for name in names if " " in name]
+    found: dict[str, str] = {}
+    said: set[str] = set()
+    for text in sentences:
+        words = words_of(text)
+        for n, word in enumerate(words):
+            keys = list(_near(word, rows))
+            keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
+            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
+                said.add(word)
+                for key in keys:
+                    found.setdefault(key, text)
+    return found, len(said)
+
+
+@lru_cache(maxsize=20_000)
+def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """Names of those feelings that a word alone stands for."""
+    return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
 
 
 def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
@@ -228,11 +280,22 @@ def _touched(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     """Particular things of theirs that were taken up, in sentences bound to this person."""
     points, least = needs()["moves"]["touch"], needs()["credit"]["untouched"]
     bound = {s.text: s.bound for s in appraisal.sentences if not s.broken and s.bound >= least}
-    named = named_in(list(bound), sample.touches)
+    named = _named(list(bound), sample.touches)
     return [("touch", points * min(1.0, bound[text] + 0.3), text) for text in list(named.values())[:2]]
 
 
 def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     """What stings or bores this person; words that they have used themselves sting nobody."""
-    points = needs()["moves"]["sore"]
-    return [("sore", points, text) for text in stung_by(appraisal, sample.sores, sample.query).values()]
+    said = fold(sample.query)
+    found: dict[int, Move] = {}
+    for s in appraisal.sentences:
+        text = fold(s.text)
+        for number, sore in enumerate(sample.sores):
+            cues = (fold(cue) for cue in sore.cues)
+            if not s.broken and any(_says(cue, text) and not _says(cue, said) for cue in cues):
+                found.setdefault(number, ("sore", needs()["moves"]["sore"], s.text))
+    return list(found.values())
+
+
+def _says(cue: str, folded: str) -> bool:
+    return re.search(rf"\b{re.escape(cue)}", folded) is not None
