@@ -16,6 +16,9 @@ from heartloop.supporters.hearing import Pick, fill, phrases, section
 
 __all__ = ["asked_to_remember", "with_memory"]
 
+_THINGS = re.compile(  # with what follows a whole one
+    r"\b(the|his|her|their|a|an)\s+((?:[a-z'-]{3,}\s)?[^\W\d_]{4,})(?=[.,;:!?]|\s(?:of|in|at|for|on|to|with|and|from|that|who|by|is|was)\b)"
+)
 _STEM = 5  # letters by which two words count as the same
 
 
@@ -71,10 +74,8 @@ def _thing(text: str, last: str) -> str:
     """Something that the line names and the message does not, turned to "you"; empty where there is none."""
     heard = _stems(last)
     common = frozenset(phrases()["remember"]["common"].split())
-    for article, words in re.findall(r"\b(the|his|her|their|a|an)\s+((?:[a-z'-]{3,}\s)?[^\W\d_]{4,})\b", text):
-        told = words.split()
-        while told and told[-1].lower() in common:
-            told.pop()
-        if told and told[0].lower() not in common and not _stems(" ".join(told)) & heard:
-            return f"{'your' if article in ('his', 'her', 'their') else 'the'} {' '.join(told)}"
+    for article, words in _THINGS.findall(text):
+        told = words.lower().split()
+        if not common & set(told) and not _stems(words) & heard:
+            return f"{'your' if article in ('his', 'her', 'their') else 'the'} {words}"
     return ""

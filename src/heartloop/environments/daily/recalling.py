@@ -1,0 +1,68 @@
+"""What an answer makes of memory: which items it speaks of, whether rightly dated, and what it claims to remember and cannot.
+
+Covers finding it. Does not cover what it is worth (`embedded_user`). An item is spoken of where one of its cues stands in a whole
+sentence; none of them stands in the query.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from heartloop.appraisal import Appraisal, matters_named
+from heartloop.appraisal.words import read_sentence
+from heartloop.environments.daily.dating import holds, spans_in
+from heartloop.environments.daily.scenario import Memory, Scenario
+
+__all__ = ["Recall", "invented", "recalled"]
+
+_CLAIM = re.compile(
+    r"\b(?:you (?:once |also |had )?(?:told me|mentioned|were telling)|last time (?:we|you)|when we (?:last )?(?:talked|spoke)|"
+    r"we (?:talked|spoke) about|i (?:still )?remember|as i recall|haven't forgotten|have not forgotten)\b"
+)
+
+
+class Recall(NamedTuple):
+    """One item that a sentence speaks of."""
+
+    memory: Memory
+    sentence: str
+    right_day: bool
+    """False where the sentence names a time and the item's day is none of it."""
+
+
+def recalled(scenario: Scenario, appraisal: Appraisal) -> list[Recall]:
+    """Items that the answer speaks of, in the order of memory, each with the first sentence that does.
+
+    Of two items that share the cue, the one that bears on the query was meant.
+    """
+    memories = scenario.memories
+    rows = tuple((str(number), memory.cues) for number, memory in enumerate(memories))
+    found: dict[int, Recall] = {}
+    for s in appraisal.sentences:
+        if s.broken:
+            continue
+        named = [int(key) for key in matters_named(read_sentence(s.text), rows)]
+        meant = [n for n in named if memories[n].bearing == "bears"]
+        shared = {cue for n in meant for cue in memories[n].cues}
+        for n in named:
+            others = tuple(cue for cue in memories[n].cues if cue not in shared)
+            if n in meant or matters_named(read_sentence(s.text), (("it", others),)):
+                days = holds(spans_in(s.text, scenario.today), memories[n].on, scenario.today)
+                found.setdefault(n, Recall(memories[n], s.text, days))
+    return [found[n] for n in sorted(found)]
+
+
+def invented(scenario: Scenario, appraisal: Appraisal, found: list[Recall]) -> list[str]:
+    """Sentences that claim to remember something and name nothing that was ever told."""
+    known = {recall.sentence for recall in found}
+    told = _stems(" ".join([scenario.query, scenario.about, *(memory.text for memory in scenario.memories)]))
+    return [
+        s.text
+        for s in appraisal.sentences
+        if not s.broken and s.text not in known and _CLAIM.search(s.text.lower()) and not _stems(_CLAIM.sub(" ", s.text)) & told
+    ]
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:5] for word in re.findall(r"[^\W\d_]{5,}", text.lower()))
