@@ -6,17 +6,17 @@ what anything found is worth (each environment's `needs.toml`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from heartloop.appraisal import Appraisal, matters_named
 from heartloop.appraisal.lexicon import is_function_word
 from heartloop.appraisal.words import fold, read_sentence, words_of
+from heartloop.environments.cues import stands
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import Matter
 
-__all__ = ["cost_of", "felt_in", "level_of", "named_in", "quote_of", "stung_by"]
+__all__ = ["cost_of", "felt_in", "level_of", "named_in", "quote_of", "said_in"]
 
 _DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
 
@@ -61,21 +61,21 @@ def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str
     return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
 
 
-def stung_by(appraisal: Appraisal, sores: Sequence[Matter], said: str) -> dict[int, str]:
-    """Which sores a whole sentence touches, by number, with the sentence; words that they have `said` themselves sting nobody."""
-    own = fold(said)
+def said_in(appraisal: Appraisal, matters: Sequence[Matter], own: str) -> dict[int, str]:
+    """Matters of which a whole sentence says a cue word for word, by number, with the sentence.
+
+    Args:
+        own: what they have said themselves; a cue that stands there is nobody else's word.
+    """
+    told = fold(own)
     found: dict[int, str] = {}
     for s in appraisal.sentences:
         text = fold(s.text)
-        for number, sore in enumerate(sores):
-            cues = (fold(cue) for cue in sore.cues)
-            if not s.broken and any(_says(cue, text) and not _says(cue, own) for cue in cues):
+        for number, matter in enumerate(matters):
+            cues = (fold(cue) for cue in matter.cues)
+            if not s.broken and any(stands(cue, text) and not stands(cue, told) for cue in cues):
                 found.setdefault(number, s.text)
     return found
-
-
-def _says(cue: str, folded: str) -> bool:
-    return re.search(rf"\b{re.escape(cue)}", folded) is not None
 
 
 def level_of(points: float, steps: Sequence[float]) -> int:

@@ -1,9 +1,9 @@
 """The embedded judges of daily conversation: six levels by rules, on top of `appraisal`.
 
-Deterministic. Empathy is what the answer does to the person, by the shared rules (`environments.reacting`), with what it takes up,
-remembers and misreads. The others start at a level and gain or lose shares of one: topic guidance by where it leads, value guidance
-by the sides it sees and the verdicts it passes, intention following by what was asked for and meant, fluency by what it takes
-up from now and before, colloquial expression by its form alone. Weights: `needs.toml`.
+Deterministic. Empathy is what the answer does to the person, by the shared rules (`environments.reacting`), with what it takes
+up, remembers and misreads. The others start at a level and gain or lose shares of one: topic guidance by where it leads, value
+guidance by the sides it sees and the verdicts it passes, intention following by what was asked for and meant, fluency by what it
+takes up from now and before, colloquial expression by its form alone. Weights: `needs.toml`.
 
 A stand-in for judge models, for the demo and the tests; every report that used it says so. It finds what the instance's cues
 name: an answer that means the same in other words is under-rated. Does not cover the score (`environment`).
@@ -24,7 +24,7 @@ from heartloop.environments.daily.recalling import Recall, invented, recalled
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
-from heartloop.environments.noticing import felt_in, level_of, named_in, quote_of, stung_by
+from heartloop.environments.noticing import felt_in, level_of, named_in, quote_of, said_in
 from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
@@ -81,7 +81,7 @@ class _Seen(NamedTuple):
     implied: Mapping[str, str]
     openings: Mapping[str, str]
     sides: Mapping[str, str]
-    slants: Mapping[str, str]
+    slants: tuple[str, ...]
     stung: tuple[str, ...]
     right: Mapping[str, str]
     misread: Mapping[str, str]
@@ -163,7 +163,7 @@ def _value(scenario: Scenario, seen: _Seen, table: Mapping[str, Any]) -> list[Mo
     start: Move = ("start", table["weighed"] - table["start"], "")
     moves += [_move("side", table, text) for text in list(seen.sides.values())[:2]]
     moves += [_move("view", table, text) for text in seen.asked.values()]
-    return [start, *moves, *(_move("slant", table, text) for text in list(seen.slants.values())[:1])]
+    return [start, *moves, *(_move("slant", table, text) for text in seen.slants[:1])]
 
 
 def _intention(scenario: Scenario, seen: _Seen, table: Mapping[str, Any]) -> list[Move]:
@@ -230,8 +230,10 @@ def _move(reason: str, table: Mapping[str, Any], text: str) -> Move:
 
 def _summed(table: Mapping[str, Any], moves: Sequence[Move], seen: _Seen, view: View) -> Grade:
     """The start, what was gained and lost, and the flaws of form; its reason is the largest of them on the level's side."""
+    early = {"early_advice": needs()["early_advice"][view.scenario.want]}  # who came for help is not offended by it
     flaws: list[Move] = [
-        (flaw.kind, -table["flaws"].get(flaw.kind, 0.0) * flaw.severity, flaw.quote) for flaw in seen.appraisal.flaws
+        (flaw.kind, -table["flaws"].get(flaw.kind, 0.0) * flaw.severity * early.get(flaw.kind, 1.0), flaw.quote)
+        for flaw in seen.appraisal.flaws
     ]
     rows = [move for move in (*moves, *flaws) if move[1]]
     points = table["start"] + sum(worth for _, worth, _ in rows)
@@ -275,8 +277,8 @@ def _seen(scenario: Scenario, reply: str) -> _Seen:
         implied=named_in(whole, (scenario.implied,)),
         openings=named_in(whole, scenario.openings),
         sides=named_in(whole, values.sides if values else ()),
-        slants=named_in(whole, values.slants if values else ()),
-        stung=tuple(stung_by(appraisal, scenario.sores, scenario.query).values()),
+        slants=tuple(said_in(appraisal, values.slants if values else (), scenario.query).values()),
+        stung=tuple(said_in(appraisal, scenario.sores, scenario.query).values()),
         right=felt_in(whole, scenario.feelings, denies)[0],
         misread=felt_in(whole, scenario.misreadings, denies)[0],
     )

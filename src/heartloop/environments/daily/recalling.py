@@ -1,7 +1,7 @@
 """What an answer makes of memory: which items it speaks of, whether rightly dated, and what it claims to remember and cannot.
 
 Covers finding it. Does not cover what it is worth (`embedded_user`). An item is spoken of where one of its cues stands in a whole
-sentence; none of them stands in the query.
+sentence, word for word: none of them stands in the query, and what is only near in meaning may be about something else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from heartloop.appraisal import Appraisal, matters_named
-from heartloop.appraisal.words import read_sentence
+from heartloop.appraisal import Appraisal
+from heartloop.appraisal.words import fold
+from heartloop.environments.cues import stands
 from heartloop.environments.daily.dating import holds, spans_in
 from heartloop.environments.daily.scenario import Memory, Scenario
 
@@ -37,17 +38,15 @@ def recalled(scenario: Scenario, appraisal: Appraisal) -> list[Recall]:
     Of two items that share the cue, the one that bears on the query was meant.
     """
     memories = scenario.memories
-    rows = tuple((str(number), memory.cues) for number, memory in enumerate(memories))
     found: dict[int, Recall] = {}
     for s in appraisal.sentences:
         if s.broken:
             continue
-        named = [int(key) for key in matters_named(read_sentence(s.text), rows)]
-        meant = [n for n in named if memories[n].bearing == "bears"]
-        shared = {cue for n in meant for cue in memories[n].cues}
-        for n in named:
-            others = tuple(cue for cue in memories[n].cues if cue not in shared)
-            if n in meant or matters_named(read_sentence(s.text), (("it", others),)):
+        text = fold(s.text)
+        said = {n: [cue for cue in memory.cues if stands(fold(cue), text)] for n, memory in enumerate(memories)}
+        meant = {cue for n, cues in said.items() for cue in cues if memories[n].bearing == "bears"}
+        for n, cues in said.items():
+            if (memories[n].bearing == "bears" and cues) or set(cues) - meant:
                 days = holds(spans_in(s.text, scenario.today), memories[n].on, scenario.today)
                 found.setdefault(n, Recall(memories[n], s.text, days))
     return [found[n] for n in sorted(found)]
