@@ -128,7 +128,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa or perm.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm or daily.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -142,7 +142,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. The first by default. "
+            "Or a file."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
@@ -152,14 +153,14 @@ def evaluate_command(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit."),
+        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; daily: paper."),
     ] = None,
     variant: Annotated[
         str | None,
         typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block)."),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1.")
+        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm and daily 1.")
     ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
@@ -258,7 +259,9 @@ def report(
 
 
 @app.command()
-def check(environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa or perm.")] = "sage") -> None:
+def check(
+    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or daily.")] = "sage",
+) -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
     from heartloop.environments.catalogue import entry_of
     from heartloop.environments.check import check_environment
@@ -281,7 +284,8 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file.")
+        str,
+        typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), instances (daily), a file."),
     ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:

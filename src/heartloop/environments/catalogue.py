@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, empa, perm, sage
+from heartloop.environments import daily, eibench, empa, perm, sage, sheets
+from heartloop.environments.daily import rejudge as daily_rejudge
+from heartloop.environments.daily import rescore as daily_rescore
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
@@ -21,14 +23,12 @@ from heartloop.environments.eibench.embedded_user import EmbeddedUser as EIBench
 from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.empa import rejudge as empa_rejudge
 from heartloop.environments.empa import rescore as empa_rescore
-from heartloop.environments.empa.card import render_sheet
 from heartloop.environments.episode import Environment
 from heartloop.environments.perm import rejudge as perm_rejudge
 from heartloop.environments.perm import rescore as perm_rescore
 from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
 from heartloop.environments.sage import rescore as sage_rescore
-from heartloop.environments.sage.llm_user import render_background, render_persona
 from heartloop.environments.stored import Judge
 from heartloop.errors import UseError
 
@@ -52,7 +52,7 @@ class Person(Protocol):
     @property
     def stratum(self) -> str:
         """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
-        emotion (PERM)."""
+        emotion (PERM), the kind (daily)."""
         ...
 
     @property
@@ -204,8 +204,8 @@ def environments() -> Mapping[str, Entry]:
             new=sage.Sage,
             rules=sage.EmbeddedUser,
             simulator=sage.LLMUser,
-            line=_sage_line,
-            sheet=_sage_sheet,
+            line=sheets.sage_line,
+            sheet=sheets.sage_sheet,
             briefing=None,
             bounds=True,
             rescored=sage_rescore.rescored,
@@ -225,8 +225,8 @@ def environments() -> Mapping[str, Entry]:
             new=eibench.EIBench,
             rules=EIBenchEmbedded,
             simulator=eibench.LLMUser,
-            line=_eibench_line,
-            sheet=_eibench_sheet,
+            line=sheets.eibench_line,
+            sheet=sheets.eibench_sheet,
             briefing=policy_prompt,
             bounds=False,
             rescored=eibench_rescore.rescored,
@@ -246,8 +246,8 @@ def environments() -> Mapping[str, Entry]:
             new=empa.Empa,
             rules=empa.EmbeddedUser,
             simulator=empa.LLMUser,
-            line=_empa_line,
-            sheet=render_sheet,
+            line=sheets.empa_line,
+            sheet=sheets.empa_sheet,
             briefing=None,
             bounds=False,
             rescored=empa_rescore.rescored,
@@ -267,14 +267,35 @@ def environments() -> Mapping[str, Entry]:
             new=perm.Perm,
             rules=perm.EmbeddedUser,
             simulator=perm.LLMUser,
-            line=_perm_line,
-            sheet=_perm_sheet,
+            line=sheets.perm_line,
+            sheet=sheets.perm_sheet,
             briefing=None,
             bounds=False,
             rescored=perm_rescore.rescored,
             asked_again=lambda transcript: False,
             rejudged=perm_rejudge.rejudged,
             judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+        ),
+        Entry(
+            name="daily",
+            sets=daily.SETS,
+            presets=daily.PRESETS,
+            variants=daily.VARIANTS,
+            max_turns=daily.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=daily.load_scenarios,
+            new=daily.Daily,
+            rules=daily.EmbeddedUser,
+            simulator=daily.LLMUser,
+            line=sheets.daily_line,
+            sheet=sheets.daily_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=daily_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=daily_rejudge.rejudged,
+            judged_prompts=lambda played, judge: daily_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
     )
     return {entry.name: entry for entry in entries}
@@ -293,7 +314,7 @@ def entry_of(name: str) -> Entry:
 
 def home_of(scenarios: str) -> Entry:
     """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
-    with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's.
+    with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's.
 
     Raises:
         UseError: no set of that name and no such file.
@@ -307,6 +328,8 @@ def home_of(scenarios: str) -> Entry:
     found = first_record(Path(scenarios))
     if "iedr" in found:
         return entry_of("empa")
+    if "dialogue_memory" in found:
+        return entry_of("daily")
     if "misreadings" in found:
         return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
@@ -341,90 +364,3 @@ def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebod
     taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
     chosen = {scenario.id for scenario in taken}
     return [scenario for scenario in scenarios if scenario.id in chosen]
-
-
-def _sage_line(s: Any) -> str:
-    return f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]"
-
-
-def _sage_sheet(s: Any) -> str:
-    parts = [
-        f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})",
-        f"Secretly {s.intention_text}.",
-        render_persona(s),
-        render_background(s),
-        f"First message: {s.first_message}",
-        _beats(s.beats if isinstance(s, sage.Scenario) else ()),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _eibench_line(s: Any) -> str:
-    if isinstance(s, eibench.ReleasedScenario):
-        return f"{s.id:30} {s.scene:8} {s.title}"
-    return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
-
-
-def _eibench_sheet(s: Any) -> str:
-    a, t = s.axes
-    anchors = (
-        f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
-        f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
-    )
-    begins = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
-    if isinstance(s, eibench.ReleasedScenario):
-        record = s.record
-        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "To be avoided": record.must_avoid}
-        parts = [
-            f"{s.title} ({s.id}; {s.scene}; {s.source})",
-            f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
-            f"The model:\n{record.defender_profile.system_prompt.strip()}",
-            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
-            anchors,
-            begins,
-        ]
-        return "\n\n".join(filter(None, parts))
-    user, model, seed = s.user, s.model, s.seed
-    parts = [
-        f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
-        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
-        user.background,
-        f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n" + "\n".join(f"- {rule}" for rule in user.rules),
-        f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
-        "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
-        "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
-        anchors,
-        begins,
-        _beats(s.beats),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _empa_line(s: Any) -> str:
-    return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
-
-
-def _perm_line(s: Any) -> str:
-    return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-
-
-def _perm_sheet(s: Any) -> str:
-    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
-    parts = [
-        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}).",
-        s.scenario,
-        f"Says: {s.query}",
-        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
-        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
-    ]
-    return "\n\n".join(parts)
-
-
-def _said(value: Any) -> str:
-    """What a slot of a record holds, whose type nobody promised."""
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _beats(beats: Sequence[Any]) -> str:
-    return "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from heartloop.environments.cues import problems_in_cues, problems_in_speech, st
 from heartloop.environments.records import Matter, Part, Persona, Tag, Word, Written, load_set, read_set
 
 __all__ = [
+    "KINDS",
     "SETS",
     "Bearing",
     "Kind",
@@ -34,6 +35,7 @@ __all__ = [
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
 """What is said (ours): something weighs; something went well; a small choice; right and wrong; talk for its own sake; a thing to
 be made or found; something of earlier talks is asked after, or hangs on them."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Want = Literal["gladness", "company", "understanding", "thinking", "acknowledgement", "room", "help"]
 """What would land: as in PERM, and `help`, something of use, now."""

@@ -1,4 +1,5 @@
-"""Scorers and metrics: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM), read from the stored transcript.
+"""Scorers and metrics: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM), average (daily), read from
+the stored transcript.
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
@@ -20,9 +21,9 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "success"]
+__all__ = ["METRICS", "SCORERS", "average", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "success"]
 
-SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward"}
+SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward", "daily": "average"}
 """What a dialogue's score is called, by environment."""
 
 _BOUNDS = {
@@ -109,6 +110,12 @@ def epmq() -> Scorer:
 @scorer(metrics=[mean(), interval(), success(**METRICS["perm"]["success"]), failure(**METRICS["perm"]["failure"])])
 def reward() -> Scorer:
     """Reward times 100; unscored as for `emotion`."""
+    return _reader()
+
+
+@scorer(metrics=[mean(), interval(), success(**METRICS["daily"]["success"]), failure(**METRICS["daily"]["failure"])])
+def average() -> Scorer:
+    """Mean of the six metrics times 20; unscored as for `emotion`."""
     return _reader()
 
 
