@@ -142,8 +142,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. The first by default. "
-            "Or a file."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. "
+            "The first by default. Or a file."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,

@@ -22,7 +22,8 @@ def rejudge(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. daily: paper. By default as played."
+            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. daily: paper. "
+            "By default as played."
         ),
     ] = None,
     scenarios: Annotated[

@@ -314,7 +314,8 @@ def entry_of(name: str) -> Entry:
 
 def home_of(scenarios: str) -> Entry:
     """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
-    with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's.
+    with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other
+    SAGE's.
 
     Raises:
         UseError: no set of that name and no such file.
