@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
+from heartloop.analysis.daily_board import DailyBoard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
 from heartloop.analysis.empa_board import EmpaBoard
 from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
@@ -188,6 +189,13 @@ class Page:
             return None
         return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
 
+    @cached_property
+    def daily(self) -> DailyBoard | None:
+        """What daily conversation has of its own; `None` in another environment."""
+        if self.measure.environment != "daily":
+            return None
+        return DailyBoard(self.card.models, self._basis, self.dialogues)
+
     @property
     def parts(self) -> list[HeatColumn]:
         """Columns of the leaderboard for what the score consists of: scenes, or EMPA's components; none in SAGE."""
@@ -245,7 +253,10 @@ class Page:
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", self.measure.name),
-            ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
+            (
+                "Judged by" if self.daily else "Person played by",
+                "the embedded user" if self.embedded else ", ".join(card.simulators),
+            ),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
             ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._windows}))),

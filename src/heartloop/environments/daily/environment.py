@@ -136,7 +136,6 @@ class Daily(Staged[Scenario, DailyUser]):
         facts = {
             "kind": scenario.kind,
             "want": scenario.want,
-            "theme": scenario.kind,
             "title": scenario.title,
             "person": scenario.person,
             "tags": " ".join(scenario.tags),
