@@ -29,7 +29,7 @@ class Recall(NamedTuple):
     memory: Memory
     sentence: str
     right_day: bool
-    """False where the sentence names a time and the item's day is none of it."""
+    """False where the sentence names a time and no day in memory is of it."""
 
 
 def recalled(scenario: Scenario, appraisal: Appraisal) -> list[Recall]:
@@ -47,9 +47,14 @@ def recalled(scenario: Scenario, appraisal: Appraisal) -> list[Recall]:
         meant = {cue for n, cues in said.items() for cue in cues if memories[n].bearing == "bears"}
         for n, cues in said.items():
             if (memories[n].bearing == "bears" and cues) or set(cues) - meant:
-                days = holds(spans_in(s.text, scenario.today), memories[n].on, scenario.today)
-                found.setdefault(n, Recall(memories[n], s.text, days))
+                found.setdefault(n, Recall(memories[n], s.text, _dated(scenario, s.text)))
     return [found[n] for n in sorted(found)]
+
+
+def _dated(scenario: Scenario, text: str) -> bool:
+    """Whether a time that is named fits some day in memory; a sentence may speak of two things, and of one of them say when."""
+    spans = spans_in(text, scenario.today)
+    return not spans or any(holds(spans, memory.on, scenario.today) for memory in scenario.memories)
 
 
 def invented(scenario: Scenario, appraisal: Appraisal, found: list[Recall]) -> list[str]:
