@@ -5,8 +5,6 @@ They were written beside the instances, to try their cues; the bounds below are 
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from benchmarks.daily_answers import ANSWERS, measured
 from heartloop.scoring.daily import METRICS
 
