@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import embedded_speed, empa_validity, learning, store_cost, throughput
+from benchmarks import daily_answers, daily_order, embedded_speed, empa_validity, learning, store_cost, throughput
 from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
 from heartloop.chat import Reply
@@ -26,6 +26,8 @@ from heartloop.environments.episode import play
 @pytest.mark.parametrize(
     ("script", "page", "results", "told"),
     [
+        ("daily_answers", daily_answers.PAGE, daily_answers.RESULTS, daily_answers.table),
+        ("daily_order", daily_order.PAGE, daily_order.RESULTS, daily_order.table),
         ("throughput", throughput.PAGE, throughput.RESULTS, throughput.table),
         ("embedded_speed", embedded_speed.PAGE, embedded_speed.RESULTS, embedded_speed.table),
         ("empa_validity", empa_validity.PAGE, empa_validity.RESULTS, empa_validity.table),

@@ -128,7 +128,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm or eqbench.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm, daily or eqbench.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -142,8 +142,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file. "
-            "eqbench: a checkout of it."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. "
+            "The first by default. Or a file. eqbench: a checkout of it."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
@@ -154,7 +154,8 @@ def evaluate_command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."
+            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; daily: paper; "
+            "eqbench: released."
         ),
     ] = None,
     variant: Annotated[
@@ -165,7 +166,8 @@ def evaluate_command(
         ),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1, eqbench as written.")
+        int | None,
+        typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm and daily 1, eqbench as written."),
     ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
@@ -268,7 +270,7 @@ def report(
 
 @app.command()
 def check(
-    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or eqbench.")] = "sage",
+    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm, daily or eqbench.")] = "sage",
     scenarios: Annotated[
         str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")
     ] = None,
@@ -296,7 +298,10 @@ def check(
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file, a checkout.")
+        str,
+        typer.Argument(
+            help="support, chat, test or train (eibench), cases (empa), samples (perm), instances (daily), a file, a checkout."
+        ),
     ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.analysis.axes import axis_course
+from heartloop.analysis.daily_board import graded
 from heartloop.analysis.measures import group_of, points_of
 from heartloop.analysis.text import printable
 from heartloop.analysis.windows import journey
@@ -127,7 +128,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
         },
         **{
             name: printable(facts[name])
-            for name in ("played", "task", "limits", "goal", "difficulty", "threshold")
+            for name in ("played", "task", "limits", "goal", "difficulty", "threshold", "about", "today", "notes", "events")
             if name in facts
         },
         "group": printable(group_of(transcript)),
@@ -153,6 +154,8 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     if environment == "eqbench":
         kept = ("part", "sections", "missing", "counted", "style", "reasoning")
         found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
+    if environment == "daily":
+        found["daily"] = graded(turn)
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
+from heartloop.analysis.daily_board import DailyBoard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
 from heartloop.analysis.empa_board import EmpaBoard
 from heartloop.analysis.eqbench_board import EQBenchBoard
@@ -194,9 +195,14 @@ class Page:
     @cached_property
     def eqbench(self) -> EQBenchBoard | None:
         """What EQ-Bench3 has of its own; `None` in another environment."""
-        if self.measure.environment != "eqbench":
-            return None
-        return EQBenchBoard(self.card.models, self._basis, self.dialogues)
+        mine = self.measure.environment == "eqbench"
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
+
+    @cached_property
+    def daily(self) -> DailyBoard | None:
+        """What daily conversation has of its own; `None` in another environment."""
+        mine = self.measure.environment == "daily"
+        return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
 
     @property
     def parts(self) -> list[HeatColumn]:
@@ -256,7 +262,7 @@ class Page:
         facts = [
             ("Environment", self.measure.name),
             (
-                "Marked by" if self.eqbench else "Person played by",
+                "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
                 "the embedded user" if self.embedded else ", ".join(card.simulators),
             ),
             ("Judged by", self.judge),

@@ -48,6 +48,7 @@ _STATIC = (
     "plane.js",
     "empa.js",
     "eqbench.js",
+    "daily.js",
     "chart.js",
     "paths.js",
     "training.js",
