@@ -2,8 +2,8 @@
 
 Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
 outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, the reward times 100, at most 100, in
-PERM, and the mean of six metrics times 20, 20 to 100, in daily conversation. Does not cover sums over dialogues (`scores`) or how
-they look (`templates/`).
+PERM, the mean of six metrics times 20, 20 to 100, in daily conversation, and the rubric score, 0 to 100, in EQ-Bench3. Does not
+cover sums over dialogues (`scores`) or how they look (`templates/`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
-from heartloop.environments import daily, eibench, empa, perm
+from heartloop.environments import daily, eibench, empa, eqbench, perm
 from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.empa.environment import case_of
@@ -151,19 +151,19 @@ def _rewards(transcript: Transcript) -> list[float]:
 
 
 def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; PERM knows no success, so these are how many reached the bounds."""
+    """The mean; PERM and EQ-Bench3 know no success, so these are how many reached the bounds."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
+
+
+def _rubric_scores(transcript: Transcript) -> list[float]:
+    """The score, once the whole dialogue is judged; 0 before it, where nothing was said."""
+    return [0.0, *transcript.rewards]
 
 
 def _means(transcript: Transcript) -> list[float]:
     """The mean of the one answer's metrics; the lowest before it, where nothing was said."""
     return [_A_LEVEL * LOWEST, *(_A_LEVEL * mean for mean in transcript.rewards)]
-
-
-def _daily_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; the paper knows no success, so these are how many reached the bounds."""
-    return _perm_sums(dialogues, success_at, failure_below)
 
 
 _A_LEVEL = 20.0  # points of a level, so that 5 is 100
@@ -279,7 +279,7 @@ MEASURES: Mapping[str, Measure] = {
         start=_A_LEVEL * LOWEST,
         success_at=80.0,
         failure_below=50.0,
-        sums=_daily_sums,
+        sums=_perm_sums,
         group="kind",
         group_title="kind of query",
         group_order=KINDS,
@@ -294,6 +294,31 @@ MEASURES: Mapping[str, Measure] = {
         zones=(Zone("", "a", 80, 100), Zone("", "b", 60, 80), Zone("", "c", 40, 60), Zone("", "f", 20, 40)),
         ticks=(20, 40, 60, 80, 100),
         change_limit=1.0,
+    ),
+    "eqbench": Measure(
+        environment="eqbench",
+        name="EQ-Bench3",
+        points=1.0,
+        low=0.0,
+        high=100.0,
+        start=0.0,
+        success_at=75.0,
+        failure_below=50.0,
+        sums=_perm_sums,
+        group="kind",
+        group_title="kind of scenario",
+        group_order=eqbench.KINDS,
+        group_intervals=False,
+        course=_rubric_scores,
+        rules=lambda transcript: None,
+        max_turns=eqbench.MAX_TURNS,
+        title="rubric score",
+        of="Rubric score, 0 to 100: five times the mean of the marks that count",
+        reached="reached {0:g}",
+        fell="fell below {0:g}",
+        zones=(Zone("", "a", 75, 100), Zone("", "b", 50, 75), Zone("", "c", 25, 50), Zone("", "f", 0, 25)),
+        ticks=(0, 25, 50, 75, 100),
+        change_limit=100.0,
     ),
 }
 """By the name of the environment."""

@@ -17,6 +17,7 @@ from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.daily_board import DailyBoard
 from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
 from heartloop.analysis.empa_board import EmpaBoard
+from heartloop.analysis.eqbench_board import EQBenchBoard
 from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
 from heartloop.analysis.lengths import Lengths, lengths_of
 from heartloop.analysis.measures import course_of, group_of, measure_of, points_of
@@ -123,6 +124,8 @@ class Page:
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
         if self.measure.by_end:
             self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        if self.eqbench:
+            self.stop_words["turn_limit"] = "played to its end"
         self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
@@ -192,9 +195,15 @@ class Page:
     @cached_property
     def daily(self) -> DailyBoard | None:
         """What daily conversation has of its own; `None` in another environment."""
-        if self.measure.environment != "daily":
+        own = self.measure.environment == "daily"
+        return DailyBoard(self.card.models, self._basis, self.dialogues) if own else None
+
+    @cached_property
+    def eqbench(self) -> EQBenchBoard | None:
+        """What EQ-Bench3 has of its own; `None` in another environment."""
+        if self.measure.environment != "eqbench":
             return None
-        return DailyBoard(self.card.models, self._basis, self.dialogues)
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues)
 
     @property
     def parts(self) -> list[HeatColumn]:
@@ -254,7 +263,7 @@ class Page:
         facts = [
             ("Environment", self.measure.name),
             (
-                "Judged by" if self.daily else "Person played by",
+                "Judged by" if self.daily else "Marked by" if self.eqbench else "Person played by",
                 "the embedded user" if self.embedded else ", ".join(card.simulators),
             ),
             ("Judged by", self.judge),

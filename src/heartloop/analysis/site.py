@@ -21,6 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.curves import SMOOTHING
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list
+from heartloop.analysis.eqbench_board import PRINTED
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
@@ -47,6 +48,7 @@ _STATIC = (
     "plane.js",
     "empa.js",
     "daily.js",
+    "eqbench.js",
     "chart.js",
     "paths.js",
     "training.js",
@@ -170,6 +172,8 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "simulators": list(dict.fromkeys(first for first, _ in agreement)),
         "eibench": published("eibench_table04_leaderboard"),
         "empa": published("empa_table07_leaderboard"),
+        "eqbench": published("perm_table01_eqbench3"),
+        "printed": PRINTED,
         "rlver": published("rlver_table01_sentient_and_chitchat"),
         "embedded": any(page.embedded for _, page in named),
         "all_embedded": all(page.embedded for _, page in named),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import daily, eibench, empa, perm, sage, sheets
+from heartloop.environments import daily, eibench, empa, eqbench, perm, sage, sheets
 from heartloop.environments.daily import rejudge as daily_rejudge
 from heartloop.environments.daily import rescore as daily_rescore
 from heartloop.environments.eibench import rejudge as eibench_rejudge
@@ -24,6 +24,8 @@ from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.empa import rejudge as empa_rejudge
 from heartloop.environments.empa import rescore as empa_rescore
 from heartloop.environments.episode import Environment
+from heartloop.environments.eqbench import rejudge as eqbench_rejudge
+from heartloop.environments.eqbench import rescore as eqbench_rescore
 from heartloop.environments.perm import rejudge as perm_rejudge
 from heartloop.environments.perm import rescore as perm_rescore
 from heartloop.environments.records import first_record
@@ -52,7 +54,7 @@ class Person(Protocol):
     @property
     def stratum(self) -> str:
         """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
-        emotion (PERM), the kind (daily)."""
+        emotion (PERM), the kind (daily), the category (EQ-Bench3)."""
         ...
 
     @property
@@ -94,7 +96,8 @@ class Ready(Environment, Protocol):
 
 
 class Entry(NamedTuple):
-    """One environment. The first of `sets`, `presets` and `variants` is the default."""
+    """One environment. The first of `sets`, `presets` and `variants` is the default; without sets, people are read from a
+    path."""
 
     name: str
     sets: tuple[str, ...]
@@ -128,6 +131,10 @@ class Entry(NamedTuple):
     """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
     judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
     """Prompts by hash of a dialogue that this judge has read."""
+    there: Callable[[Any, str], bool] = lambda scenario, variant: True
+    """Whether a scenario can be played in a variant; those that cannot are left out of a run."""
+    policy_sampling: Sampling = Sampling()
+    """How the model under test is asked where nobody says otherwise."""
 
     def person(self, model: ChatModel | None, sampling: Sampling | None = None) -> Any:
         """The person's player: a simulator model, or the rules without one."""
@@ -137,6 +144,23 @@ class Entry(NamedTuple):
         """Who feels stored replies anew: a model, or the rules without one."""
         judge: Judge = self.rules() if model is None else self.simulator(model, sampling=sampling, role="judge")
         return judge
+
+    def set_of(self, scenarios: str | None) -> str:
+        """The set or path that people are read from: the one that is named, or else the first set.
+
+        Raises:
+            UseError: none is named, and this environment ships none.
+        """
+        if scenarios is None and not self.sets:
+            raise UseError(
+                f"{self.name} ships no scenarios; say with --scenarios which folder or file to read (docs/{self.name}.md)"
+            )
+        return scenarios if scenarios is not None else self.sets[0]
+
+    def people(self, scenarios: str, variant: str | None, *, exclude_tags: Sequence[str] = ()) -> list[Any]:
+        """People of a set or path that can be played in a variant, by default the first."""
+        loaded = self.load(scenarios, exclude_tags=exclude_tags)
+        return [person for person in loaded if self.there(person, variant or self.variants[0])]
 
     def check_preset(self, preset: str | None) -> None:
         """Refuses a preset that this environment does not have.
@@ -297,6 +321,29 @@ def environments() -> Mapping[str, Entry]:
             rejudged=daily_rejudge.rejudged,
             judged_prompts=lambda played, judge: daily_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
+        Entry(
+            name="eqbench",
+            sets=(),
+            presets=eqbench.PRESETS,
+            variants=eqbench.VARIANTS,
+            max_turns=eqbench.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=eqbench.load_scenarios,
+            new=eqbench.EQBench,
+            rules=eqbench.EmbeddedUser,
+            simulator=eqbench.LLMUser,
+            line=sheets.eqbench_line,
+            sheet=sheets.eqbench_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=eqbench_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=eqbench_rejudge.rejudged,
+            judged_prompts=lambda played, judge: eqbench_rejudge.StoredPerson(played, judge).describe()["prompts"],
+            there=eqbench.there,
+            policy_sampling=eqbench.POLICY_SAMPLING,
+        ),
     )
     return {entry.name: entry for entry in entries}
 
@@ -315,14 +362,16 @@ def entry_of(name: str) -> Entry:
 def home_of(scenarios: str) -> Entry:
     """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
     with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other
-    SAGE's.
+    SAGE's. A folder is a checkout of EQ-Bench3.
 
     Raises:
-        UseError: no set of that name and no such file.
+        UseError: no set of that name and no such file or folder.
     """
     for entry in environments().values():
         if scenarios in entry.sets:
             return entry
+    if Path(scenarios).is_dir():
+        return entry_of("eqbench")
     if not Path(scenarios).is_file():
         sets = [name for entry in environments().values() for name in entry.sets]
         raise UseError(f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")

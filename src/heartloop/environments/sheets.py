@@ -14,7 +14,8 @@ from heartloop.environments.empa.card import render_sheet as empa_sheet
 from heartloop.environments.sage.llm_user import render_background, render_persona
 
 __all__ = [
-    "daily_line", "daily_sheet", "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "perm_line", "perm_sheet",
+    "daily_line", "daily_sheet", "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet",
+    "perm_line", "perm_sheet",
     "sage_line", "sage_sheet",
 ]  # fmt: skip
 
@@ -118,6 +119,23 @@ def daily_sheet(s: Any) -> str:
         f"In question: {s.values.question}" if s.values is not None else "",
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
     ]
+    return "\n\n".join(filter(None, parts))
+
+
+def eqbench_line(s: Any) -> str:
+    prompts = len(s.prompts("repaired"))
+    only = "" if s.official else " (only read as repaired: its prompt header is malformed)"
+    return f"{s.id:5} {s.kind:12} {s.category}: {s.title}, {prompts} prompt{'s' if prompts > 1 else ''}{only}"
+
+
+def eqbench_sheet(s: Any) -> str:
+    parts = [f"{s.title} ({s.id}; {s.kind}; {s.category})"]
+    parts += [f"Prompt {number}:\n{text}" for number, text in enumerate(s.prompts("repaired"), 1)]
+    sections = f"An answer is to have the sections {', '.join(s.form.sections)}." if s.form.sections else ""
+    rubric = s.form.rubric
+    marked = ", ".join(name if name in rubric.counted else f"({name})" for name in rubric.criteria)
+    parts += [sections, f"Then: {s.form.debrief}" if s.form.debrief else "", f"Marked: {marked}; those in brackets do not count."]
+    parts += [f"Notes, for pairwise judges: {s.notes}" if s.notes else ""]
     return "\n\n".join(filter(None, parts))
 
 

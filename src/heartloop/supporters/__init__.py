@@ -2,9 +2,10 @@
 
 They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
 written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
-about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`); where notes of
-earlier talks are there, as in daily conversation, two of them draw on one (`remembering`). Does not cover
-how they are scored. A reply depends on the messages, the seed and the name, on nothing else.
+about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`); where sections
+are, as in EQ-Bench3, they write those (`sectioned`); where notes of earlier talks are there, as in daily conversation, two of
+them draw on one (`remembering`). Does not cover how they are scored. A reply depends on the messages, the seed and the name, on
+nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from heartloop.supporters.general import GENERAL, at_once
 from heartloop.supporters.hearing import Heard, Pick, listen, second_person
 from heartloop.supporters.managing import MANAGING
 from heartloop.supporters.remembering import asked_to_remember, with_memory
+from heartloop.supporters.sectioned import in_sections, sections_asked, without_form
 
 __all__ = ["GENERAL", "IN_SCENES", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
 
@@ -61,7 +63,8 @@ class Supporter:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        heard = listen(messages, verbatim=self._verbatim)
+        headings = sections_asked(messages)
+        heard = listen(without_form(messages) if headings else messages, verbatim=self._verbatim)
         # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
         pick = Pick(heard, self._short, seed)
@@ -70,4 +73,6 @@ class Supporter:
             text = in_two_parts(self._short, text, messages, heard, pick)
         if asked_to_remember(messages):
             text = with_memory(self._short, at_once(self._short, text, pick), messages, heard.last, pick)
+        if headings:
+            text = in_sections(self._short, text, headings, heard, pick)
         return Reply(text, usage=estimate_usage(messages, text))

@@ -143,6 +143,10 @@ window.heartloop = window.heartloop || {};
       box.append(heartloop.graded(turn.daily, make));
       return box;
     }
+    if (turn.rubric) {
+      box.append(...heartloop.marked_by(turn.rubric, make));
+      return box;
+    }
     if (said.windows) {
       if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
       box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));

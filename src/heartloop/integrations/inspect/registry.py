@@ -1,7 +1,18 @@
 """What Inspect finds under the name `heartloop` (entry point `inspect_ai`): the task, its parts and the provider."""
 
 from heartloop.integrations.inspect.models import heartloop_provider
-from heartloop.integrations.inspect.scorer import average, emotion, epmq, failure, interval, mean, outcome, reward, success
+from heartloop.integrations.inspect.scorer import (
+    average,
+    emotion,
+    epmq,
+    failure,
+    interval,
+    mean,
+    outcome,
+    reward,
+    rubric,
+    success,
+)
 from heartloop.integrations.inspect.task import dialogue, sage
 
 __all__ = [
@@ -15,6 +26,7 @@ __all__ = [
     "mean",
     "outcome",
     "reward",
+    "rubric",
     "sage",
     "success",
 ]
