@@ -20,10 +20,11 @@ from statistics import fmean
 from typing import Any
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
-from heartloop.appraisal.lexicon import classes_of, is_function_word
+from heartloop.appraisal.lexicon import classes_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import Grade, View
+from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.reacting import Mood, Move, chance, rule_hashes, total, weigh, weights_of
@@ -32,7 +33,6 @@ from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
 
-_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
 _GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
@@ -66,21 +66,23 @@ def needs() -> Mapping[str, Any]:
 
 
 def resonated(view: View) -> Grade:
-    """The level of the analysis, 1 to 5: a label, the cause to it, a second feeling with a particular, the unsaid need."""
+    """The level of the analysis, 1 to 5: a label, the cause to it, a second feeling with a particular, the unsaid need.
+
+    More feelings named wrong than right cost a level: of many, one had to be right.
+    """
     sample, table = view.scenario, needs()["resonation"]
     told = _runs(f"{sample.scenario} {sample.query}")
     own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
     if not own:
         return Grade(1, needs()["reasons"]["copied"], _quote(split_sentences(view.analysis), view.analysis))
-    feelings, words = _felt(own, sample.feelings)
-    misread, _ = _felt(own, sample.misreadings)
-    cause, need = _named(own, (sample.cause,)), _named(own, (sample.need,))
+    feelings, misread, beside_them = felt(own, sample.feelings, sample.misreadings, int(table["denies"]))
+    cause, need = _named(own, (sample.cause,)), _named(own, _unsaid(sample))
     particulars = {**_named(own, sample.touches), **cause}
     seen = {
-        "feelings": sorted(feelings), "misreadings": sorted(misread), "cause": bool(cause), "particulars": len(particulars),
-        "need": bool(need),
+        "feelings": sorted(feelings), "misreadings": sorted(misread), "beside": sorted(beside_them), "cause": bool(cause),
+        "particulars": len(particulars), "need": bool(need),
     }  # fmt: skip
-    grounds = {**feelings, **particulars, **need}
+    grounds: Mapping[str, str] = {**feelings, **particulars, **need}
     level, reason = 1, "nothing"
     if misread and not feelings:
         reason, grounds = "misread", misread
@@ -90,14 +92,16 @@ def resonated(view: View) -> Grade:
         level, reason = 2, "retold"
     elif feelings:
         level, reason = 3, "plain"
-        if words > 1 and len(particulars) > 1:
+        if len(feelings) > 1 and len(particulars) > 1:
             level, reason = 4, "mixed"
         if need:
             level, reason, grounds = level + 1, "need", need
     if _guesses(own, table):
         level, reason = min(level, 2), "guessed"
-    elif len(misread) >= max(1, words) and level > 1:  # as much wrong as right
-        level -= 1
+    elif level > 1 and misread and len(misread) >= len(feelings):  # as much misread as right
+        level, reason, grounds = level - 1, "misread", misread
+    elif level > 1 and feelings and len(misread) + len(beside_them) > len(feelings):  # one of so many had to be right
+        level, reason = level - 1, "scattershot"
     return Grade(level, needs()["reasons"][reason], _quote(list(grounds.values()) or own, view.analysis), seen)
 
 
@@ -190,18 +194,32 @@ def beside(view: View) -> Grade:
 
 def _story(sample: Scenario) -> Story:
     """What was told, the scenario first, as if they had told it; the need is what weighs on them and is not told."""
-    return Story((sample.scenario, sample.query), (Topic("need", sample.need.cues, told=False, depth="core"),))
+    cues = tuple(cue for matter in _unsaid(sample) for cue in matter.cues)
+    return Story((sample.scenario, sample.query), (Topic("need", cues, told=False, depth="core"),))
 
 
 def _appraised(view: View) -> Appraisal:
     sample = view.scenario
-    return _appraise(view.response, (sample.scenario, sample.query), sample.need.cues)
+    return _appraise(view.response, _story(sample))
 
 
 @lru_cache(maxsize=512)
-def _appraise(response: str, told: tuple[str, str], need: tuple[str, ...]) -> Appraisal:
+def _appraise(response: str, story: Story) -> Appraisal:
     """Three judges read the same response."""
-    return appraise(response, Story(told, (Topic("need", need, told=False, depth="core"),)))
+    return appraise(response, story)
+
+
+def _unsaid(sample: Scenario) -> tuple[Matter, ...]:
+    """The need by those of its cues that do not stand in what was told: to quote is not to see what was not said."""
+    cues = _not_told(sample.need.cues, f"{sample.scenario} {sample.query}")
+    return (sample.need.model_copy(update={"cues": cues}),) if cues else ()
+
+
+@lru_cache(maxsize=2_000)
+def _not_told(cues: tuple[str, ...], told: str) -> tuple[str, ...]:
+    rows = tuple((cue, (cue,)) for cue in cues)
+    stands = {cue for text in split_sentences(told) for cue in matters_named(read_sentence(text), rows)}
+    return tuple(cue for cue in cues if cue not in stands)
 
 
 def _level(points: float, steps: Sequence[float]) -> int:
@@ -241,39 +259,11 @@ def _named(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str
     return found
 
 
-def _felt(sentences: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Those feelings that a sentence says are there, with the sentence, and how many different words say so.
-
-    One that is denied just before is not said. A word can be near to several feelings, and is still one word.
-    """
-    denies = int(needs()["resonation"]["denies"])
-    rows = tuple((name, (name,)) for name in names)
-    phrases = [name for name in names if " " in name]
-    found: dict[str, str] = {}
-    said: set[str] = set()
-    for text in sentences:
-        words = words_of(text)
-        for n, word in enumerate(words):
-            keys = list(_near(word, rows))
-            keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
-            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
-                said.add(word)
-                for key in keys:
-                    found.setdefault(key, text)
-    return found, len(said)
-
-
-@lru_cache(maxsize=20_000)
-def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
-    """Names of those feelings that a word alone stands for."""
-    return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
-
-
 def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
     """Whether so many feelings are named, in so few words, that some must be right."""
     words = [word for text in sentences for word in words_of(text)]
-    felt = {word for word in words if word in EMOTIONS or classes_of(word) & {"distress", "warmth"}}
-    return len(felt) >= table["scattered"] and len(felt) >= table["scattered_share"] * len(words)
+    named = {word for word in words if word in EMOTIONS or word in families() or classes_of(word) & {"distress", "warmth"}}
+    return len(named) >= table["scattered"] and len(named) >= table["scattered_share"] * len(words)
 
 
 def _touched(sample: Scenario, appraisal: Appraisal) -> list[Move]:
