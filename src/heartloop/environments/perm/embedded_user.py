@@ -116,6 +116,7 @@ def expressed(view: View) -> Grade:
     voice = max(sounds.values(), default=0.0)
     bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
     lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+    lost += table["not_mine"] * len(_told_wrong(view.scenario, appraisal))
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
     level = _level(points, table["levels"])
@@ -140,7 +141,7 @@ def received(view: View) -> Grade:
         up=1.0 + spread * (2.0 * chance("up", sample.id, view.seed) - 1.0),
         down=1.0 + spread * (2.0 * chance("down", sample.id, view.seed) - 1.0),
     )
-    moves = [*_touched(sample, appraisal), *_stung(sample, appraisal)]
+    moves = [*_touched(sample, appraisal), *_stung(sample, appraisal), *_told_wrong(sample, appraisal)]
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
     level = _level(points, table["reception"]["levels"])
@@ -285,6 +286,16 @@ def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
             if not s.broken and any(_says(cue, text) and not _says(cue, said) for cue in cues):
                 found.setdefault(number, ("sore", needs()["moves"]["sore"], s.text))
     return list(found.values())
+
+
+def _told_wrong(sample: Scenario, appraisal: Appraisal) -> list[Move]:
+    """Where it tells them of a feeling, or of more feelings, that they do not have; to ask after one is no telling."""
+    said = [s.text for s in appraisal.sentences if not s.broken and not s.question]
+    found = felt(said, sample.feelings, sample.misreadings, int(needs()["resonation"]["denies"]))
+    wrong = {**found.misread, **found.beside}
+    if len(wrong) <= len(found.right):
+        return []
+    return [("not_mine", needs()["moves"]["not_mine"], next(iter(wrong.values())))]
 
 
 def _says(cue: str, folded: str) -> bool:
