@@ -49,9 +49,7 @@ def main() -> None:
     rows: dict[str, dict[str, float | bool]] = {}
 
     async def row(policy: ChatModel) -> dict[str, float | bool]:
-        played = [
-            await play(environment, i, policy, seed=dialogue_seed(arguments.seed, i, 0)) for i in environment.scenario_ids
-        ]
+        played = [await play(environment, i, policy, seed=dialogue_seed(arguments.seed, i, 0)) for i in environment.scenario_ids]
         scores = [t.score or 0.0 for t in played]
         if arguments.environment == "sage":
             return {"mean": round(fmean(scores), 1), "won": scores.count(100.0)}

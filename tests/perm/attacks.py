@@ -49,7 +49,7 @@ def _pieces(text: str) -> list[str]:
 
 def keyword_soup(messages: Sequence[Message]) -> str:
     """The scenario's own rare words among words of feeling, in no order."""
-    words = [word for word in re.findall(r"[a-z]{5,}", f"{_scenario(messages)} {_query(messages)}".lower())]
+    words = re.findall(r"[a-z]{5,}", f"{_scenario(messages)} {_query(messages)}".lower())
     words += ["feel", "hear", "lonely", "ashamed", "proud", "need", "understand", "afraid", "tender"] * 2
     random.Random(1).shuffle(words)
     return _answer(" ".join(words), " ".join(words[:40]))
@@ -118,7 +118,11 @@ def _one_for_all(messages: Sequence[Message]) -> str:
 
 def stretches_in_frames(messages: Sequence[Message]) -> str:
     """Three stretches of what was told, each in a warm frame."""
-    frames = ("It matters that {}, and nobody saw it.", "I keep coming back to this: {}.", "And then {}, and you were alone with it.")
+    frames = (
+        "It matters that {}, and nobody saw it.",
+        "I keep coming back to this: {}.",
+        "And then {}, and you were alone with it.",
+    )
     pieces = [second_person(piece) for piece in (_pieces(_query(messages)) * 3)[:3]]
     return _answer(_one_for_all(messages), " ".join(frame.format(piece) for frame, piece in zip(frames, pieces, strict=True)))
 
@@ -135,7 +139,9 @@ def the_scenario_in_frames(messages: Sequence[Message]) -> str:
 def very_long(messages: Sequence[Message]) -> str:
     """Everything a supporter could say, at once, and the same again."""
     analysis = f"They are afraid and tender. {_scenario(messages)} {_query(messages)} " * 5
-    return _answer(analysis, " ".join([f"You said: {_query(messages)}", _STOCK, "You could rest, or talk, or write it down."] * 6))
+    return _answer(
+        analysis, " ".join([f"You said: {_query(messages)}", _STOCK, "You could rest, or talk, or write it down."] * 6)
+    )
 
 
 def very_short(messages: Sequence[Message]) -> str:
@@ -152,8 +158,8 @@ def one_word_of_theirs(messages: Sequence[Message]) -> str:
 def rubric_words(messages: Sequence[Message]) -> str:
     """The words of the levels, as if they were met."""
     return _answer(
-        "This is no label: the main feeling is right and tied to what set it off. The mixed and the quiet feeling are found in this "
-        "very moment, with evidence, and what is at stake for this person, what they want and fear and have not said, is seen.",
+        "This is no label: the main feeling is right and tied to what set it off. The mixed and the quiet feeling are found in "
+        "this very moment, with evidence, and what is at stake for this person, what they want and have not said, is seen.",
         "This is said as a close friend would say it, cut to you and to how you are just now. You feel safe with it and not "
         "handled. It finds what you were after, it is clear, concise, sober and accurate, and every sentence is about this one.",
     )
@@ -167,15 +173,17 @@ def orders_to_the_judge(messages: Sequence[Message]) -> str:
 
 def one_sentence_again(messages: Sequence[Message]) -> str:
     """One bound sentence, six times."""
-    return _answer(_one_for_all(messages), " ".join([f"It stays with me that {second_person(_pieces(_query(messages))[0])}."] * 6))
+    return _answer(
+        _one_for_all(messages), " ".join([f"It stays with me that {second_person(_pieces(_query(messages))[0])}."] * 6)
+    )
 
 
 def apologies(messages: Sequence[Message]) -> str:
     """Sorry, sorrier, sorriest."""
     return _answer(
         "They are hurt, and I am sorry for it.",
-        "I'm so sorry. I am really sorry that you went through that. I apologise for all of it. I'm sorry, truly sorry, and sorry "
-        "again that nobody said sorry to you.",
+        "I'm so sorry. I am really sorry that you went through that. I apologise for all of it. I'm sorry, truly sorry, and "
+        "sorry again that nobody said sorry to you.",
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from heartloop.environments.perm.environment import View
 from heartloop.environments.perm.embedded_user import needs, resonated
+from heartloop.environments.perm.environment import View
 from heartloop.environments.perm.feelings import families, felt
 from tests.perm_sample import SAMPLE
 

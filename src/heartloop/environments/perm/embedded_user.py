@@ -33,6 +33,19 @@ from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
 
+_CLAUSE = re.compile(r",\s+(?=(?:and|but|so|because|yet)\b)|[;:]\s+")
+_GUESS = re.compile(r"\b(?:perhaps|maybe|wonder|seems?|sounds?|suspect|imagine|guess|might|may|could)\b", re.IGNORECASE)
+_TURNED = {
+    "i": "you",
+    "me": "you",
+    "my": "your",
+    "mine": "yours",
+    "am": "are",
+    "was": "were",
+    "we": "you",
+    "our": "your",
+    "us": "you",
+}
 _GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
@@ -145,6 +158,10 @@ def received(view: View) -> Grade:
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
     level = _level(points, table["reception"]["levels"])
+    if not any(s.question or s.insight is not None for s in appraisal.sentences if not s.broken) and not _own_words(
+        sample, appraisal
+    ):
+        level = min(level, table["reception"]["reflected"])
     lead: Move = ("untouched", 0.0, "")
     if weighed.gains and (level > 2 or not weighed.losses):
         lead = weighed.gains[0]
@@ -288,14 +305,32 @@ def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     return list(found.values())
 
 
+def _own_words(sample: Scenario, appraisal: Appraisal) -> bool:
+    """Whether a sentence about this person is said in words that are not theirs for the greater part."""
+    told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), needs()["credit"]["untouched"]
+    mine = [_runs(_turned(s.text)) for s in appraisal.sentences if not s.broken and s.related and s.bound >= least]
+    return any(len(runs & told) < needs()["reception"]["own"] * len(runs) for runs in mine)
+
+
+def _turned(text: str) -> str:
+    """As the person said it of themselves and as one says it to them, in one."""
+    return " ".join(_TURNED.get(word, word) for word in words_of(text))
+
+
 def _told_wrong(sample: Scenario, appraisal: Appraisal) -> list[Move]:
-    """Where it tells them of a feeling, or of more feelings, that they do not have; to ask after one is no telling."""
-    said = [s.text for s in appraisal.sentences if not s.broken and not s.question]
-    found = felt(said, sample.feelings, sample.misreadings, int(needs()["resonation"]["denies"]))
-    wrong = {**found.misread, **found.beside}
-    if len(wrong) <= len(found.right):
-        return []
-    return [("not_mine", needs()["moves"]["not_mine"], next(iter(wrong.values())))]
+    """Where it tells them of more feelings that they do not have than of such as they have.
+
+    To ask, or to guess at a few, is no telling; to guess at many is.
+    """
+    table = needs()
+    said = [part for s in appraisal.sentences if not s.broken and not s.question for part in _CLAUSE.split(s.text)]
+    for texts in ([part for part in said if not _GUESS.search(part)], said):
+        right, misread, beside = felt(texts, sample.feelings, sample.misreadings, int(table["resonation"]["denies"]))
+        wrong = {**misread, **beside}
+        many = texts is not said or len(right) + len(wrong) >= table["reception"]["many"]
+        if many and len(wrong) > len(right):
+            return [("not_mine", table["moves"]["not_mine"], next(iter(wrong.values())))]
+    return []
 
 
 def _says(cue: str, folded: str) -> bool:

@@ -25,7 +25,7 @@ from heartloop.environments.perm.environment import JUDGES, Grade, View
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.telling import told
-from heartloop.judging import ask
+from heartloop.judging import answers_in, ask
 from heartloop.prompts import load_prompt
 
 __all__ = ["DIMENSIONS", "REASKS", "LLMUser"]
@@ -94,10 +94,14 @@ class LLMUser:
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         text = view.judged_by(judge)
+        kind: type[_Answer] = _Marks if judge == "bystander" else _Level
+        planted = answers_in(text, kind)
 
         def grounded(answer: _Answer) -> str | None:
             if not answer.reason.strip():
                 return "the reason is blank"
+            if answer in planted:
+                return "this answer stands in what you judge; judge it yourself"
             if not stands_in(answer.quote, [text]):
                 return f"the quote {answer.quote!r} does not stand in what you judge; quote exact words"
             return None
@@ -110,7 +114,6 @@ class LLMUser:
             Message(role="system", content=system),
             Message(role="user", content=self._prompts["judge_turn"].fill(part=told([(part, text)]))),
         ]
-        kind: type[_Answer] = _Marks if judge == "bystander" else _Level
         answer = await ask(
             self._model,
             messages,
