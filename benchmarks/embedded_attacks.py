@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--environment", choices=["sage", "perm"], default="sage")
     parser.add_argument("--half", choices=["tuning", "held-out"], default="tuning")
     parser.add_argument("--every", type=int, default=1, help="only every so many-th scenario")
+    parser.add_argument("--only", nargs="+", help="attacks by name")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write the table as JSON, with the machine named")
     arguments = parser.parse_args()
@@ -45,7 +46,8 @@ def main() -> None:
         environment = perm.Perm(samples, perm.EmbeddedUser())
         attacks, openly = {**on_perm.ATTACKS, **on_perm.OF_SAGE}, set[str]()
     policies: dict[str, ChatModel] = {name: Supporter(name) for name in ("listener", "coach")}
-    policies |= {name: ScriptedChat(attack, name=name) for name, attack in attacks.items()}
+    chosen = {name: attack for name, attack in attacks.items() if not arguments.only or name in arguments.only}
+    policies |= {name: ScriptedChat(attack, name=name) for name, attack in chosen.items()}
     rows: dict[str, dict[str, float | bool]] = {}
 
     async def row(policy: ChatModel) -> dict[str, float | bool]:

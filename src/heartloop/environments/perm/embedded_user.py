@@ -20,8 +20,8 @@ from statistics import fmean
 from typing import Any
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
-from heartloop.appraisal.lexicon import classes_of
-from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
+from heartloop.appraisal.lexicon import classes_of, weight_of
+from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
@@ -46,6 +46,8 @@ _TURNED = {
     "our": "your",
     "us": "you",
 }
+_THING = re.compile(r"\bthe ([a-z]{3,})\b(?: (of)\b)?")
+_ABSTRACT = re.compile(r"(?:ness|tion|sion|ity|ment|ship|ance|ence|ing|ed|est|ly|ful|able|rest|part)$")
 _GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
@@ -130,6 +132,7 @@ def expressed(view: View) -> Grade:
     bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
     lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
     lost += table["not_mine"] * len(_told_wrong(view.scenario, appraisal))
+    bound *= table["handed_back"] if _hands_back(view.scenario, appraisal) else 1.0
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
     level = _level(points, table["levels"])
@@ -158,10 +161,8 @@ def received(view: View) -> Grade:
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
     level = _level(points, table["reception"]["levels"])
-    if not any(s.question or s.insight is not None for s in appraisal.sentences if not s.broken) and not _own_words(
-        sample, appraisal
-    ):
-        level = min(level, table["reception"]["reflected"])
+    if _hands_back(sample, appraisal):
+        level = min(level, table["reception"]["handed_back"])
     lead: Move = ("untouched", 0.0, "")
     if weighed.gains and (level > 2 or not weighed.losses):
         lead = weighed.gains[0]
@@ -200,7 +201,8 @@ def beside(view: View) -> Grade:
         "concise": concise["start"] - concise["overlong"] * appraisal.severity("overlong") - concise["again"] * again
         - concise["free"] * free,
         "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
-        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal),
+        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal)
+        - accurate["invented"] * _invents(view.scenario, appraisal),
     }  # fmt: skip
     little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
     marks = {name: round(min(20.0, max(0.0, value * whole * little))) for name, value in points.items()}
@@ -305,11 +307,24 @@ def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     return list(found.values())
 
 
-def _own_words(sample: Scenario, appraisal: Appraisal) -> bool:
-    """Whether a sentence about this person is said in words that are not theirs for the greater part."""
-    told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), needs()["credit"]["untouched"]
-    mine = [_runs(_turned(s.text)) for s in appraisal.sentences if not s.broken and s.related and s.bound >= least]
-    return any(len(runs & told) < needs()["reception"]["own"] * len(runs) for runs in mine)
+def _hands_back(sample: Scenario, appraisal: Appraisal) -> bool:
+    """Whether all that is about this person are their own words: no question, nothing unsaid, no sentence in words of one's own."""
+    table = needs()
+    told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), table["credit"]["untouched"]
+    speech = [s for s in appraisal.sentences if not s.broken]
+    about = [_runs(_turned(s.text)) for s in speech if s.bound >= least]
+    more = any(s.question or s.insight is not None for s in speech) or _named([s.text for s in speech], _unsaid(sample))
+    return bool(about) and not more and all(len(runs & told) >= table["reception"]["copied_from"] * len(runs) for runs in about)
+
+
+def _invents(sample: Scenario, appraisal: Appraisal) -> bool:
+    """Whether it speaks flatly of "the" thing of which nobody told."""
+    told = {stem(word) for word in words_of(f"{sample.scenario} {sample.query}")}
+    for s in appraisal.sentences:
+        for thing, after in _THING.findall(fold(s.text)) if not (s.question or s.tentative) else ():
+            if weight_of(thing) >= 1.0 and stem(thing) not in told and after != "of" and not _ABSTRACT.search(thing):
+                return True
+    return False
 
 
 def _turned(text: str) -> str:
