@@ -121,13 +121,16 @@ class Entry(NamedTuple):
     bounds: bool
     """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
     rescored: Callable[..., Transcript]
-    """A stored dialogue by `preset`, with `max_turns` and, where the score has one, `relation_weight`; without a model call."""
+    """A stored dialogue by `preset`, with `max_turns` and what the score has of `relation_weight`, `bystander_weight` and
+    `without`; without a model call."""
     asked_again: Callable[[Transcript], bool]
     """Whether the simulator answered with a change that the preset `released` would have clamped."""
     rejudged: Callable[..., Awaitable[Transcript]]
     """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
     judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
     """Prompts by hash of a dialogue that this judge has read."""
+    switches: tuple[str, ...] = ()
+    """Parts of the score that can be left out of it; a bystander among them has a weight."""
 
     def person(self, model: ChatModel | None, sampling: Sampling | None = None) -> Any:
         """The person's player: a simulator model, or the rules without one."""
@@ -156,6 +159,17 @@ class Entry(NamedTuple):
         if relation_weight is not None and self.relation_weight is None:
             raise UseError(f"--relation-weight is {relation_weight:g}; the score of {self.name} has no such weight")
 
+    def check_rules(self, bystander_weight: float | None, without: Sequence[str] | None) -> None:
+        """Refuses a bystander's weight, or parts to leave out, where the score has none such.
+
+        Raises:
+            UseError: says so.
+        """
+        if bystander_weight is not None and "bystander" not in self.switches:
+            raise UseError(f"--bystander-weight is {bystander_weight:g}; nobody stands by in {self.name}, leave it out")
+        if without and not self.switches:
+            raise UseError(f"--without is {' '.join(without)}; the score of {self.name} has no parts to leave out")
+
     def build(
         self,
         people: Sequence[Any],
@@ -166,17 +180,23 @@ class Entry(NamedTuple):
         max_turns: int | None = None,
         relation_weight: float | None = None,
         window: int | None = None,
+        bystander_weight: float | None = None,
+        without: Sequence[str] | None = None,
     ) -> Ready:
         """The environment over some people; what is not given takes its default.
 
         Raises:
-            UseError: a preset, variant, weight or window that this environment does not have.
+            UseError: a preset, variant, weight, window or part that this environment does not have.
             InputError: two scenarios of one id, or one that the user cannot play.
         """
         self.check_weight(relation_weight)
+        self.check_rules(bystander_weight, without)
         if window is not None and not self.windows:
             raise UseError(f"--window is {window}; {self.name} judges every reply by itself, leave it out")
-        given = {"relation_weight": relation_weight, "window": window}
+        given = {
+            "relation_weight": relation_weight, "window": window, "bystander_weight": bystander_weight,
+            "without": without or None,
+        }  # fmt: skip
         more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return self.new(
             people,
@@ -275,6 +295,7 @@ def environments() -> Mapping[str, Entry]:
             asked_again=lambda transcript: False,
             rejudged=perm_rejudge.rejudged,
             judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+            switches=perm.SWITCHES,
         ),
     )
     return {entry.name: entry for entry in entries}

@@ -308,7 +308,7 @@ def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
 
 
 def _hands_back(sample: Scenario, appraisal: Appraisal) -> bool:
-    """Whether all that is about this person are their own words: no question, nothing unsaid, no sentence in words of one's own."""
+    """Whether all that is about this person are their own words: no question, nothing unsaid, no sentence of one's own words."""
     table = needs()
     told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), table["credit"]["untouched"]
     speech = [s for s in appraisal.sentences if not s.broken]
