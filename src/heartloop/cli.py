@@ -324,11 +324,12 @@ def scenarios_check(
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
+    from heartloop.environments.perm import DrawnSample
     from heartloop.environments.sage import ReleasedScenario
     from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord))]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, DrawnSample))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
@@ -337,7 +338,7 @@ def scenarios_check(
         raise typer.Exit(1)
     counted = amount(len(people), "scenario")
     groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
-    only = "" if own else "; of released people only the form is checked"
+    only = "" if own else "; of what others wrote only the form is checked"
     typer.echo(f"{counted} ({groups}): no problem found{only}")
 
 

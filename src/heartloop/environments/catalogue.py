@@ -25,6 +25,7 @@ from heartloop.environments.empa.card import render_sheet
 from heartloop.environments.episode import Environment
 from heartloop.environments.perm import rejudge as perm_rejudge
 from heartloop.environments.perm import rescore as perm_rescore
+from heartloop.environments.perm import sheet as perm_sheet
 from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
 from heartloop.environments.sage import rescore as sage_rescore
@@ -283,12 +284,12 @@ def environments() -> Mapping[str, Entry]:
             max_turns=perm.MAX_TURNS,
             relation_weight=None,
             windows=False,
-            load=perm.load_scenarios,
+            load=perm.load_people,
             new=perm.Perm,
             rules=perm.EmbeddedUser,
             simulator=perm.LLMUser,
-            line=_perm_line,
-            sheet=_perm_sheet,
+            line=perm_sheet.line_of,
+            sheet=perm_sheet.sheet_of,
             briefing=None,
             bounds=False,
             rescored=perm_rescore.rescored,
@@ -328,7 +329,7 @@ def home_of(scenarios: str) -> Entry:
     found = first_record(Path(scenarios))
     if "iedr" in found:
         return entry_of("empa")
-    if "misreadings" in found:
+    if "misreadings" in found or found.get("form") == perm.FORM:
         return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
     return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")
@@ -423,23 +424,6 @@ def _eibench_sheet(s: Any) -> str:
 
 def _empa_line(s: Any) -> str:
     return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
-
-
-def _perm_line(s: Any) -> str:
-    return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-
-
-def _perm_sheet(s: Any) -> str:
-    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
-    parts = [
-        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}).",
-        s.scenario,
-        f"Says: {s.query}",
-        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
-        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
-    ]
-    return "\n\n".join(parts)
 
 
 def _said(value: Any) -> str:

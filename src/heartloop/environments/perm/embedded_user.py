@@ -23,6 +23,7 @@ from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english
 from heartloop.appraisal.lexicon import classes_of, weight_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
@@ -59,12 +60,17 @@ class EmbeddedUser:
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__)}
 
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a sample that is not in English.
+    def admit(self, scenario: AnySample) -> None:
+        """Refuses a sample that is not in English, or that was drawn from EmpatheticDialogues.
 
         Raises:
             InputError: says so.
         """
+        if not isinstance(scenario, Scenario):
+            raise InputError(
+                f"sample {scenario.id!r} has no feelings, cues and needs, by which the embedded judges read; "
+                "use --simulator MODEL for drawn samples"
+            )
         if lacks_english(f"{scenario.scenario} {scenario.query}"):
             raise InputError(
                 f"sample {scenario.id!r} is not in English; the embedded judges understand English only, use --simulator MODEL"
@@ -73,6 +79,12 @@ class EmbeddedUser:
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         by = {"resonation": resonated, "expression": expressed, "reception": received, "bystander": beside}
         return by[judge](view)
+
+
+def _sample(view: View) -> Scenario:
+    """One of our own; others were not admitted."""
+    assert isinstance(view.scenario, Scenario)
+    return view.scenario
 
 
 def needs() -> Mapping[str, Any]:
@@ -85,7 +97,7 @@ def resonated(view: View) -> Grade:
 
     More feelings named wrong than right cost a level: of many, one had to be right.
     """
-    sample, table = view.scenario, needs()["resonation"]
+    sample, table = _sample(view), needs()["resonation"]
     told = _runs(f"{sample.scenario} {sample.query}")
     own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
     if not own:
@@ -126,13 +138,13 @@ def expressed(view: View) -> Grade:
     reasons = needs()["reasons"]
     if appraisal.silent:
         return Grade(1, reasons["silent"], _quote([], view.response))
-    voices = table["voices"][view.scenario.want]
+    voices = table["voices"][_sample(view).want]
     sounds = {name: confidence * voices[name[0]] for name, confidence in appraisal.strategies.items()}
     voice = max(sounds.values(), default=0.0)
     bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
     lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
-    lost += table["not_mine"] * len(_told_wrong(view.scenario, appraisal))
-    bound *= table["handed_back"] if _hands_back(view.scenario, appraisal) else 1.0
+    lost += table["not_mine"] * len(_told_wrong(_sample(view), appraisal))
+    bound *= table["handed_back"] if _hands_back(_sample(view), appraisal) else 1.0
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
     level = _level(points, table["levels"])
@@ -146,7 +158,7 @@ def expressed(view: View) -> Grade:
 
 def received(view: View) -> Grade:
     """The level at which it lands, 1 to 5, with the reason of the person."""
-    sample, table, appraisal = view.scenario, needs(), _appraised(view)
+    sample, table, appraisal = _sample(view), needs(), _appraised(view)
     spread = table["seed"]["spread"]
     mood = Mood(
         intention=sample.want,
@@ -202,7 +214,7 @@ def beside(view: View) -> Grade:
         - concise["free"] * free,
         "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
         "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal)
-        - accurate["invented"] * _invents(view.scenario, appraisal),
+        - accurate["invented"] * _invents(_sample(view), appraisal),
     }  # fmt: skip
     little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
     marks = {name: round(min(20.0, max(0.0, value * whole * little))) for name, value in points.items()}
@@ -219,7 +231,7 @@ def _story(sample: Scenario) -> Story:
 
 
 def _appraised(view: View) -> Appraisal:
-    sample = view.scenario
+    sample = _sample(view)
     return _appraise(view.response, _story(sample))
 
 

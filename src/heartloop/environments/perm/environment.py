@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.chat import estimate_tokens
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
@@ -68,7 +69,7 @@ JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 class View(NamedTuple):
     """What there is to judge."""
 
-    scenario: Scenario
+    scenario: AnySample
     analysis: str
     response: str
     seed: int
@@ -151,7 +152,7 @@ class PermUser(Protocol):
         """`models`, `sampling` and `prompts` of the judges."""
         ...
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         """Refuses a sample it cannot judge.
 
         Raises:
@@ -164,7 +165,7 @@ class PermUser(Protocol):
         ...
 
 
-class Perm(Staged[Scenario, PermUser]):
+class Perm(Staged[AnySample, PermUser]):
     """PERM over a list of samples, with one kind of judges.
 
     Args:
@@ -179,7 +180,7 @@ class Perm(Staged[Scenario, PermUser]):
 
     def __init__(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Sequence[AnySample],
         user: PermUser,
         *,
         preset: str = PRESETS[0],
@@ -216,7 +217,7 @@ class Perm(Staged[Scenario, PermUser]):
         scenario = self.scenarios[scenario_id]
         facts = {
             "emotion": scenario.emotion,
-            "want": scenario.want,
+            **({"want": scenario.want} if isinstance(scenario, Scenario) else {}),
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
@@ -229,7 +230,7 @@ class Perm(Staged[Scenario, PermUser]):
 class PermEpisode(LoggedEpisode):
     """One person and one answer."""
 
-    def __init__(self, environment: Perm, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Perm, scenario: AnySample, seed: int) -> None:
         super().__init__()
         self._perm = environment
         self._scenario = scenario
@@ -238,8 +239,7 @@ class PermEpisode(LoggedEpisode):
 
     @property
     def policy_prompt(self) -> str:
-        persona = f"{self._scenario.person} ({self._scenario.persona.gender})"
-        return self._perm.policy.fill(persona=persona, scenario=self._scenario.scenario)
+        return self._perm.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
 
     async def open(self) -> str:
         return self._scenario.query

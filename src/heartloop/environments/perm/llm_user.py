@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import JUDGES, Grade, View
-from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.telling import told
 from heartloop.judging import answers_in, ask
@@ -89,7 +89,7 @@ class LLMUser:
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         """Models judge every sample, in any language."""
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
@@ -107,8 +107,7 @@ class LLMUser:
             return None
 
         sample = view.scenario
-        persona = f"{sample.person} ({sample.persona.gender})"
-        system = self._prompts[judge].fill(persona=persona, scenario=sample.scenario, query=sample.query)
+        system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
         part = "The notes" if judge == "resonation" else "The response"
         messages = [
             Message(role="system", content=system),

@@ -11,8 +11,8 @@ from typing import Any
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import MAX_TURNS, Grade, Perm, PermUser, View, rules_of
-from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
 
 __all__ = ["StoredPerson", "rejudged"]
@@ -28,7 +28,7 @@ class StoredPerson(JudgedAnew[PermUser]):
         return await self._judge.grade(judge, view, log)
 
 
-async def rejudged(played: Transcript, scenario: Scenario, judge: PermUser, *, preset: str, max_turns: int) -> Transcript:
+async def rejudged(played: Transcript, scenario: AnySample, judge: PermUser, *, preset: str, max_turns: int) -> Transcript:
     """The answer as the judges read it, by the rules of `preset`. One that is unscored is passed on with its cause, unasked.
 
     Args:

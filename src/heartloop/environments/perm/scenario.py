@@ -16,7 +16,18 @@ from pydantic import Field
 
 from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
 
-__all__ = ["EMOTIONS", "SETS", "Emotion", "Persona", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios"]
+__all__ = [
+    "EMOTIONS",
+    "SETS",
+    "Emotion",
+    "Persona",
+    "Scenario",
+    "Want",
+    "load_scenarios",
+    "problems_of",
+    "read_scenarios",
+    "who_is",
+]
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -46,6 +57,11 @@ class Persona(Part):
     age: int = Field(ge=14, le=96)
     gender: Literal["woman", "man", "non-binary"]
     occupation: str = Field(min_length=4)
+
+
+def who_is(persona: Persona) -> str:
+    """A persona as prompts tell it."""
+    return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
 class Scenario(Written):
@@ -78,6 +94,11 @@ class Scenario(Written):
     def person(self) -> str:
         """Name, age and trade."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def who(self) -> str:
+        """As prompts tell it."""
+        return who_is(self.persona)
 
     @property
     def stratum(self) -> str:
