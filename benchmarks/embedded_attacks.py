@@ -1,7 +1,8 @@
 """How far do policies without care get with the embedded judges? `python -m benchmarks.embedded_attacks --environment perm`
 
 Plays every attack of `tests/sage/attacks.py`, closed and open, on SAGE's supportive scenarios, or every one of
-`tests/perm/attacks.py` on PERM's samples, and prints the mean score beside the scripted listener's and coach's.
+`tests/perm/attacks.py` on PERM's samples, and prints the mean score beside the scripted listener's and coach's. With `--out
+benchmarks/results/perm_attacks_held_out.json` the page of PERM's results is written anew.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the attacks live with the tests
 
 from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
 from heartloop.chat import ChatModel, ScriptedChat
 from heartloop.environments import perm, sage
 from heartloop.environments.episode import play
@@ -24,6 +28,33 @@ from heartloop.evaluation.settings import dialogue_seed
 from heartloop.supporters import Supporter
 from tests.perm import attacks as on_perm
 from tests.sage import attacks as on_sage
+
+REFERENCES = ("listener", "coach")
+PERM_RESULTS = Path(__file__).parent / "results" / "perm_attacks_held_out.json"
+PAGE = DOCS / "results" / "perm.md"
+SHOWN = 6
+"""Attacks that the page names, the best first."""
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The page's part: the scripted listener and coach, and the attacks that come nearest."""
+    rows = sorted(results["policies"].items(), key=lambda pair: -float(pair[1]["mean"]))
+    best = [row for row in rows if row[0] not in REFERENCES]
+    coach = results["policies"]["coach"]["mean"]
+    above = [name for name, row in best if row["mean"] >= coach]
+    parts = ("mean", "resonation", "expression", "reception", "bystander")
+    said = f"at or above the coach: {', '.join(above)}" if above else "none reaches the coach"
+    lines = [
+        f"{len(best)} attacks, {results['half']} half, {results['n']} samples, seed {results['seed']}: {said}; half of them are "
+        f"below {best[len(best) // 2][1]['mean']:.2f}. ({results['machine']}; `benchmarks/results/{PERM_RESULTS.name}`.)",
+        "",
+        "| | reward | resonation | expression | reception | bystander |",
+        "|:---|" + "---:|" * len(parts),
+    ]
+    for name, row in [*((name, results["policies"][name]) for name in REFERENCES), *best[:SHOWN]]:
+        told = " | ".join(f"{row[part]:.{3 if part == 'mean' else 1 if part == 'bystander' else 2}f}" for part in parts)
+        lines.append(f"| {name} | {told} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -45,7 +76,7 @@ def main() -> None:
         samples = [s for s in perm.load_scenarios(perm.SETS[0]) if half_of(s.id) == arguments.half][:: arguments.every]
         environment = perm.Perm(samples, perm.EmbeddedUser())
         attacks, openly = {**on_perm.ATTACKS, **on_perm.OF_SAGE}, set[str]()
-    policies: dict[str, ChatModel] = {name: Supporter(name) for name in ("listener", "coach")}
+    policies: dict[str, ChatModel] = {name: Supporter(name) for name in REFERENCES}
     chosen = {name: attack for name, attack in attacks.items() if not arguments.only or name in arguments.only}
     policies |= {name: ScriptedChat(attack, name=name) for name, attack in chosen.items()}
     rows: dict[str, dict[str, float | bool]] = {}
@@ -64,8 +95,12 @@ def main() -> None:
         told = " ".join(f"{key} {value:6}" for key, value in found.items() if key != "open")
         print(f"{name:38} {told}{'  open' if found['open'] else ''}")
     if arguments.out:
-        whole = {**machine(), "n": len(environment.scenario_ids), "policies": rows}
+        whole = {
+            **machine(), "half": arguments.half, "seed": arguments.seed, "n": len(environment.scenario_ids), "policies": rows,
+        }  # fmt: skip
         arguments.out.write_text(json.dumps(whole, indent=1) + "\n")
+        if arguments.out.resolve() == PERM_RESULTS:
+            rewrite(PAGE, "embedded_attacks", table(whole))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 from collections import Counter
@@ -72,7 +73,7 @@ class TestWhich:
         whole = "".join(s.model_dump_json() for s in drawn.samples)
         assert "Ingrid" not in whole
         assert "example.org" not in whole
-        assert drawn.removed["e-mail address" if "e-mail address" in drawn.removed else "email"] == 1
+        assert drawn.removed["email"] == 1
 
     def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
         dialogues = read_dialogues(source, "empathetic").dialogues
@@ -121,8 +122,6 @@ class TestCommand:
             Perm(people, EmbeddedUser())
 
     async def test_judge_models_grade_them(self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        import asyncio
-
         out = self.drawn(source, tmp_path / "mine.jsonl")
         async with FaultyServer() as server:
             monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
