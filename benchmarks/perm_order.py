@@ -105,10 +105,12 @@ def table(results: Mapping[str, Any]) -> str:
     held = [f"{sum(run['claims'].values())} of {len(run['claims'])} under seed {run['seed']}" for run in runs]
     failed = sorted({claim for run in runs for claim, holds in run["claims"].items() if not holds})
     first = runs[0]
+    same = len(set(one.partition(" under ")[0] for one in held)) == 1
+    told = f"{held[0].partition(' under ')[0]} under each of {len(runs)} seeds" if same else ", ".join(held)
     lines = [
         f"Means under preset `released`, {results['half']} half ({first['people']} of the 640 samples), seed {first['seed']}; "
         "`alone` is the reward with the bystander's weight at 0.",
-        f"Of the comparisons that [decision 11](../decisions/0011-order-in-perm.md) claims there hold {', '.join(held)}"
+        f"Of the comparisons that [decision 11](../decisions/0011-order-in-perm.md) claims hold {told}"
         + (f"; not: {'; '.join(failed)}." if failed else "."),
         f"({results['machine']}, Python {results['python']}; `benchmarks/results/{RESULTS.name}`.)",
         "",
