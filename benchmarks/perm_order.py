@@ -105,7 +105,7 @@ def table(results: Mapping[str, Any]) -> str:
     held = [f"{sum(run['claims'].values())} of {len(run['claims'])} under seed {run['seed']}" for run in runs]
     failed = sorted({claim for run in runs for claim, holds in run["claims"].items() if not holds})
     first = runs[0]
-    same = len(set(one.partition(" under ")[0] for one in held)) == 1
+    same = len({one.partition(" under ")[0] for one in held}) == 1
     told = f"{held[0].partition(' under ')[0]} under each of {len(runs)} seeds" if same else ", ".join(held)
     lines = [
         f"Means under preset `released`, {results['half']} half ({first['people']} of the 640 samples), seed {first['seed']}; "
