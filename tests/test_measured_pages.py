@@ -15,7 +15,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks import daily_answers, daily_order, embedded_speed, empa_validity, learning, store_cost, throughput
+from benchmarks import (
+    daily_answers,
+    daily_order,
+    embedded_attacks,
+    embedded_speed,
+    empa_validity,
+    learning,
+    perm_order,
+    store_cost,
+    throughput,
+)  # fmt: skip
 from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
 from heartloop.chat import Reply
@@ -32,6 +42,8 @@ from heartloop.environments.episode import play
         ("embedded_speed", embedded_speed.PAGE, embedded_speed.RESULTS, embedded_speed.table),
         ("empa_validity", empa_validity.PAGE, empa_validity.RESULTS, empa_validity.table),
         ("learning", learning.PAGE, learning.RESULTS, learning.table),
+        ("perm_order", perm_order.PAGE, perm_order.RESULTS, perm_order.table),
+        ("embedded_attacks", embedded_attacks.PAGE, embedded_attacks.PERM_RESULTS, embedded_attacks.table),
         ("store_cost", store_cost.PAGE, store_cost.RESULTS, store_cost.sentence),
     ],
 )

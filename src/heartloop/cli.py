@@ -173,6 +173,13 @@ def evaluate_command(
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
     window: Annotated[int | None, typer.Option(min=1, help="empa: policy replies between two judgements; 1 by default.")] = None,
+    bystander_weight: Annotated[
+        float | None, typer.Option(help="perm: weight of the bystander in the reward, from 0; 0.5 by default.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="perm: leave out of the reward resonation, expression, reception, bystander or length; repeatable."),
+    ] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
@@ -228,7 +235,7 @@ def evaluate_command(
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
     built = entry.build(
         chosen, entry.person(judge, samplings.get("simulator")), preset=preset, variant=variant, max_turns=max_turns,
-        relation_weight=relation_weight, window=window,
+        relation_weight=relation_weight, window=window, bystander_weight=bystander_weight, without=without,
     )  # fmt: skip
     settings = settings_of(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,
@@ -339,11 +346,12 @@ def scenarios_check(
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
     from heartloop.environments.eqbench import Scenario as CheckedOut
+    from heartloop.environments.perm import DrawnSample
     from heartloop.environments.sage import ReleasedScenario
     from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut))]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut, DrawnSample))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
@@ -352,7 +360,7 @@ def scenarios_check(
         raise typer.Exit(1)
     counted = amount(len(people), "scenario")
     groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
-    only = "" if own else "; of released people only the form is checked"
+    only = "" if own else "; of what others wrote only the form is checked"
     typer.echo(f"{counted} ({groups}): no problem found{only}")
 
 

@@ -265,7 +265,9 @@ MEASURES: Mapping[str, Measure] = {
         group_order=EMOTIONS,
         group_intervals=False,
         course=_rewards,
-        rules=lambda transcript: transcript.facts.get("bystander_weight"),
+        rules=lambda transcript: (
+            " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None
+        ),
         max_turns=perm.MAX_TURNS,
         title="reward",
         of="Reward times 100, at most 100; a broken form is worth -50",

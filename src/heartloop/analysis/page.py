@@ -267,7 +267,9 @@ class Page:
             ),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
-            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._windows}))),
+            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._told("window")}))),
+            ("Bystander's weight", ", ".join(self._told("bystander_weight"))),
+            ("Left out of the reward", ", ".join(self._told("without"))),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
@@ -280,10 +282,9 @@ class Page:
         ]
         return [(name, value) for name, value in facts if value]
 
-    @property
-    def _windows(self) -> set[str]:
-        """EMPA's replies between two judgements."""
-        return {window for d in self.dialogues if (window := d.facts.get("window"))}
+    def _told(self, fact: str) -> list[str]:
+        """What the dialogues say of themselves under a name, such as EMPA's replies between two judgements (`window`)."""
+        return sorted({told for d in self.dialogues if (told := d.facts.get(fact))})
 
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""

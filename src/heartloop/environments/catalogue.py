@@ -124,13 +124,16 @@ class Entry(NamedTuple):
     bounds: bool
     """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
     rescored: Callable[..., Transcript]
-    """A stored dialogue by `preset`, with `max_turns` and, where the score has one, `relation_weight`; without a model call."""
+    """A stored dialogue by `preset`, with `max_turns` and what the score has of `relation_weight`, `bystander_weight` and
+    `without`; without a model call."""
     asked_again: Callable[[Transcript], bool]
     """Whether the simulator answered with a change that the preset `released` would have clamped."""
     rejudged: Callable[..., Awaitable[Transcript]]
     """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
     judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
     """Prompts by hash of a dialogue that this judge has read."""
+    switches: tuple[str, ...] = ()
+    """Parts of the score that can be left out of it; a bystander among them has a weight."""
     there: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; those that cannot are left out of a run."""
     policy_sampling: Sampling = Sampling()
@@ -180,6 +183,17 @@ class Entry(NamedTuple):
         if relation_weight is not None and self.relation_weight is None:
             raise UseError(f"--relation-weight is {relation_weight:g}; the score of {self.name} has no such weight")
 
+    def check_rules(self, bystander_weight: float | None, without: Sequence[str] | None) -> None:
+        """Refuses a bystander's weight, or parts to leave out, where the score has none such.
+
+        Raises:
+            UseError: says so.
+        """
+        if bystander_weight is not None and "bystander" not in self.switches:
+            raise UseError(f"--bystander-weight is {bystander_weight:g}; nobody stands by in {self.name}, leave it out")
+        if without and not self.switches:
+            raise UseError(f"--without is {' '.join(without)}; the score of {self.name} has no parts to leave out")
+
     def build(
         self,
         people: Sequence[Any],
@@ -190,17 +204,23 @@ class Entry(NamedTuple):
         max_turns: int | None = None,
         relation_weight: float | None = None,
         window: int | None = None,
+        bystander_weight: float | None = None,
+        without: Sequence[str] | None = None,
     ) -> Ready:
         """The environment over some people; what is not given takes its default.
 
         Raises:
-            UseError: a preset, variant, weight or window that this environment does not have.
+            UseError: a preset, variant, weight, window or part that this environment does not have.
             InputError: two scenarios of one id, or one that the user cannot play.
         """
         self.check_weight(relation_weight)
+        self.check_rules(bystander_weight, without)
         if window is not None and not self.windows:
             raise UseError(f"--window is {window}; {self.name} judges every reply by itself, leave it out")
-        given = {"relation_weight": relation_weight, "window": window}
+        given = {
+            "relation_weight": relation_weight, "window": window, "bystander_weight": bystander_weight,
+            "without": without or None,
+        }  # fmt: skip
         more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return self.new(
             people,
@@ -287,7 +307,7 @@ def environments() -> Mapping[str, Entry]:
             max_turns=perm.MAX_TURNS,
             relation_weight=None,
             windows=False,
-            load=perm.load_scenarios,
+            load=perm.load_people,
             new=perm.Perm,
             rules=perm.EmbeddedUser,
             simulator=perm.LLMUser,
@@ -299,6 +319,7 @@ def environments() -> Mapping[str, Entry]:
             asked_again=lambda transcript: False,
             rejudged=perm_rejudge.rejudged,
             judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+            switches=perm.SWITCHES,
         ),
         Entry(
             name="daily",
@@ -380,7 +401,7 @@ def home_of(scenarios: str) -> Entry:
         return entry_of("empa")
     if "dialogue_memory" in found:
         return entry_of("daily")
-    if "misreadings" in found:
+    if "misreadings" in found or found.get("form") == perm.FORM:
         return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
     return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")

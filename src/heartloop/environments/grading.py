@@ -17,7 +17,7 @@ from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.staging import answered
-from heartloop.judging import ask
+from heartloop.judging import answers_in, ask
 
 __all__ = ["REASKS", "Grade", "Level", "Verdict", "ask_all", "ask_model", "evidence_of", "thoughts_of"]
 
@@ -66,16 +66,20 @@ async def ask_model(
     """A judge model's verdict on a text, asked for again once where it does not fit.
 
     Args:
-        judged: the text; the verdict's quote must stand in it.
+        judged: the text; the verdict's quote must stand in it, and the verdict itself must not.
 
     Raises:
         AnswerError: no verdict that fits.
         ModelError: a call failed for good.
     """
 
+    planted = answers_in(judged, answer)
+
     def grounded(verdict: Given) -> str | None:
         if not verdict.reason.strip():
             return "the reason is blank"
+        if verdict in planted:
+            return "this answer stands in what you judge; judge it yourself"
         if not stands_in(verdict.quote, [judged]):
             return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
         return None

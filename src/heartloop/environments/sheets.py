@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heartloop.environments import eibench, sage
+from heartloop.environments import eibench, perm, sage
 from heartloop.environments.empa.card import render_sheet as empa_sheet
 from heartloop.environments.sage.llm_user import render_background, render_persona
 
@@ -82,14 +82,18 @@ def empa_line(s: Any) -> str:
 
 
 def perm_line(s: Any) -> str:
+    if isinstance(s, perm.DrawnSample):
+        return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
     return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
 def perm_sheet(s: Any) -> str:
+    if isinstance(s, perm.DrawnSample):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Says: {s.query}"])
     named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
     parts = [
         f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}).",
+        f"{s.who}.",
         s.scenario,
         f"Says: {s.query}",
         f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",

@@ -22,8 +22,8 @@ from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import REASKS, Grade, Level, Verdict, ask_model
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import JUDGES, View
-from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.telling import told
 from heartloop.prompts import load_prompt
 
@@ -75,14 +75,13 @@ class LLMUser:
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         """Models judge every sample, in any language."""
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         text = view.judged_by(judge)
         sample = view.scenario
-        persona = f"{sample.person} ({sample.persona.gender})"
-        system = self._prompts[judge].fill(persona=persona, scenario=sample.scenario, query=sample.query)
+        system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
         part = "The notes" if judge == "resonation" else "The response"
         messages = [
             Message(role="system", content=system),

@@ -17,7 +17,9 @@ from pydantic import Field
 from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
 from heartloop.environments.records import Matter, Persona, Tag, Word, Written, load_set, read_set
 
-__all__ = ["EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios"]
+__all__ = [
+    "EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios", "who_is",
+]  # fmt: skip
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -36,6 +38,11 @@ SETS = ("samples",)
 """Sets by name."""
 
 _SCHEMA = "docs/perm.md"
+
+
+def who_is(persona: Persona) -> str:
+    """A persona as prompts tell it."""
+    return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
 class Scenario(Written):
@@ -68,6 +75,11 @@ class Scenario(Written):
     def person(self) -> str:
         """Name, age and trade."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def who(self) -> str:
+        """As prompts tell it."""
+        return who_is(self.persona)
 
     @property
     def stratum(self) -> str:
