@@ -152,6 +152,8 @@ def _policy(recipe: Recipe, model: str) -> dict[str, Any]:
             f"{where}.lora_alpha": policy.lora_alpha,
             f"{where}.target_modules": policy.lora_targets or "all-linear",
         }
+        if recipe.machine.device == "cpu":
+            found[f"{where}.lora.merge"] = True  # our own engine draws, which knows no adapters
     return found
 
 
