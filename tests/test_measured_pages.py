@@ -106,18 +106,17 @@ def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> N
         out = tmp_path / job.name
         out.mkdir()
         (out / "settings.json").write_text(json.dumps({"recipe": {"batch": {"steps": 20}}}))
-        held = [
+        held: list[dict[str, Any]] = [
             {"step": s, "data": {"held_out/score": v, "held_out/parts/form": f, "held_out/parts/reception": r}}
             for s, v, f, r in ((0, 0.0, 0.5, 1.0), (20, after, 1.0, reception))
         ]
         step = {"dialogue/score": 0.1, "dialogue/reply_tokens": 60.0, "timing_s/step": 9.0}
         lines = [held[0], {"step": 20, "data": {**step, **held[1]["data"]}}]
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    jobs = [job for job in perm_sweep.JOBS if (tmp_path / job.name).is_dir()]
-    runs = {
-        job.name: {**found, "parts": perm_sweep.parts_of(tmp_path / job.name)}
-        for job in jobs if (found := learning.found_of(tmp_path / job.name, 300.0))
-    }  # fmt: skip
+    runs: dict[str, Any] = {}
+    for job in perm_sweep.JOBS:
+        if (found := learning.found_of(tmp_path / job.name, 300.0)) is not None:
+            runs[job.name] = {**found, "parts": perm_sweep.parts_of(tmp_path / job.name)}
     told = perm_sweep.table({"machine": "m", "system": "s", "python": "3", "runs": runs})
     # changes 0.3 and 0.1: 12.706 x 0.1414 / sqrt(2) = 1.271
     assert "| 0.1 | 2 | 20 | +0.000 | +0.200 | +0.200 ± 1.271 | +0.100, +0.300 | 5 |" in told

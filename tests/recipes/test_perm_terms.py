@@ -121,4 +121,4 @@ def test_settings_at_odds_are_refused() -> None:
         ({"environment": "perm", "max_turns": 1, "bystander_weight": -0.1}, "greater than or equal to 0"),
     ):
         with pytest.raises(ValueError, match=said):
-            DialogueSettings(scenarios=("x",), **other)  # type: ignore[arg-type]
+            DialogueSettings(scenarios=("x",), **other)

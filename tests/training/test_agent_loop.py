@@ -204,7 +204,7 @@ class Answering(FakeClient):
 
 
 SAMPLES = [sample.id for sample in entry_of("perm").load("samples")][:2]
-PERM = {"environment": "perm", "scenarios": "samples", "max_turns": 1, "reply_tokens": 200}
+PERM: dict[str, Any] = {"environment": "perm", "scenarios": "samples", "max_turns": 1, "reply_tokens": 200}
 
 
 async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:

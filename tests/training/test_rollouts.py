@@ -324,7 +324,8 @@ async def test_an_answer_in_perm_is_worth_its_reward() -> None:
     transcript = await dialogue(policy, environment="perm", turns=1)
     for kind in REWARDS:
         worth = worth_of(transcript, policy.spoken, kind=kind)
-        assert (worth.outcome, worth.broken) == (pytest.approx(transcript.score), False)
+        assert worth.outcome == pytest.approx(transcript.score)
+        assert not worth.broken
         assert worth.process.tolist() == [transcript.score]
     weighed = worth_of(transcript, policy.spoken, kind="outcome", terms=PermTerms(bystander_weight=1.0))
     bystander = transcript.turns[0].evidence["scores"]["bystander"]
