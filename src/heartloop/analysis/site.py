@@ -39,7 +39,7 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
 __all__ = ["Site", "copy_assets", "templates", "write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "chart.js", "paths.js", "training.js")
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "chart.js", "paths.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
