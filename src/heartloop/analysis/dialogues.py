@@ -130,7 +130,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
         },
         **{
             name: printable(facts[name])
-            for name in ("played", "task", "limits", "goal", "difficulty", "threshold", "want")
+            for name in ("played", "task", "limits", "goal", "difficulty", "threshold", "want", "situation")
             if name in facts
         },
         "group": printable(group_of(transcript)),

@@ -241,7 +241,7 @@ window.heartloop = window.heartloop || {};
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
     }
-    const parts = [["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
+    const parts = [["situation", "What happened, which the model is told"], ["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
     const known = parts.filter(([key]) => row.person[key]);
     if (known.length) {
       const list = make("dl", "parts");
@@ -269,12 +269,13 @@ window.heartloop = window.heartloop || {};
     if (said.windows && said.windows.length) body.append(heartloop.journey(said, conversation));
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
-      const button = make("button", "copy", "Unfold all thoughts");
+      const thing = said.answer ? "Unfold all they went by" : "Unfold all thoughts";
+      const button = make("button", "copy", thing);
       button.type = "button";
       button.addEventListener("click", () => {
         const open = folded.some((part) => !part.open);
         for (const part of folded) part.open = open;
-        button.textContent = open ? "Fold all thoughts" : "Unfold all thoughts";
+        button.textContent = open ? thing.replace("Unfold", "Fold") : thing;
       });
       conversation.prepend(button);
     }

@@ -151,6 +151,7 @@ class Perm(Staged[Scenario, PermUser]):
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
+            "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
             "bystander_weight": f"{self.bystander_weight:g}",
         }
