@@ -157,9 +157,10 @@ class PermBoard:
 
     @cached_property
     def answers(self) -> dict[str, Answers]:
-        """By model, what became of its answers."""
+        """By model, what became of all its answers, those that its number does not rest on among them."""
         found = {}
-        for _, row, mine in self.members:
+        for _, row, _ in self.members:
+            mine = [g for i, d in enumerate(self._dialogues) if d.model == row.model and (g := graded(i, d)) is not None]
             kinds = Counter(broken_words(g.broken) for g in mine if g.broken)
             broken = sum(kinds.values())
             found[row.model] = Answers(len(mine) - broken, broken, sorted(kinds.items(), key=lambda one: -one[1]), row.unscored)
@@ -167,8 +168,8 @@ class PermBoard:
 
     @property
     def broken(self) -> int:
-        """Answers in a broken form, over all models."""
-        return sum(one.broken for one in self.answers.values())
+        """Answers in a broken form, over all models but failure cases, which are there to be broken."""
+        return sum(self.answers[row.model].broken for _, row, _ in self.members if row.standing != "failure case")
 
     @cached_property
     def by_want(self) -> dict[str, dict[str, Estimate]]:
