@@ -26,9 +26,7 @@ from heartloop.analysis.runs import comparable, read_run
 from heartloop.analysis.samples import MOST_APART
 from heartloop.analysis.scores import score_card
 from heartloop.dialogue import Transcript
-from heartloop.environments.perm.environment import reward_of
 from heartloop.environments.perm.scenario import EMOTIONS, Want
-from heartloop.errors import InputError
 from tests.analysis.perm_bench import PERM, perm_talk
 from tests.analysis.test_meanings import _Page
 
@@ -178,13 +176,14 @@ def test_one_model_has_no_order(board: PermBoard) -> None:
     assert ablations([], "released") == []
 
 
-def test_the_switches_read_stored_grades_and_nothing_else() -> None:
-    talk = perm_talk("m", "s", SHOWY, weight=0.1)
-    assert reward_of(talk, preset="released").total == pytest.approx(3 / 7 - 0.04)  # type: ignore[union-attr]
-    assert reward_of(talk, preset="released", bystander_weight=0.0).total == pytest.approx(3 / 7)  # type: ignore[union-attr]
-    assert reward_of(perm_talk("m", "s", None, broken="empty"), preset="unit", parts=("reception",)) is None
-    with pytest.raises(InputError, match="parts are "):
-        reward_of(talk, preset="released", parts=("warmth",))  # type: ignore[arg-type]
+def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() -> None:
+    found = [g for g in [graded(0, perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
+    row = score_card([found[0].dialogue], {}).models[0]
+    cells = dict(
+        zip([variant.name for variant in VARIANTS], ablations([(0, row, found)], "released")[0].rows[0].cells, strict=True)
+    )
+    assert cells["all parts"].mean == pytest.approx(100 * (3 / 7 - 0.04))
+    assert cells["bystander 0.5"].mean == pytest.approx(100 * (3 / 7 - 0.2))
 
 
 # --- 3. pairs -------------------------------------------------------------------------------------

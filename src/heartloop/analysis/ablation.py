@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
 from heartloop.analysis.graded import Graded
-from heartloop.environments.perm.environment import reward_of
+from heartloop.environments.perm.environment import JUDGES
 from heartloop.errors import UseError
-from heartloop.scoring.perspectives import BROKEN_FORMAT, LENGTH_WEIGHT, PARTS, PRESETS, Part
+from heartloop.scoring.perspectives import BROKEN_FORMAT, LENGTH_WEIGHT, PARTS, PRESETS, Part, perm_reward
 from heartloop.scoring.statistics import spearman_matrix
 
 __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
 
 
 class Variant(NamedTuple):
-    """One setting of the switches; a weight of `None` is the one the answer was scored with."""
+    """One setting of the switches of `perm_reward`; a weight of `None` is the one the answer was played with."""
 
     name: str
     parts: tuple[Part, ...] = PARTS
@@ -98,8 +98,21 @@ def _mean(found: Sequence[Graded], preset: str, variant: Variant) -> float:
 
 
 def _total(g: Graded, preset: str, variant: Variant) -> float:
-    reward = reward_of(g.dialogue, preset=preset, **{n: v for n, v in variant._asdict().items() if n != "name"})
-    return BROKEN_FORMAT if reward is None else reward.total
+    if g.broken:
+        return BROKEN_FORMAT
+    weight = g.weight if variant.bystander_weight is None else variant.bystander_weight
+    resonation, expression, reception, bystander = (g.scores[judge] for judge in JUDGES)
+    return perm_reward(
+        resonation,
+        expression,
+        reception,
+        bystander,
+        g.tokens,
+        preset=preset,
+        parts=variant.parts,
+        bystander_weight=weight,
+        length_weight=variant.length_weight,
+    ).total
 
 
 def _places(means: dict[str, float]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.quotes import spans_of
-from heartloop.scoring.perspectives import BROKEN_FORMAT, BYSTANDER_WEIGHT, FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
+from heartloop.scoring.perspectives import BROKEN_FORMAT, FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
 
 __all__ = ["TOPS", "answer", "said_by"]
 
@@ -82,14 +82,13 @@ def _sum(found: Graded) -> list[list[str]]:
     """The reward as one would write it down: what, and how."""
     preset, reward = found.dialogue.preset, found.reward
     assert reward is not None
-    weight = float(found.fact("bystander_weight") or BYSTANDER_WEIGHT)
     shares = [normalised(found.scores[part], preset=preset) for part in PARTS]
     how = "{:g} / 5" if preset == "released" else "({:g} − 1) / 4"
     lines = [[part, f"{how.format(found.scores[part])} = {share:.2f}"] for part, share in zip(PARTS, shares, strict=True)]
     mean = f"3 / ({' + '.join(f'1/{share:.2f}' for share in shares)})" if min(shares) else "one share is 0, and so is the mean:"
     lines.append(["harmonic mean", f"{mean} = {reward.empathy:.3f}" if min(shares) else f"{mean} {reward.empathy:.3f}"])
-    beside = f"{weight:g} × ({found.scores['bystander']:g} / 100 − 1) = {_signed(reward.bystander)}"
-    lines.append(["bystander", beside if weight else "its weight is 0: 0"])
+    beside = f"{found.weight:g} × ({found.scores['bystander']:g} / 100 − 1) = {_signed(reward.bystander)}"
+    lines.append(["bystander", beside if found.weight else "its weight is 0: 0"])
     over = f"−{LENGTH_WEIGHT:g} × max({found.tokens} − {FREE_TOKENS}, 0) = {_signed(reward.length)}"
     lines.append(["length", over])
     lines.append(["reward", f"{reward.empathy:.3f} {_plus(reward.bystander)} {_plus(reward.length)} = {_signed(reward.total)}"])

@@ -15,7 +15,7 @@ from heartloop.environments.perm.environment import JUDGES, reward_of
 from heartloop.environments.perm.format import BROKEN
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.errors import InputError
-from heartloop.scoring.perspectives import PermReward
+from heartloop.scoring.perspectives import BYSTANDER_WEIGHT, PermReward
 
 __all__ = ["Graded", "broken_words", "graded", "marks_of"]
 
@@ -37,6 +37,11 @@ class Graded(NamedTuple):
     """Of the response."""
     reward: PermReward | None
     """`None` where the form was broken."""
+
+    @property
+    def weight(self) -> float:
+        """The bystander's, as it was played with."""
+        return float(self.fact("bystander_weight") or BYSTANDER_WEIGHT)
 
     def fact(self, name: str) -> str:
         """A fact of its sample; empty where it has none."""

@@ -29,16 +29,7 @@ from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
 from heartloop.errors import InputError, UseError
 from heartloop.prompts import load_prompt
-from heartloop.scoring.perspectives import (
-    BROKEN_FORMAT,
-    BYSTANDER_WEIGHT,
-    LENGTH_WEIGHT,
-    PARTS,
-    PRESETS,
-    Part,
-    PermReward,
-    perm_reward,
-)
+from heartloop.scoring.perspectives import BROKEN_FORMAT, BYSTANDER_WEIGHT, PARTS, PRESETS, PermReward, perm_reward
 
 __all__ = ["JUDGES", "MAX_TURNS", "VARIANTS", "Grade", "Perm", "PermEpisode", "PermUser", "View", "reward_of"]
 
@@ -219,26 +210,13 @@ class PermEpisode(LoggedEpisode):
         return {judge: grade for judge, grade in zip(JUDGES, found, strict=True) if isinstance(grade, Grade)}
 
 
-def _reward(scores: Mapping[str, int], tokens: int, preset: str, bystander_weight: float, **switches: Any) -> PermReward:
+def _reward(scores: Mapping[str, int], tokens: int, preset: str, bystander_weight: float) -> PermReward:
     resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
-    return perm_reward(
-        resonation, expression, reception, bystander, tokens, preset=preset, bystander_weight=bystander_weight, **switches
-    )
+    return perm_reward(resonation, expression, reception, bystander, tokens, preset=preset, bystander_weight=bystander_weight)
 
 
-def reward_of(
-    transcript: Transcript,
-    *,
-    preset: str,
-    parts: Sequence[Part] = PARTS,
-    bystander_weight: float | None = None,
-    length_weight: float = LENGTH_WEIGHT,
-) -> PermReward | None:
+def reward_of(transcript: Transcript, *, preset: str) -> PermReward | None:
     """The reward of a stored dialogue by a preset, from what its judges gave; `None` where the form was broken.
-
-    Args:
-        parts: those that count in the mean; so the other switches of `perm_reward`.
-        bystander_weight: by default the one it was played with.
 
     Raises:
         InputError: the transcript keeps no grades.
@@ -247,9 +225,8 @@ def reward_of(
         evidence = transcript.turns[0].evidence
         if evidence["format"]:
             return None
-        played = float(transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT))
-        weight = played if bystander_weight is None else bystander_weight
-        return _reward(evidence["scores"], int(evidence["tokens"]), preset, weight, parts=parts, length_weight=length_weight)
+        weight = float(transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT))
+        return _reward(evidence["scores"], int(evidence["tokens"]), preset, weight)
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"{transcript.scenario}: the transcript lacks {error}; expected the grades of its judges, play it again"
