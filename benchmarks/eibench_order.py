@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
-from benchmarks.machine import machine
+from benchmarks.order import Claim, Round, measure
 from heartloop.dialogue import Transcript
 from heartloop.environments.eibench import SCENES, EIBench, EmbeddedUser, load_scenarios
 from heartloop.environments.episode import play
@@ -33,13 +29,6 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within
     "repair": (("owner",), ("listener",), ("excuser", "template"), ("silent",)),
     "charm": (("light",), ("interviewer", "flatterer"), ("silent",)),
 }
-
-
-class Claim(NamedTuple):
-    """One sentence of the decision, and whether it held."""
-
-    text: str
-    holds: bool
 
 
 def transcripts(half: str, seed: int, names: Sequence[str] = NAMES) -> list[Transcript]:
@@ -77,33 +66,22 @@ def claims(found: dict[tuple[str, str], list[float]]) -> list[Claim]:
     return held
 
 
+def played(arguments: argparse.Namespace, seed: int) -> Round:
+    """One seed: mean outcomes by scene."""
+    found = outcomes(transcripts(arguments.half, seed))
+    people = {scene: len(found[scene, "listener"]) for scene in SCENES}
+    table = [
+        f"{'':12}" + "".join(f"{scene:>10}" for scene in SCENES),
+        f"{'people':12}" + "".join(f"{people[scene]:10}" for scene in SCENES),
+        *(f"{name:12}" + "".join(f"{fmean(found[scene, name]):10.1f}" for scene in SCENES) for name in NAMES),
+    ]
+    means = {f"{scene}/{name}": round(fmean(values), 2) for (scene, name), values in found.items()}
+    return Round(f"{sum(people.values())} people", table, claims(found), {"people": people, "means": means})
+
+
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
-    arguments = parser.parse_args()
-    broken, record = 0, []
-    for seed in arguments.seeds:
-        found = outcomes(transcripts(arguments.half, seed))
-        held = claims(found)
-        people = {scene: len(found[scene, "listener"]) for scene in SCENES}
-        print(f"\nseed {seed}, {arguments.half} half; {sum(c.holds for c in held)} of {len(held)} claims hold")
-        print(f"{'':12}" + "".join(f"{scene:>10}" for scene in SCENES))
-        print(f"{'people':12}" + "".join(f"{people[scene]:10}" for scene in SCENES))
-        for name in NAMES:
-            print(f"{name:12}" + "".join(f"{fmean(found[scene, name]):10.1f}" for scene in SCENES))
-        for claim in held:
-            if not claim.holds:
-                print("does not hold:", claim.text)
-                broken += 1
-        means = {f"{scene}/{name}": round(fmean(values), 2) for (scene, name), values in found.items()}
-        record.append({"seed": seed, "people": people, "means": means, "claims": {c.text: c.holds for c in held}})
-    if arguments.out:
-        whole = {**machine(), "half": arguments.half, "runs": record}
-        arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    sys.exit(1 if broken else 0)
+    measure(__doc__, played)
 
 
 if __name__ == "__main__":

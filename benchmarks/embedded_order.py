@@ -1,4 +1,4 @@
-"""In which order does the embedded user put the scripted supporters? `python benchmarks/embedded_order.py --half held-out`
+"""In which order does the embedded user put the scripted supporters? `python -m benchmarks.embedded_order --half held-out`
 
 Plays every scripted supporter on one half of the shipped scenarios and prints mean final emotions overall and by
 intention, the distribution of changes, and which of the claims of docs/decisions/0002 hold. Covers the embedded
@@ -9,28 +9,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import platform
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
+from benchmarks.order import Claim, Round, measure
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.supporters import GENERAL, Supporter
-
-
-class Claim(NamedTuple):
-    """One inequality of the written order, and whether it held."""
-
-    text: str
-    holds: bool
 
 
 def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:
@@ -75,48 +64,28 @@ def claims(played: Sequence[Transcript]) -> list[Claim]:
     return found
 
 
+def played(arguments: argparse.Namespace, seed: int) -> Round:
+    """One seed: mean final moods by set and intention, and how often which change came."""
+    dialogues = transcripts(arguments.sets, arguments.half, seed)
+    by_family, by_intention = means(dialogues), means(dialogues, "intention")
+    columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]
+    changes = Counter(
+        int(turn.change["emotion"]) for t in dialogues if t.model != "heartloop/garbage" for turn in t.turns if turn.change
+    )
+    total = sum(changes.values())
+    table = [f"{'':10}" + "".join(f"{c[:9]:>10}" for c in columns)]
+    table += [f"{name:10}" + "".join(f"{ {**by_family, **by_intention}[name, c]:10.1f}" for c in columns) for name in GENERAL]
+    table.append("changes " + "  ".join(f"{change:+d} {n / total:.0%}" for change, n in sorted(changes.items())))
+    record = {
+        "means": {f"{a}/{b}": round(v, 2) for (a, b), v in {**by_family, **by_intention}.items()},
+        "changes": dict(sorted(changes.items())),
+    }
+    return Round(f"{len(dialogues)} dialogues", table, claims(dialogues), record)
+
+
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
-    parser.add_argument("--sets", nargs="+", default=["support", "chat"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
-    arguments = parser.parse_args()
-    broken, record = 0, []
-    for seed in arguments.seeds:
-        played = transcripts(arguments.sets, arguments.half, seed)
-        by_family, by_intention = means(played), means(played, "intention")
-        held = claims(played)
-        print(
-            f"\nseed {seed}, {arguments.half} half, {len(played)} dialogues; {sum(c.holds for c in held)}/{len(held)} claims hold"
-        )
-        columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]
-        print(f"{'':10}" + "".join(f"{c[:9]:>10}" for c in columns))
-        for name in GENERAL:
-            print(f"{name:10}" + "".join(f"{ {**by_family, **by_intention}[name, c]:10.1f}" for c in columns))
-        changes = Counter(
-            int(turn.change["emotion"]) for t in played if t.model != "heartloop/garbage" for turn in t.turns if turn.change
-        )
-        total = sum(changes.values())
-        print("changes " + "  ".join(f"{change:+d} {n / total:.0%}" for change, n in sorted(changes.items())))
-        for claim in held:
-            if not claim.holds:
-                print("does not hold:", claim.text)
-                broken += 1
-        record.append(
-            {
-                "seed": seed,
-                "half": arguments.half,
-                "means": {f"{a}/{b}": round(v, 2) for (a, b), v in {**by_family, **by_intention}.items()},
-                "claims": {c.text: c.holds for c in held},
-                "changes": dict(sorted(changes.items())),
-            }
-        )
-    if arguments.out:
-        machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-        arguments.out.write_text(json.dumps({"machine": machine, "runs": record}, indent=1) + "\n", encoding="utf-8")
-    sys.exit(1 if broken else 0)
+    measure(__doc__, played, lambda parser: parser.add_argument("--sets", nargs="+", default=["support", "chat"]))
 
 
 if __name__ == "__main__":

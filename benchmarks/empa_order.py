@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
-import time
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.order import Claim, Round, measure
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.empa.environment import case_of
@@ -44,13 +40,6 @@ class Steps(NamedTuple):
 
     size: float
     alignment: float
-
-
-class Claim(NamedTuple):
-    """One sentence of the decision, and whether it held."""
-
-    text: str
-    holds: bool
 
 
 def transcripts(half: str, seed: int, names: Sequence[str] = RANKED) -> list[Transcript]:
@@ -111,48 +100,32 @@ def claims(found: dict[tuple[str, str], list[float]], did: dict[str, Steps]) -> 
     return held
 
 
+def played(arguments: argparse.Namespace, seed: int) -> Round:
+    """One seed: EPM-Q by dominant axis, and the steps."""
+    dialogues = transcripts(arguments.half, seed)
+    found, did = scores(dialogues), steps(dialogues)
+    people = {group: len(found[group, "listener"]) for group in ("all", *AXES)}
+    table = [
+        f"{'':12}" + "".join(f"{group:>9}" for group in people) + f"{'|v|':>9}{'cos':>9}",
+        f"{'people':12}" + "".join(f"{n:9}" for n in people.values()),
+    ]
+    for name in RANKED:
+        row = "".join(f"{fmean(found[group, name]):9.1f}" for group in people)
+        table.append(f"{name:12}{row}{did[name].size:9.2f}{did[name].alignment:9.2f}")
+    record = {
+        "people": people,
+        "dialogues": len(dialogues),
+        "turns": sum(len(t.turns) for t in dialogues),
+        "means": {f"{group}/{name}": round(fmean(values), 2) for (group, name), values in found.items()},
+        "steps": {name: [round(x, 3) for x in step] for name, step in did.items()},
+        "success": {name: sum(t.stop == "success" for t in dialogues if short(t) == name) for name in RANKED},
+    }
+    return Round(f"{people['all']} cases", table, claims(found, did), record)
+
+
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
-    arguments = parser.parse_args()
-    broken, record = 0, []
-    for seed in arguments.seeds:
-        started = time.perf_counter()
-        played = transcripts(arguments.half, seed)
-        seconds = time.perf_counter() - started
-        found, did = scores(played), steps(played)
-        held = claims(found, did)
-        people = {group: len(found[group, "listener"]) for group in ("all", *AXES)}
-        print(f"\nseed {seed}, {arguments.half} half; {sum(c.holds for c in held)} of {len(held)} claims hold; {seconds:.0f} s")
-        print(f"{'':12}" + "".join(f"{group:>9}" for group in people) + f"{'|v|':>9}{'cos':>9}")
-        print(f"{'people':12}" + "".join(f"{n:9}" for n in people.values()))
-        for name in RANKED:
-            row = "".join(f"{fmean(found[group, name]):9.1f}" for group in people)
-            print(f"{name:12}{row}{did[name].size:9.2f}{did[name].alignment:9.2f}")
-        for claim in held:
-            if not claim.holds:
-                print("does not hold:", claim.text)
-                broken += 1
-        record.append(
-            {
-                "seed": seed,
-                "people": people,
-                "dialogues": len(played),
-                "turns": sum(len(t.turns) for t in played),
-                "seconds": round(seconds, 1),
-                "means": {f"{group}/{name}": round(fmean(values), 2) for (group, name), values in found.items()},
-                "steps": {name: [round(x, 3) for x in step] for name, step in did.items()},
-                "success": {name: sum(t.stop == "success" for t in played if short(t) == name) for name in RANKED},
-                "claims": {c.text: c.holds for c in held},
-            }
-        )
-    if arguments.out:
-        whole = {**machine(), "half": arguments.half, "runs": record}
-        arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    sys.exit(1 if broken else 0)
+    measure(__doc__, played)
 
 
 if __name__ == "__main__":

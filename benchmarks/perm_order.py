@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
-from benchmarks.machine import machine
+from benchmarks.order import Claim, Round, measure
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
@@ -35,13 +30,6 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0011; within
 }
 COLUMNS = ("reward", *JUDGES, "alone")
 """`alone`: the reward with the bystander's weight at 0."""
-
-
-class Claim(NamedTuple):
-    """One sentence of the decision, and whether it held."""
-
-    text: str
-    holds: bool
 
 
 Means = Mapping[str, Mapping[str, float]]
@@ -87,45 +75,25 @@ def claims(means: Means) -> list[Claim]:
     return held
 
 
+def played(arguments: argparse.Namespace, seed: int) -> Round:
+    """One seed: means of every part."""
+    dialogues = transcripts(arguments.half, seed)
+    means = means_of(dialogues)
+    people = len(dialogues) // len(RANKED)
+    table = [f"{'':10}" + "".join(f"{column:>12}" for column in COLUMNS)]
+    table += [f"{name:10}" + "".join(f"{row[column]:12.3f}" for column in COLUMNS) for name, row in means.items()]
+    record = {
+        "people": people,
+        "dialogues": len(dialogues),
+        "unscored": sum(not t.scored for t in dialogues),
+        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
+    }
+    return Round(f"{people} people", table, claims(means), record)
+
+
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
-    arguments = parser.parse_args()
-    broken, record = 0, []
-    for seed in arguments.seeds:
-        started = time.perf_counter()
-        played = transcripts(arguments.half, seed)
-        seconds = time.perf_counter() - started
-        means = means_of(played)
-        held = claims(means)
-        people = len(played) // len(RANKED)
-        kept = f"{sum(claim.holds for claim in held)} of {len(held)} claims hold"
-        print(f"\nseed {seed}, {arguments.half} half, {people} people; {kept}; {seconds:.0f} s")
-        print(f"{'':10}" + "".join(f"{column:>12}" for column in COLUMNS))
-        for name, row in means.items():
-            print(f"{name:10}" + "".join(f"{row[column]:12.3f}" for column in COLUMNS))
-        for claim in held:
-            if not claim.holds:
-                print("does not hold:", claim.text)
-                broken += 1
-        record.append(
-            {
-                "seed": seed,
-                "people": people,
-                "dialogues": len(played),
-                "unscored": sum(not t.scored for t in played),
-                "seconds": round(seconds, 1),
-                "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
-                "claims": {claim.text: claim.holds for claim in held},
-            }
-        )
-    if arguments.out:
-        whole = {**machine(), "half": arguments.half, "runs": record}
-        arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    sys.exit(1 if broken else 0)
+    measure(__doc__, played)
 
 
 if __name__ == "__main__":

@@ -245,12 +245,12 @@ class TestAnyText:
         await Supporter(name).complete([])
 
 
-async def test_verbatim_quotes_what_was_said_and_what_is_known() -> None:
+async def test_verbatim_quotes_what_was_said_and_not_what_it_knows() -> None:
     role = "You are Ada: clerk.\n\n## What you know\n- A place can be moved to any later term.\n"
     messages = [Message(role="system", content=role), Message(role="user", content="I put the chairs down for the others.")]
     said = (await Supporter("diplomat", verbatim=True).complete(messages)).text
     assert '"I put the chairs down for the others"' in said
-    assert '"A place can be moved to any later term"' in said
+    assert "a place can be moved to any later term" in said
     plain = (await Supporter("diplomat").complete(messages)).text
     assert "you put the chairs down for the others" in plain
     assert '"' not in plain

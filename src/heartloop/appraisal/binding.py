@@ -32,6 +32,7 @@ __all__ = [
     "named_topics",
     "proposal_of",
     "proposes_again",
+    "turned",
 ]
 
 _SWAP = {
@@ -110,8 +111,13 @@ class Bond(NamedTuple):
     copied: float
 
 
+def turned(words: Iterable[str]) -> list[str]:
+    """Words with `my` as `your` and the like, so that what the person said and what is said of it to them compare."""
+    return [_SWAP.get(word, word) for word in words]
+
+
 def _runs(words: Sequence[str]) -> Iterable[tuple[str, str, str]]:
-    swapped = [_SWAP.get(w, w) for w in words if w != "'s"]
+    swapped = turned(w for w in words if w != "'s")
     return zip(swapped, swapped[1:], swapped[2:], strict=False)
 
 
@@ -238,7 +244,7 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
 
 def _copied(words: Sequence[str], ground: Ground) -> list[bool]:
     """Which words stand in a stretch of three or more that the person said in this order."""
-    swapped = [_SWAP.get(w, w) for w in words]
+    swapped = turned(words)
     copied = [False] * len(words)
     for i in range(len(words) - 2):
         if (swapped[i], swapped[i + 1], swapped[i + 2]) in ground.runs:

@@ -24,6 +24,7 @@ from heartloop.appraisal.flaws import flaws_of, told_lines_of
 from heartloop.appraisal.fluency import broken_sentences
 from heartloop.appraisal.grammar import is_open_question, is_question
 from heartloop.appraisal.lexicon import classes_of
+from heartloop.appraisal.quoting import quotations_in
 from heartloop.appraisal.strategies import strategies_of
 from heartloop.appraisal.values import Appraisal, Reading, Story
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences
@@ -60,8 +61,13 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
         raise UseError("story.told is empty; expected at least the person's first message")
     ground = ground_of(story)
     read = [read_sentence(text) for text in split_sentences(reply)]
-    broken = tuple(b or is_spliced(s, ground) for s, b in zip(read, broken_sentences(read), strict=True))
-    bonds = [bond(sentence, ground) for sentence in read]
+    quotations = quotations_in(reply, story.told, earlier)
+    meant = [read_sentence(text) for text in quotations.sentences]
+    broken = tuple(
+        b or is_spliced(s, ground) or number == quotations.unclosed
+        for number, (s, b) in enumerate(zip(read, broken_sentences(read), strict=True))
+    )
+    bonds = [bond(sentence, ground) for sentence in meant]
     last = story.told[-1]
     context = " ".join(story.told)
     before_this = [[read_sentence(text) for text in split_sentences(reply)] for reply in earlier]
@@ -69,13 +75,13 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
     readings: list[Reading] = []
     insights = 0
     before = 0.0
-    for sentence, is_broken, held in zip(read, broken, bonds, strict=True):
+    for sentence, own, is_broken, held in zip(read, meant, broken, bonds, strict=True):
         strategies = strategies_of(sentence.text, context)
         bound = 0.0 if is_broken else held.bound
-        related = is_related(sentence, ground)
+        related = is_related(own, ground)
         insight = None
         if not is_broken and insights < _MOST_INSIGHTS:
-            insight = insight_of(sentence, ground, max(bound if related else 0.0, before) >= _TIED_FROM)
+            insight = insight_of(own, ground, max(bound if related else 0.0, before) >= _TIED_FROM)
             insights += insight is not None
         question = is_question(sentence)
         frame = frame_of(sentence, ground)
@@ -94,9 +100,10 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
                 open_question=is_open_question(sentence),
                 repeats_attempt=proposes_again(sentence, ground) if proposal and not is_broken else None,
                 broken=is_broken,
-                proposal=bond(proposal_of(sentence), ground).bound if proposal and not is_broken else None,
+                proposal=bond(proposal_of(own), ground).bound if proposal and not is_broken else None,
                 used=used,
                 related=related,
+                meant=own.text if own.text != sentence.text else None,
             )
         )
         before = bound

@@ -69,6 +69,8 @@ class Reading(NamedTuple):
     """How many sentences before it, of this reply and of earlier ones, had the same frame around other words of the story."""
     related: bool = True
     """It takes up not only things of the story but something that was said of them."""
+    meant: str | None = None
+    """The text without quoted words that are nobody's; `None` where there are none, so that all of it is meant."""
 
 
 class Flaw(NamedTuple):

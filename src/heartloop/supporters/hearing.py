@@ -193,7 +193,7 @@ def _people(messages: Sequence[str]) -> list[str]:
 
 
 def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
-    """What the messages say; with `verbatim` clauses, things and knowledge stand in quotation marks as they were written."""
+    """What the messages say; with `verbatim` clauses and things of theirs stand in quotation marks as they were written."""
     said = tuple(m.content for m in messages if m.role == "user" and m.content not in _CUES)
     own = tuple(m.content for m in messages if m.role == "assistant")
     last = said[-1] if said else ""
@@ -211,7 +211,7 @@ def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
         tuple(_people(said)),
         named[1] if named else "",
         section(role, "situation"),
-        tuple(map(_quoted, knows) if verbatim else knows),
+        tuple(knows),
     )
 
 

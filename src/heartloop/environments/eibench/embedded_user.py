@@ -12,7 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Stance, Story, Topic, appraise, lacks_english, matters_named, stances_of
+from heartloop.appraisal import (
+    Appraisal,
+    Stance,
+    Story,
+    Topic,
+    appraise,
+    lacks_english,
+    matters_named,
+    stances_of,
+    without_hollow,
+)
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
@@ -58,8 +68,10 @@ def moves_of(view: View, appraisal: Appraisal) -> list[Move]:
     points, scene = needs()["moves"], view.written.scene
     if appraisal.silent or appraisal.broken > 0.5:
         return []
-    now = _seen(view.written, view.heard[-1])
-    before = [_seen(view.written, reply) for reply in view.heard[:-1]]
+    told = story_of(view.written, view.said).told
+    *before, now = [
+        _seen(view.written, reply, without_hollow(reply, told, view.heard[:number])) for number, reply in enumerate(view.heard)
+    ]
     bound = max((s.bound for s in appraisal.sentences if s.related and not s.broken), default=0.0)
     quotes = [s.text for s in appraisal.sentences] or [view.heard[-1]]
     quote = now.quote or quotes[0]
@@ -187,7 +199,8 @@ class _Seen(NamedTuple):
     """The clause that gave in, refused, excused or apologised."""
 
 
-def _seen(scenario: Scenario, reply: str) -> _Seen:
+def _seen(scenario: Scenario, reply: str, meant: str) -> _Seen:
+    """What a reply undertook. What it did to the other counts in words that are meant, not in quotations of nobody's words."""
     yielded = refused = sorry = excused = closer = False
     ways: dict[str, str] = {}
     sores: dict[str, str] = {}
@@ -206,17 +219,18 @@ def _seen(scenario: Scenario, reply: str) -> _Seen:
             for key in _named(stance, dict(_numbered("way", scenario.ways))):
                 ways.setdefault(key, text)
         if scenario.wrongs:
-            deed, loss = scenario.wrongs
+            deed = scenario.wrongs[0]
             if stance.owns and _named(stance, {"deed": deed}) and not stance.excuses:
                 owned = owned or text
-            if _named(stance, {"cost": loss}) and not stance.excuses and not asks:
-                cost = cost or text
             sorry, excused = sorry or stance.apologises, excused or stance.excuses
             quote = text if stance.excuses or (stance.apologises and not quote) else quote
         for key in _named(stance, dict(_numbered("sore", scenario.sores))):
             sores.setdefault(key, text)
         closer = closer or stance.seeks_closeness
         light = light or (text if stance.light else "")
+    if scenario.wrongs:
+        costs = (s for s in _stances(meant) if _named(s, {"cost": scenario.wrongs[1]}) and not s.excuses and not s.clause.asks)
+        cost = next((stance.clause.text for stance in costs), "")
     return _Seen(yielded, refused, ways, owned, cost, sorry, excused, sores, closer, light, quote)
 
 

@@ -145,7 +145,7 @@ def _lead(moves: Sequence[Move], share: Mapping[str, float], view: View, index: 
 def _named(scenario: Scenario, appraisal: Appraisal) -> dict[str, tuple[str, ...]]:
     """Keys of the concerns that each unbroken sentence names."""
     matters = tuple((concern.key, concern.cues) for concern in scenario.concerns)
-    return {s.text: tuple(matters_named(read_sentence(s.text), matters)) for s in appraisal.sentences if not s.broken}
+    return {s.text: tuple(matters_named(read_sentence(s.meant or s.text), matters)) for s in appraisal.sentences if not s.broken}
 
 
 def _met(
