@@ -1,7 +1,8 @@
 """The picture of the report in the README. `python benchmarks/report_picture.py`
 
 Plays the demo into a folder of its own and writes docs/report.png: the first screens of its first page, with all environments at
-a glance, and of its PERM page, side by side in Chromium. Covers the picture alone; whether pages are right is tested (`tests/analysis/test_browser.py`).
+a glance, and of its PERM page, side by side in Chromium. Covers the picture alone; whether pages are right is tested
+(`tests/analysis/test_browser.py`).
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa or perm.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm or eqbench.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -144,7 +144,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file. "
+            "eqbench: a checkout of it."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
@@ -154,14 +155,19 @@ def evaluate_command(
     shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit."),
+        typer.Option(
+            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."
+        ),
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option(help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block)."),
+        typer.Option(
+            help="sage: vanilla, challenging (more reserved). eibench: think, direct (no think block). "
+            "eqbench: official, repaired (reading of prompt headers)."
+        ),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1.")
+        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1, eqbench as written.")
     ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
@@ -190,6 +196,7 @@ def evaluate_command(
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
     from contextlib import nullcontext
 
+    from heartloop.dialogue import Sampling
     from heartloop.environments.catalogue import entry_of
     from heartloop.errors import UseError
     from heartloop.evaluation import player
@@ -205,8 +212,10 @@ def evaluate_command(
         raise UseError(f"--model names a model twice: {', '.join(model)}; repeats are asked for with --repeats")
     load_env()
     samplings = read_samplings(sampling or [], roles=("policy", "simulator"))
-    people = scenarios or entry.sets[0]
-    chosen = stratified(entry.load(people, exclude_tags=exclude_tag or []), limit)
+    if entry.policy_sampling != Sampling():
+        samplings["policy"] = samplings.get("policy", Sampling()).over(entry.policy_sampling)
+    people = entry.set_of(scenarios)
+    chosen = stratified(entry.people(people, variant, exclude_tags=exclude_tag or []), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
@@ -260,7 +269,12 @@ def report(
 
 
 @app.command()
-def check(environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa or perm.")] = "sage") -> None:
+def check(
+    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or eqbench.")] = "sage",
+    scenarios: Annotated[
+        str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")
+    ] = None,
+) -> None:
     """Conformance test of an environment with its embedded user: same seed, same result, and more."""
     from heartloop.environments.catalogue import entry_of
     from heartloop.environments.check import check_environment
@@ -269,10 +283,11 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 
     entry = entry_of(environment)
     try:
-        for name in entry.sets:
+        for name in [entry.set_of(scenarios)] if scenarios or not entry.sets else entry.sets:
             for preset in entry.presets:
                 for variant in entry.variants:
-                    built = entry.build(entry.load(name), entry.person(None), preset=preset, variant=variant)
+                    people = entry.people(name, variant)
+                    built = entry.build(people, entry.person(None), preset=preset, variant=variant)
                     check_environment(built, policy=Supporter("listener"))
                     typer.echo(f"{entry.name}, {name}, {preset}, {variant}: keeps its promises")
     except EnvironmentBroken as broken:
@@ -283,7 +298,7 @@ def check(environment: Annotated[str, typer.Argument(help="Which environment: sa
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file.")
+        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file, a checkout.")
     ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
@@ -299,7 +314,8 @@ def scenarios_list(
 def scenarios_show(
     scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
     scenarios: Annotated[
-        str | None, typer.Option("--from", help="support, chat, test, train, cases, samples, or a file; by default any set.")
+        str | None,
+        typer.Option("--from", help="support, chat, test, train, cases, samples, a file, a checkout; by default any set."),
     ] = None,
 ) -> None:
     """One scenario, as a simulator reads it, with its written lines."""
@@ -311,7 +327,7 @@ def scenarios_show(
 
 @scenarios_app.command("check")
 def scenarios_check(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, samples, or a file.")],
+    scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, samples, a file, a checkout.")],
 ) -> None:
     """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
     from collections import Counter
@@ -319,11 +335,12 @@ def scenarios_check(
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
+    from heartloop.environments.eqbench import Scenario as CheckedOut
     from heartloop.environments.sage import ReleasedScenario
     from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord))]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)

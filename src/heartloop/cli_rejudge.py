@@ -22,11 +22,13 @@ def rejudge(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. By default as played."
+            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
+            "eqbench: released. By default as played."
         ),
     ] = None,
     scenarios: Annotated[
-        str | None, typer.Option(help="support, chat, test, train, or a file; by default what the run was played with.")
+        str | None,
+        typer.Option(help="support, chat, test, train, a file or a checkout; by default what the run was played with."),
     ] = None,
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")

@@ -96,6 +96,14 @@ class Sampling(_Frozen):
     max_tokens: int | None = Field(default=None, gt=0)
     seed: int | None = None
 
+    def over(self, default: Sampling) -> Sampling:
+        """These settings, and those of `default` where these leave one open.
+
+        >>> Sampling(seed=4).over(Sampling(temperature=0.7, seed=1))
+        Sampling(temperature=0.7, top_p=None, max_tokens=None, seed=4)
+        """
+        return default.model_copy(update=self.model_dump(exclude_none=True))
+
     def seeded(self, seed: int, step: int) -> Sampling:
         """The settings of one call: its seed is the role's own, or else the given one, advanced by `step`.
 

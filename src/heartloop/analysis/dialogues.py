@@ -155,6 +155,9 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:
         found["evidence"] = _clean(evidence)
+    if environment == "eqbench":
+        kept = ("part", "sections", "missing", "counted", "style", "reasoning")
+        found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found

@@ -1,8 +1,9 @@
 """What a score is in each environment: its scale, what groups it, what counts as success and failure, its course in a dialogue.
 
 Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
-outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, and the reward times 100, at most 100,
-in PERM. Does not cover sums over dialogues (`scores`) or how they look (`templates/`).
+outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, the reward times 100, at most 100, in
+PERM, and the rubric score, 0 to 100, in EQ-Bench3. Does not cover sums over dialogues (`scores`) or how they look
+(`templates/`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
-from heartloop.environments import eibench, empa, perm
+from heartloop.environments import eibench, empa, eqbench, perm
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.empa.environment import case_of
 from heartloop.environments.perm.scenario import EMOTIONS
@@ -148,9 +149,14 @@ def _rewards(transcript: Transcript) -> list[float]:
 
 
 def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; PERM knows no success, so these are how many reached the bounds."""
+    """The mean; PERM and EQ-Bench3 know no success, so these are how many reached the bounds."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
+
+
+def _rubric_scores(transcript: Transcript) -> list[float]:
+    """The score, once the whole dialogue is judged; 0 before it, where nothing was said."""
+    return [0.0, *transcript.rewards]
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -254,6 +260,31 @@ MEASURES: Mapping[str, Measure] = {
         zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
         ticks=(-50, 0, 30, 60, 100),
         change_limit=1.0,
+    ),
+    "eqbench": Measure(
+        environment="eqbench",
+        name="EQ-Bench3",
+        points=1.0,
+        low=0.0,
+        high=100.0,
+        start=0.0,
+        success_at=75.0,
+        failure_below=50.0,
+        sums=_perm_sums,
+        group="kind",
+        group_title="kind of scenario",
+        group_order=eqbench.KINDS,
+        group_intervals=False,
+        course=_rubric_scores,
+        rules=lambda transcript: None,
+        max_turns=eqbench.MAX_TURNS,
+        title="rubric score",
+        of="Rubric score, 0 to 100: five times the mean of the marks that count",
+        reached="reached {0:g}",
+        fell="fell below {0:g}",
+        zones=(Zone("", "a", 75, 100), Zone("", "b", 50, 75), Zone("", "c", 25, 50), Zone("", "f", 0, 25)),
+        ticks=(0, 25, 50, 75, 100),
+        change_limit=100.0,
     ),
 }
 """By the name of the environment."""

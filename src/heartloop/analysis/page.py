@@ -16,6 +16,7 @@ from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
 from heartloop.analysis.dialogues import dialogue_ids
 from heartloop.analysis.empa_board import EmpaBoard
+from heartloop.analysis.eqbench_board import EQBenchBoard
 from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
 from heartloop.analysis.highlights import Highlight, highlight_of
 from heartloop.analysis.lengths import Lengths, lengths_of
@@ -108,6 +109,8 @@ class Page:
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
         if self.measure.by_end:
             self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        if self.eqbench:
+            self.stop_words["turn_limit"] = "played to its end"
         self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
@@ -181,6 +184,13 @@ class Page:
             return None
         return PermBoard(self.card.models, self._basis, self.dialogues, self.ids)
 
+    @cached_property
+    def eqbench(self) -> EQBenchBoard | None:
+        """What EQ-Bench3 has of its own; `None` in another environment."""
+        if self.measure.environment != "eqbench":
+            return None
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues)
+
     @property
     def parts(self) -> list[HeatColumn]:
         """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
@@ -242,7 +252,10 @@ class Page:
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", self.measure.name),
-            ("Person played by", "the embedded user" if self.embedded else ", ".join(card.simulators)),
+            (
+                "Marked by" if self.eqbench else "Person played by",
+                "the embedded user" if self.embedded else ", ".join(card.simulators),
+            ),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
             ("Share of a grade", self.perm.how.removeprefix("a grade of 1 to 5 counts ") if self.perm else ""),

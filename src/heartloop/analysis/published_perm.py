@@ -9,21 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from heartloop.analysis.eqbench_board import PRINTED
 from heartloop.analysis.published import Row, published
 
 __all__ = ["CRITERIA", "Printed", "PrintedRow", "perm_tables"]
 
-CRITERIA: Mapping[str, str] = {
-    "overall": "Overall",
-    "depth_of_insight": "Insight",
-    "emotional_reasoning": "Reasoning",
-    "demonstrated_empathy": "Empathy",
-    "warmth": "Warmth",
-    "humanlikeness": "Humanlike",
-    "pragmatic_emotional_intelligence": "Pragmatic",
-    "social_dexterity": "Social",
-}
-"""The criteria of EQ-Bench3 that the paper prints, by column, with a heading short enough for a phone."""
+CRITERIA: Mapping[str, str] = {"overall": "Overall", **{column: short for short, column in PRINTED.values()}}
+"""The criteria of EQ-Bench3 that the paper prints, by column, with its own abbreviations."""
 
 
 class PrintedRow(NamedTuple):

@@ -21,6 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.analysis.curves import SMOOTHING
 from heartloop.analysis.dialogues import CHUNK, dialogue_chunk, dialogue_list
+from heartloop.analysis.eqbench_board import PRINTED
 from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
@@ -41,7 +42,8 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 __all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
 
 _STATIC = (
-    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "chart.js", "paths.js", "training.js",
+    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "chart.js", "paths.js",
+    "training.js",
 )  # fmt: skip
 _SIDE_BY_SIDE = "side-by-side.html"
 
@@ -177,6 +179,8 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "eibench": published("eibench_table04_leaderboard"),
         "empa": published("empa_table07_leaderboard"),
         "perm": perm_tables(),
+        "eqbench": published("perm_table01_eqbench3"),
+        "printed": PRINTED,
         "rlver": published("rlver_table01_sentient_and_chitchat"),
         "embedded": any(page.embedded for _, page in named),
         "all_embedded": all(page.embedded for _, page in named),

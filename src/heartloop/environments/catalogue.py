@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, empa, perm, sage
+from heartloop.environments import eibench, empa, eqbench, perm, sage, sheets
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
@@ -21,14 +21,14 @@ from heartloop.environments.eibench.embedded_user import EmbeddedUser as EIBench
 from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.empa import rejudge as empa_rejudge
 from heartloop.environments.empa import rescore as empa_rescore
-from heartloop.environments.empa.card import render_sheet
 from heartloop.environments.episode import Environment
+from heartloop.environments.eqbench import rejudge as eqbench_rejudge
+from heartloop.environments.eqbench import rescore as eqbench_rescore
 from heartloop.environments.perm import rejudge as perm_rejudge
 from heartloop.environments.perm import rescore as perm_rescore
 from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
 from heartloop.environments.sage import rescore as sage_rescore
-from heartloop.environments.sage.llm_user import render_background, render_persona
 from heartloop.environments.stored import Judge
 from heartloop.errors import UseError
 
@@ -52,7 +52,7 @@ class Person(Protocol):
     @property
     def stratum(self) -> str:
         """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
-        emotion (PERM)."""
+        emotion (PERM), the category (EQ-Bench3)."""
         ...
 
     @property
@@ -94,7 +94,8 @@ class Ready(Environment, Protocol):
 
 
 class Entry(NamedTuple):
-    """One environment. The first of `sets`, `presets` and `variants` is the default."""
+    """One environment. The first of `sets`, `presets` and `variants` is the default; without sets, people are read from a
+    path."""
 
     name: str
     sets: tuple[str, ...]
@@ -128,6 +129,10 @@ class Entry(NamedTuple):
     """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
     judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
     """Prompts by hash of a dialogue that this judge has read."""
+    there: Callable[[Any, str], bool] = lambda scenario, variant: True
+    """Whether a scenario can be played in a variant; those that cannot are left out of a run."""
+    policy_sampling: Sampling = Sampling()
+    """How the model under test is asked where nobody says otherwise."""
 
     def person(self, model: ChatModel | None, sampling: Sampling | None = None) -> Any:
         """The person's player: a simulator model, or the rules without one."""
@@ -137,6 +142,23 @@ class Entry(NamedTuple):
         """Who feels stored replies anew: a model, or the rules without one."""
         judge: Judge = self.rules() if model is None else self.simulator(model, sampling=sampling, role="judge")
         return judge
+
+    def set_of(self, scenarios: str | None) -> str:
+        """The set or path that people are read from: the one that is named, or else the first set.
+
+        Raises:
+            UseError: none is named, and this environment ships none.
+        """
+        if scenarios is None and not self.sets:
+            raise UseError(
+                f"{self.name} ships no scenarios; say with --scenarios which folder or file to read (docs/{self.name}.md)"
+            )
+        return scenarios if scenarios is not None else self.sets[0]
+
+    def people(self, scenarios: str, variant: str | None, *, exclude_tags: Sequence[str] = ()) -> list[Any]:
+        """People of a set or path that can be played in a variant, by default the first."""
+        loaded = self.load(scenarios, exclude_tags=exclude_tags)
+        return [person for person in loaded if self.there(person, variant or self.variants[0])]
 
     def check_preset(self, preset: str | None) -> None:
         """Refuses a preset that this environment does not have.
@@ -204,8 +226,8 @@ def environments() -> Mapping[str, Entry]:
             new=sage.Sage,
             rules=sage.EmbeddedUser,
             simulator=sage.LLMUser,
-            line=_sage_line,
-            sheet=_sage_sheet,
+            line=sheets.sage_line,
+            sheet=sheets.sage_sheet,
             briefing=None,
             bounds=True,
             rescored=sage_rescore.rescored,
@@ -225,8 +247,8 @@ def environments() -> Mapping[str, Entry]:
             new=eibench.EIBench,
             rules=EIBenchEmbedded,
             simulator=eibench.LLMUser,
-            line=_eibench_line,
-            sheet=_eibench_sheet,
+            line=sheets.eibench_line,
+            sheet=sheets.eibench_sheet,
             briefing=policy_prompt,
             bounds=False,
             rescored=eibench_rescore.rescored,
@@ -246,8 +268,8 @@ def environments() -> Mapping[str, Entry]:
             new=empa.Empa,
             rules=empa.EmbeddedUser,
             simulator=empa.LLMUser,
-            line=_empa_line,
-            sheet=render_sheet,
+            line=sheets.empa_line,
+            sheet=sheets.empa_sheet,
             briefing=None,
             bounds=False,
             rescored=empa_rescore.rescored,
@@ -267,14 +289,37 @@ def environments() -> Mapping[str, Entry]:
             new=perm.Perm,
             rules=perm.EmbeddedUser,
             simulator=perm.LLMUser,
-            line=_perm_line,
-            sheet=_perm_sheet,
+            line=sheets.perm_line,
+            sheet=sheets.perm_sheet,
             briefing=None,
             bounds=False,
             rescored=perm_rescore.rescored,
             asked_again=lambda transcript: False,
             rejudged=perm_rejudge.rejudged,
             judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+        ),
+        Entry(
+            name="eqbench",
+            sets=(),
+            presets=eqbench.PRESETS,
+            variants=eqbench.VARIANTS,
+            max_turns=eqbench.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=eqbench.load_scenarios,
+            new=eqbench.EQBench,
+            rules=eqbench.EmbeddedUser,
+            simulator=eqbench.LLMUser,
+            line=sheets.eqbench_line,
+            sheet=sheets.eqbench_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=eqbench_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=eqbench_rejudge.rejudged,
+            judged_prompts=lambda played, judge: eqbench_rejudge.StoredPerson(played, judge).describe()["prompts"],
+            there=eqbench.there,
+            policy_sampling=eqbench.POLICY_SAMPLING,
         ),
     )
     return {entry.name: entry for entry in entries}
@@ -292,15 +337,18 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
-    with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's,
+    one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's. A folder is a checkout of
+    EQ-Bench3.
 
     Raises:
-        UseError: no set of that name and no such file.
+        UseError: no set of that name and no such file or folder.
     """
     for entry in environments().values():
         if scenarios in entry.sets:
             return entry
+    if Path(scenarios).is_dir():
+        return entry_of("eqbench")
     if not Path(scenarios).is_file():
         sets = [name for entry in environments().values() for name in entry.sets]
         raise UseError(f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")
@@ -341,90 +389,3 @@ def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebod
     taken = [group[i] for i in range(deep) for group in groups.values() if i < len(group)][:limit]
     chosen = {scenario.id for scenario in taken}
     return [scenario for scenario in scenarios if scenario.id in chosen]
-
-
-def _sage_line(s: Any) -> str:
-    return f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]"
-
-
-def _sage_sheet(s: Any) -> str:
-    parts = [
-        f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})",
-        f"Secretly {s.intention_text}.",
-        render_persona(s),
-        render_background(s),
-        f"First message: {s.first_message}",
-        _beats(s.beats if isinstance(s, sage.Scenario) else ()),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _eibench_line(s: Any) -> str:
-    if isinstance(s, eibench.ReleasedScenario):
-        return f"{s.id:30} {s.scene:8} {s.title}"
-    return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
-
-
-def _eibench_sheet(s: Any) -> str:
-    a, t = s.axes
-    anchors = (
-        f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
-        f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
-    )
-    begins = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
-    if isinstance(s, eibench.ReleasedScenario):
-        record = s.record
-        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "To be avoided": record.must_avoid}
-        parts = [
-            f"{s.title} ({s.id}; {s.scene}; {s.source})",
-            f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
-            f"The model:\n{record.defender_profile.system_prompt.strip()}",
-            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
-            anchors,
-            begins,
-        ]
-        return "\n\n".join(filter(None, parts))
-    user, model, seed = s.user, s.model, s.seed
-    parts = [
-        f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
-        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
-        user.background,
-        f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n" + "\n".join(f"- {rule}" for rule in user.rules),
-        f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
-        "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
-        "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
-        anchors,
-        begins,
-        _beats(s.beats),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _empa_line(s: Any) -> str:
-    return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
-
-
-def _perm_line(s: Any) -> str:
-    return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-
-
-def _perm_sheet(s: Any) -> str:
-    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
-    parts = [
-        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}).",
-        s.scenario,
-        f"Says: {s.query}",
-        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
-        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
-    ]
-    return "\n\n".join(parts)
-
-
-def _said(value: Any) -> str:
-    """What a slot of a record holds, whose type nobody promised."""
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _beats(beats: Sequence[Any]) -> str:
-    return "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats)

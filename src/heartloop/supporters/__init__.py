@@ -2,8 +2,9 @@
 
 They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
 written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
-about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`). Does not cover
-how they are scored. A reply depends on the messages, the seed and the name, on nothing else.
+about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`); where sections
+are, as in EQ-Bench3, they write those (`sectioned`). Does not cover how they are scored. A reply depends on the messages, the
+seed and the name, on nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from heartloop.supporters.analysing import asked_to_analyse, in_two_parts
 from heartloop.supporters.general import GENERAL
 from heartloop.supporters.hearing import Heard, Pick, listen, second_person
 from heartloop.supporters.managing import MANAGING
+from heartloop.supporters.sectioned import in_sections, sections_asked, without_form
 
 __all__ = ["GENERAL", "IN_SCENES", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
 
@@ -59,11 +61,14 @@ class Supporter:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        heard = listen(messages, verbatim=self._verbatim)
+        headings = sections_asked(messages)
+        heard = listen(without_form(messages) if headings else messages, verbatim=self._verbatim)
         # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
         pick = Pick(heard, self._short, seed)
         text = SUPPORTERS[self._short](heard, pick)
         if asked_to_analyse(messages):
             text = in_two_parts(self._short, text, messages, heard, pick)
+        if headings:
+            text = in_sections(self._short, text, headings, heard, pick)
         return Reply(text, usage=estimate_usage(messages, text))

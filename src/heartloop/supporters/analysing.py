@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from heartloop.dialogue import Message
 from heartloop.supporters.hearing import Heard, Pick, fill, phrases, section
 
-__all__ = ["asked_to_analyse", "in_two_parts"]
+__all__ = ["analysis_of", "asked_to_analyse", "in_two_parts"]
 
 
 def asked_to_analyse(messages: Sequence[Message]) -> bool:
@@ -33,13 +33,16 @@ def in_two_parts(name: str, said: str, messages: Sequence[Message], heard: Heard
     stock = [line for line in phrases()[name].get("says", ()) if line] if name in phrases() else []
     response = pick.one(stock) if stock else said
     role = next(message.content for message in messages if message.role == "system")
-    happened = section(role, "happened")
+    return f"# Analysis\n{analysis_of(name, section(role, 'happened'), heard, pick)}\n\n# Response\n{response}"
+
+
+def analysis_of(name: str, happened: str, heard: Heard, pick: Pick) -> str:
+    """What a supporter makes of what happened and of what was said last."""
     first, second = _feelings(f"{happened} {heard.last}")
     kinds = phrases()["analysis"]
     frames: Sequence[str] = kinds[name if name in kinds else "others"]
     details = [*_details(heard.last, happened), kinds["nothing"], kinds["nothing"]]
-    analysis = fill(pick.one(frames), a=first[0], c=first[1], b=second[0], d=second[1], r=details[0], s=details[1])
-    return f"# Analysis\n{analysis}\n\n# Response\n{response}"
+    return fill(pick.one(frames), a=first[0], c=first[1], b=second[0], d=second[1], r=details[0], s=details[1])
 
 
 def _feelings(text: str) -> list[Sequence[str]]:

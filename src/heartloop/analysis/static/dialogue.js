@@ -139,6 +139,10 @@ window.heartloop = window.heartloop || {};
 
   function felt(turn, said, index, row) {
     const box = make("div", "felt");
+    if (turn.rubric) {
+      box.append(...heartloop.marked_by(turn.rubric, make));
+      return box;
+    }
     if (said.windows) {
       if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
       box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));

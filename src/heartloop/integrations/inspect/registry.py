@@ -1,7 +1,7 @@
 """What Inspect finds under the name `heartloop` (entry point `inspect_ai`): the task, its parts and the provider."""
 
 from heartloop.integrations.inspect.models import heartloop_provider
-from heartloop.integrations.inspect.scorer import emotion, epmq, failure, interval, mean, outcome, reward, success
+from heartloop.integrations.inspect.scorer import emotion, epmq, failure, interval, mean, outcome, reward, rubric, success
 from heartloop.integrations.inspect.task import dialogue, sage
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "mean",
     "outcome",
     "reward",
+    "rubric",
     "sage",
     "success",
 ]

@@ -1,8 +1,10 @@
-"""Scorers and metrics: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM), read from the stored transcript.
+"""Scorers and metrics, read from the stored transcript: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM),
+rubric score (EQ-Bench3).
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
-Outcomes, EPM-Q and rewards have no task of their own here yet: their scorers name what an exported run was scored by.
+Outcomes, EPM-Q, rewards and rubric scores have no task of their own here yet: their scorers name what an exported run was
+scored by.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "success"]
+__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "rubric", "success"]
 
-SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward"}
+SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward", "eqbench": "rubric"}
 """What a dialogue's score is called, by environment."""
 
 _BOUNDS = {
@@ -109,6 +111,12 @@ def epmq() -> Scorer:
 @scorer(metrics=[mean(), interval(), success(**METRICS["perm"]["success"]), failure(**METRICS["perm"]["failure"])])
 def reward() -> Scorer:
     """Reward times 100; unscored as for `emotion`."""
+    return _reader()
+
+
+@scorer(metrics=[mean(), interval(), success(**METRICS["eqbench"]["success"]), failure(**METRICS["eqbench"]["failure"])])
+def rubric() -> Scorer:
+    """Rubric score in [0, 100]; unscored as for `emotion`."""
     return _reader()
 
 

@@ -1,0 +1,148 @@
+"""EQ-Bench3 on the command line, as a user meets it.
+
+1. eval on a checkout, check, scenarios, compare, rescore, rejudge, report: as for every environment.
+2. A killed run goes on where it stopped and ends with the transcripts of an undisturbed one.
+3. What does not fit is refused in one sentence, with exit code 2.
+4. Judge and model over HTTP: the model is asked as released, and rejudging asks the judge alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.dialogue import read_transcripts
+from tests.eqbench.test_environment import ANSWER, SCORE
+from tests.eqbench.test_llm_user import GIVEN, GOOD
+from tests.eqbench_checkout import FILES, write_checkout
+from tests.faulty_server import FaultyServer
+from tests.test_cli import environment, heartloop, over_http
+
+EVAL = ("eval", "eqbench", "--user", "embedded", "--scenarios", "checkout")
+BOTH = ("--model", "heartloop/listener", "--model", "heartloop/lecturer")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout, and a run of it by each reading."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_checkout(folder / "checkout")
+    for variant in ("official", "repaired"):
+        done = heartloop(*EVAL, *BOTH, "--variant", variant, "--out", variant, cwd=folder)
+        assert done.code == 0, done
+        assert "Rubric score, 0 to 100" in done.out
+    return folder
+
+
+def bodies(run: Path) -> list[dict[str, Any]]:
+    rows = [t.model_dump(exclude={"seconds"}) for t in read_transcripts(run / "transcripts.jsonl")]
+    return sorted(rows, key=lambda row: (row["model"], row["scenario"]))
+
+
+def test_settings_name_the_reading_the_checkout_its_texts_and_the_sampling(place: Path) -> None:
+    settings = json.loads((place / "official" / "settings.json").read_text())
+    assert (settings["preset"], settings["variant"], settings["scenario_set"]) == ("released", "official", "checkout")
+    assert list(settings["scenarios"]) == ["1", "2", "3", "401"]
+    assert settings["sampling"]["policy"] == {"temperature": 0.7, "top_p": None, "max_tokens": 12000, "seed": None}
+    assert settings["prompts"].keys() >= {"scenario_master_prompt", "debrief_prompt", "rubric_scoring_prompt_analysis"}
+    assert list(json.loads((place / "repaired" / "settings.json").read_text())["scenarios"]) == ["1", "2", "3", "401", "409"]
+
+
+def test_the_limit_is_spread_over_the_categories_of_what_can_be_played(place: Path) -> None:
+    assert heartloop(*EVAL, "--model", "heartloop/silent", "--limit", "3", "--out", "few", cwd=place).code == 0
+    assert [row["scenario"] for row in bodies(place / "few")] == ["1", "3", "401"]
+
+
+def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
+    done = heartloop("check", "eqbench", "--scenarios", "checkout", cwd=place)
+    assert done.out.splitlines() == [f"eqbench, checkout, released, {v}: keeps its promises" for v in ("official", "repaired")]
+    listed = heartloop("scenarios", "list", "checkout", cwd=place).out.splitlines()
+    assert len(listed) == 5
+    assert "only read as repaired" in listed[-1]
+    shown = heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
+    assert "Prompt 2:\nHe laughs" in shown
+    assert "(warmth)" in shown
+    assert "5 scenarios" in heartloop("scenarios", "check", "checkout", cwd=place).out
+
+
+def test_runs_are_compared_rescored_and_rejudged(place: Path) -> None:
+    words = ("--model-a", "heartloop/lecturer", "--model-b", "heartloop/listener")
+    assert "mean rubric score" in heartloop("compare", "official", *words, cwd=place).out
+    assert heartloop("rescore", "official", "--preset", "released", "--out", "again", cwd=place).code == 0
+    assert bodies(place / "again") == bodies(place / "official")
+    done = heartloop("rejudge", "official", "--judge", "embedded", "--out", "judged", cwd=place)
+    assert done.code == 0, done
+    assert [row["score"] for row in bodies(place / "judged")] == [row["score"] for row in bodies(place / "official")]
+
+
+def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_path: Path) -> None:
+    write_checkout(tmp_path / "checkout")
+    command = [sys.executable, "-m", "heartloop.cli", *EVAL, *BOTH, "--repeats", "4", "--max-connections", "1", "--out", "killed"]
+
+    stored, started = tmp_path / "killed" / "transcripts.jsonl", time.monotonic()
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        while time.monotonic() - started < 60 and not (stored.exists() and stored.read_bytes().count(b"\n") > 3):
+            time.sleep(0.01)
+        run.kill()
+    before = (tmp_path / "killed" / "transcripts.jsonl").read_bytes().count(b"\n")
+    done = heartloop(*command[3:], cwd=tmp_path)
+    assert done.code == 0, done
+    assert f"{before} found finished" in done.out
+    assert heartloop(*command[3:-1], "whole", cwd=tmp_path).code == 0
+    assert len(bodies(tmp_path / "killed")) == 32
+    assert bodies(tmp_path / "killed") == bodies(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("eval", "eqbench", "--user", "embedded", "--model", "heartloop/listener"), "docs/eqbench.md"),
+        ((*EVAL[:4], "--model", "heartloop/listener", "--scenarios", "nowhere"), "scenario_prompts.txt"),
+        ((*EVAL, "--model", "heartloop/listener", "--variant", "mended"), "official or repaired"),
+        ((*EVAL, "--model", "heartloop/listener", "--max-turns", "2"), "asks for 3 answers"),
+        (("check", "eqbench"), "--scenarios"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+    done = heartloop(*words, cwd=place)
+    assert (done.code, done.err.count("\n")) == (2, 1), done
+    assert said in done.err
+
+
+def test_a_malformed_file_of_the_checkout_is_named_with_its_line(tmp_path: Path) -> None:
+    write_checkout(tmp_path / "checkout", scenario_prompts=FILES["data/scenario_prompts.txt"].replace("Prompt2", "Prompt4", 1))
+    done = heartloop(*EVAL, "--model", "heartloop/listener", cwd=tmp_path)
+    assert done.code == 2
+    assert "scenario_prompts.txt, line 5: '####### Prompt4'; expected `####### Prompt2` here" in done.err
+
+
+async def test_over_http_the_model_is_asked_as_released_and_rejudging_asks_the_judge_alone(tmp_path: Path) -> None:
+    write_checkout(tmp_path / "checkout")
+    analysis = json.dumps({**{name: GIVEN[name] for name in list(GIVEN)[:1]}, "depth_of_insight": 8, "emotional_reasoning": 8,
+                           "accuracy": 8})  # fmt: skip
+
+    def says(body: dict[str, Any]) -> str:
+        asked = body["messages"][-1]["content"]
+        return (analysis if '"accuracy"' in asked else GOOD) if "chain_of_thought_reasoning" in asked else ANSWER
+
+    words = ("eval", "eqbench", "--scenarios", "checkout", "--model", "lab/pol", "--simulator", "lab/judge", "--yes")
+    async with FaultyServer(answer=says) as server:
+        done = await over_http(server, *words, "--sampling", "policy.seed=5", "--out", "run", cwd=tmp_path)
+        assert done.code == 0, done
+        policy = [body for body in server.bodies if body["model"] == "pol"]
+        assert len(policy) == 3 + 2 + 2 + 1
+        assert {(body["temperature"], body["max_tokens"]) for body in policy} == {(0.7, 12000)}
+        assert all(body["messages"][0]["role"] == "user" for body in policy)
+        assert len(server.bodies) == len(policy) + 4
+        again = await over_http(server, "rejudge", "run", "--judge", "lab/other", "--yes", "--out", "judged", cwd=tmp_path)
+        assert again.code == 0, again
+        assert [body["model"] for body in server.bodies[12:]] == ["other"] * 4
+        assert {(body["temperature"], body["max_tokens"]) for body in server.bodies[12:]} == {(0.0, 8000)}
+    scores = {row["scenario"]: row["score"] for row in bodies(tmp_path / "judged")}
+    assert scores == {"1": SCORE, "2": SCORE, "3": SCORE, "401": 40.0}

@@ -1,0 +1,187 @@
+"""The LLM judge of EQ-Bench3: what it is told, what counts as its marks, and what never becomes a score.
+
+1. The prompt is the checkout's, filled; asterisks and number signs are gone; notes are not told.
+2. Every criterion once, a number from 0 to 20, and nothing besides the reasons; else one re-ask, then unscored.
+3. Over a real server: whatever it does wrong, the dialogue is scored by an answer that fits, or unscored with its cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Sampling, Transcript
+from heartloop.endpoint import EndpointChat
+from heartloop.environments.episode import play
+from heartloop.environments.eqbench import EQBench, LLMUser, Scenario, load_scenarios
+from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS
+from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
+from tests.eqbench_checkout import CRITERIA, write_checkout
+from tests.faulty_server import FaultyServer
+
+REASONED = {"chain_of_thought_reasoning": "It is warm, and says little."}
+GOOD = json.dumps({**REASONED, **MARKS})
+
+
+Scenes = dict[str, Scenario]
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
+    return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
+
+
+async def judged(scenario: Scenario, judge: Any, answer: str = ANSWER, **how: Any) -> Transcript:
+    bench = EQBench([scenario], LLMUser(judge, **how))
+    return await play(bench, scenario.id, ScriptedChat([answer], cycle=True, name="pol"), seed=40)
+
+
+class TestWhatItIsTold:
+    async def test_the_checkouts_prompt_filled_without_asterisks_and_number_signs(self, scenarios: Scenes) -> None:
+        model = ScriptedChat([GOOD])
+        await judged(scenarios["1"], model, "# My answer\n*No*, {debrief}.")
+        ((message,),) = model.asked
+        assert message.role == "user"
+        assert message.content.startswith("Mark  this talk.\nUser:\n[Play yourself.]")
+        assert " My answer\nNo, {debrief}.\n" in message.content
+        assert '  "bluntness": 0-20\n}' in message.content
+        assert not set("*#") & set(message.content)
+        assert scenarios["1"].notes not in message.content
+
+    async def test_the_debrief_stands_where_the_checkout_has_it_and_an_analysis_has_none(self, scenarios: Scenes) -> None:
+        model = ScriptedChat([GOOD])
+        await judged(scenarios["3"], model, "I would ask him.")
+        assert "\n---\nAfter:\nI would ask him.\n" in model.asked[0][0].content
+        reading = ScriptedChat([json.dumps({**REASONED, "depth_of_insight": 1, "emotional_reasoning": 2, "accuracy": 3})])
+        transcript = await judged(scenarios["401"], reading, "She hides it.")
+        assert "She hides it." in reading.asked[0][0].content
+        assert transcript.score == 10.0
+
+    async def test_settings_are_the_releases_where_nobody_says_otherwise(self, scenarios: Scenes) -> None:
+        model = ScriptedChat([GOOD], cycle=True)
+        transcript = await judged(scenarios["3"], model)
+        assert transcript.sampling["judge"] == JUDGE_SAMPLING
+        await judged(scenarios["3"], model, sampling=Sampling(temperature=0.3))
+        assert [(s.temperature, s.max_tokens, s.seed) for s in model.samplings if s] == [(0.0, 8000, 40), (0.3, 8000, 40)]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3
+)
+GIVEN: dict[str, Any] = {**REASONED, **MARKS}
+BAD = {
+    "in words": json.dumps({**GIVEN, "warmth": "twelve"}),
+    "digits in a string": json.dumps({**GIVEN, "warmth": "12"}),
+    "a share": json.dumps({**GIVEN, "warmth": "15/20"}),
+    "too high": json.dumps({**GIVEN, "warmth": 20.5}),
+    "too low": json.dumps({**GIVEN, "warmth": -1}),
+    "yes": json.dumps({**GIVEN, "warmth": True}),
+    "null": json.dumps({**GIVEN, "depth_of_insight": None}),
+    "a list": json.dumps({**GIVEN, "depth_of_insight": [3, 4]}),
+    "no number": GOOD.replace(": 15", ": NaN"),
+    "a range": GOOD.replace(": 15", ": 0-20"),
+    "a criterion left out": json.dumps({name: value for name, value in GIVEN.items() if name != "warmth"}),
+    "one that nobody asked for": json.dumps({**GIVEN, "overall": 20}),
+    "no reasons": json.dumps(MARKS),
+    "two answers that differ": GOOD + "\n" + json.dumps({**GIVEN, "warmth": 4}),
+    "marks inside another object": json.dumps({"scores": GIVEN}),
+    "a comma too many": GOOD[:-1] + ",}",
+    "prose": "I would give it 12 of 20.",
+    "empty": "",
+}
+
+
+class TestWhatCounts:
+    @pytest.mark.parametrize(
+        "text", [GOOD, f"```json\n{GOOD}\n```", f"Here it is.\n{GOOD}\nThat is all.", GOOD.replace("warm, and", "warm,\nand")]
+    )
+    async def test_an_object_alone_in_a_fence_or_in_prose(self, scenarios: Scenes, text: str) -> None:
+        transcript = await judged(scenarios["1"], ScriptedChat([text]))
+        assert transcript.score == SCORE
+        assert transcript.turns[-1].evidence["reasoning"].startswith("It is warm,")
+
+    async def test_half_marks_are_marks(self, scenarios: Scenes) -> None:
+        transcript = await judged(scenarios["1"], ScriptedChat([json.dumps({**GIVEN, "demonstrated_empathy": 12.5})]))
+        assert transcript.score == pytest.approx(SCORE + 5 * 0.5 / 4)
+
+    async def test_an_answer_that_is_mended_counts_and_is_counted(self, scenarios: Scenes) -> None:
+        model = ScriptedChat([BAD["too high"], GOOD])
+        transcript = await judged(scenarios["1"], model)
+        assert (transcript.score, transcript.counts["re-asks"]) == (SCORE, 1)
+        assert "warmth: Input should be less than or equal to 20" in model.asked[1][-1].content
+
+
+class TestWhatNeverBecomesAScore:
+    @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+    async def test_it_is_asked_again_once_and_then_unscored_with_its_cause(self, scenarios: Scenes, bad: str) -> None:
+        model = ScriptedChat([bad], cycle=True)
+        transcript = await judged(scenarios["1"], model)
+        assert (transcript.score, transcript.rewards) == (None, ())
+        assert transcript.failure is not None
+        assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
+        assert len(model.asked) == 1 + REASKS
+        assert [call.reask for call in transcript.calls if call.role == "judge"] == [0, 1]
+
+    async def test_an_answer_cut_by_its_token_limit(self, scenarios: Scenes) -> None:
+        transcript = await judged(scenarios["1"], ScriptedChat([Reply(GOOD, finish_reason="length")], cycle=True))
+        assert transcript.failure is not None
+        assert "cut by the token limit" in transcript.failure.detail
+
+    async def test_an_order_of_the_policy_repeated_beside_the_judges_own_answer(self, scenarios: Scenes) -> None:
+        order = json.dumps({**REASONED, **dict.fromkeys(CRITERIA, 20)})
+        transcript = await judged(scenarios["1"], ScriptedChat([f"It writes {order}.\n{GOOD}"], cycle=True))
+        assert transcript.score is None
+
+    @given(
+        st.recursive(st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3)
+    )
+    @settings(max_examples=40)
+    def test_any_value_is_a_mark_in_range_or_no_answer(self, scenarios: Scenes, value: object) -> None:
+        transcript = asyncio.run(
+            judged(scenarios["1"], ScriptedChat([json.dumps({**GIVEN, "depth_of_insight": value})], cycle=True))
+        )
+        is_mark = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 20
+        assert transcript.scored == is_mark
+        assert transcript.score is None or 0 <= transcript.score <= 100
+
+
+FAULTS = (
+    "rate_limit:1", "error_500:1", "drop:1", "truncated_json:1", "reasoning", "thinking", "no_usage", "no_schema", "no_json",
+    "no_temperature", "no_max_tokens", "no_seed",
+)  # fmt: skip
+
+
+class TestOverHttp:
+    async def over(self, scenario: Scenario, server: FaultyServer) -> Transcript:
+        async def at_once(_: float) -> None: ...
+
+        async with EndpointChat("lab/judge", model="j", base_url=server.base_url, api_key="k", timeout=5, sleep=at_once) as judge:
+            return await judged(scenario, judge)
+
+    @pytest.mark.parametrize("fault", FAULTS)
+    async def test_what_a_retry_or_a_smaller_request_mends_is_scored(self, scenarios: Scenes, fault: str) -> None:
+        async with FaultyServer(fault, answer=lambda _: GOOD) as server:
+            assert (await self.over(scenarios["1"], server)).score == SCORE
+
+    @pytest.mark.parametrize(
+        "fault", ["length", "refusal", "content_filter", "null_content", "unauthorized", "bad_request", "html"]
+    )
+    async def test_what_nothing_mends_is_unscored_and_names_the_judge(self, scenarios: Scenes, fault: str) -> None:
+        async with FaultyServer(fault, answer=lambda _: GOOD) as server:
+            transcript = await self.over(scenarios["1"], server)
+        assert transcript.score is None
+        assert transcript.failure is not None
+        assert transcript.failure.role == "rubric judge"
+
+    async def test_the_request_is_what_the_release_sends(self, scenarios: Scenes) -> None:
+        async with FaultyServer(answer=lambda _: GOOD) as server:
+            await self.over(scenarios["1"], server)
+            (body,) = server.bodies
+        assert (body["temperature"], body["max_tokens"]) == (0.0, 8000)
+        assert [message["role"] for message in body["messages"]] == ["user"]

@@ -1,0 +1,261 @@
+"""A checkout of EQ-Bench3 as scenarios.
+
+1. Prompts, kinds, notes, criteria and templates are what the files say; no line of the checkout is run.
+2. A prompt header without its word: by the official reading the scenario is not there, or the header is text; repaired it is one.
+3. A file that does not fit is an error with its name, its line, and what was expected.
+4. Whatever stands in a scenario file, it is read or refused in a sentence; what is read is what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.environments.catalogue import entry_of, find_person, home_of
+from heartloop.environments.eqbench import Scenario, load_scenarios
+from heartloop.environments.eqbench.released import read_notes, read_prompts
+from heartloop.environments.eqbench.scenario import Template
+from heartloop.errors import InputError, PromptError, UseError
+from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
+
+HERE = Path("scenario_prompts.txt")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    return write_checkout(tmp_path / "checkout")
+
+
+def by_id(checkout: Path) -> dict[str, Scenario]:
+    return {scenario.id: scenario for scenario in load_scenarios(checkout)}
+
+
+class TestWhatIsRead:
+    def test_scenarios_stand_in_the_files_order_with_category_title_and_kind(self, checkout: Path) -> None:
+        assert [(s.id, s.kind, s.category, s.title) for s in load_scenarios(checkout)] == [
+            ("1", "role-play", "Neighbours", "The borrowed ladder"),
+            ("2", "drafting", "Neighbours", "The note on the door"),
+            ("3", "conversation", "Café", "The regular guest"),
+            ("401", "analysis", "Reading it", "The ladder again"),
+            ("409", "analysis", "Reading it", "The note again"),
+        ]
+
+    def test_a_prompt_keeps_its_lines_its_spaces_and_headings_of_its_own(self, checkout: Path) -> None:
+        found = by_id(checkout)
+        assert len(found["1"].official) == 2
+        assert found["1"].official[1].startswith("He laughs at you over the fence.  You are")
+        assert found["401"].official[0].startswith("# Act 1\nHe laughed over the fence, and she was ashamed.\n\n# Participant:\n")
+
+    def test_each_kind_has_its_own_form(self, checkout: Path) -> None:
+        form = {kind: scenario.form for scenario in by_id(checkout).values() for kind in [scenario.kind]}
+        assert form["role-play"].sections == SECTIONS
+        assert form["drafting"].sections == ("Who reads it", "The note")
+        assert form["conversation"].master is None
+        assert form["conversation"].sections == form["analysis"].sections == ()
+        assert form["analysis"].debrief is None
+        assert form["conversation"].debrief == form["role-play"].debrief == FILES["data/debrief_prompt.txt"]
+
+    def test_the_criteria_that_count_are_the_codes_and_of_an_analysis_all(self, checkout: Path) -> None:
+        found = by_id(checkout)
+        assert found["1"].form.rubric.criteria == CRITERIA
+        assert found["1"].form.rubric.counted == set(CRITERIA) - {"warmth", "bluntness"}
+        assert found["401"].form.rubric.counted == {"depth_of_insight", "emotional_reasoning", "accuracy"}
+        assert found["401"].form.rubric.output_format == (
+            '{\n  "chain_of_thought_reasoning": "why, at length",\n  "depth_of_insight": 0-20,\n'
+            '  "emotional_reasoning": 0-20,\n  "accuracy": 0-20\n}'
+        )
+
+    def test_notes_go_to_their_scenario_and_may_be_missing(self, checkout: Path) -> None:
+        assert by_id(checkout)["1"].notes == "He is lonely, and the ladder was a reason to talk."
+        assert by_id(checkout)["2"].notes == ""
+        (checkout / "data" / "scenario_notes.txt").unlink()
+        assert by_id(checkout)["1"].notes == ""
+
+    def test_no_line_of_the_checkout_is_run(self, checkout: Path) -> None:
+        assert "raise RuntimeError" in (checkout / "utils" / "constants.py").read_text()
+        assert load_scenarios(checkout)
+
+    def test_a_folder_is_a_checkout_to_every_command(self, checkout: Path) -> None:
+        assert home_of(str(checkout)).name == "eqbench"
+        entry, person = find_person("401", str(checkout))
+        assert (entry.name, person.title) == ("eqbench", "The ladder again")
+
+    @pytest.mark.parametrize("stem", ["scenario_master_prompt", "debrief_prompt", "scenario_prompts"])
+    def test_the_fingerprint_changes_with_any_word_that_the_model_is_asked(self, tmp_path: Path, stem: str) -> None:
+        name = f"data/{stem}.txt"
+        other = write_checkout(tmp_path / "other", **{stem: FILES[name].replace(".", "!", 1)})
+        assert by_id(other)["1"].fingerprint != by_id(write_checkout(tmp_path / "same"))["1"].fingerprint
+
+    def test_the_judges_texts_change_a_hash_and_no_fingerprint(self, tmp_path: Path) -> None:
+        changed = FILES["data/rubric_scoring_prompt.txt"] + "Be strict."
+        other, same = write_checkout(tmp_path / "other", rubric_scoring_prompt=changed), write_checkout(tmp_path / "same")
+        left, right = by_id(other)["1"], by_id(same)["1"]
+        assert left.fingerprint == right.fingerprint
+        assert left.form.files["rubric_scoring_prompt"] != right.form.files["rubric_scoring_prompt"]
+
+
+class TestTheMalformedHeader:
+    def test_officially_the_scenario_is_not_there_and_repaired_it_is(self, checkout: Path) -> None:
+        scenario = by_id(checkout)["409"]
+        assert scenario.official == ()
+        assert scenario.repaired == ("# Act 1\nThey wrote a note to the family upstairs, and were sorry at once.",)
+        entry = entry_of("eqbench")
+        assert [s.id for s in entry.people(str(checkout), None)] == ["1", "2", "3", "401"]
+        assert [s.id for s in entry.people(str(checkout), "repaired")] == ["1", "2", "3", "401", "409"]
+
+    def test_after_a_good_header_it_is_officially_text(self) -> None:
+        text = "######## 5 | a | b\n####### Prompt1\nOne.\n####### 2\nTwo.\n"
+        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
+        assert official == ("One.\n####### 2\nTwo.",)
+        assert repaired == ("One.", "Two.")
+
+    def test_before_a_good_header_it_is_officially_lost(self) -> None:
+        text = "######## 5 | a | b\n####### 1\nOne.\n####### Prompt2\nTwo.\n"
+        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
+        assert official == ("Two.",)
+        assert repaired == ("One.", "Two.")
+
+
+BROKEN_PROMPTS = {
+    "no scenario": ("Hello.\n", 1),
+    "nothing": ("\n\n", None),
+    "text before": ("Hello.\n######## 5 | a | b\n####### Prompt1\nOne.\n", 1),
+    "no title": ("######## 5 | a\n####### Prompt1\nOne.\n", 1),
+    "two words for an id": ("######## 5 6 | a | b\n####### Prompt1\nOne.\n", 1),
+    "an id twice": ("######## 5 | a | b\n####### Prompt1\nOne.\n######## 5 | a | b\n####### Prompt1\nTwo.\n", 4),
+    "no prompt": ("######## 5 | a | b\n\n######## 6 | a | b\n####### Prompt1\nOne.\n", 1),
+    "text before the prompt": ("######## 5 | a | b\nOne.\n####### Prompt1\nTwo.\n", 2),
+    "a header of another form": ("######## 5 | a | b\n####### Prompt1\nOne.\n####### Question 2\nTwo.\n", 4),
+    "too many signs": ("######## 5 | a | b\n######### Prompt1\nOne.\n", 2),
+    "a number left out": ("######## 5 | a | b\n####### Prompt1\nOne.\n####### Prompt3\nThree.\n", 4),
+    "a bare number left out": ("######## 5 | a | b\n####### Prompt1\nOne.\n####### 3\nThree.\n", 4),
+    "an empty prompt": ("######## 5 | a | b\n####### Prompt1\n\n####### Prompt2\nTwo.\n", 1),
+}
+
+
+class TestWhatDoesNotFit:
+    @pytest.mark.parametrize(("text", "line"), BROKEN_PROMPTS.values(), ids=BROKEN_PROMPTS)
+    def test_a_scenario_file_says_where_and_what_was_expected(self, text: str, line: int | None) -> None:
+        with pytest.raises(InputError, match=r"expected|must") as caught:
+            read_prompts(HERE, text)
+        assert str(caught.value).startswith("scenario_prompts.txt")
+        if line is not None:
+            assert re.search(rf"line {line}\b", str(caught.value))
+
+    @pytest.mark.parametrize("text", ["Hm.\n# 1\nA.", "# 1 2\nA.", "# 1\nA.\n# 1\nB.", "# \nA."])
+    def test_a_note_file_too(self, text: str) -> None:
+        with pytest.raises(InputError, match=r"notes.txt, line \d"):
+            read_notes(Path("notes.txt"), text)
+
+    @pytest.mark.parametrize(
+        ("stem", "text", "said"),
+        [
+            ("debrief_prompt", None, "missing"),
+            ("debrief_prompt", " \n", "empty"),
+            ("scenario_master_prompt", "Say it.\n# I say\n", "no blank; expected {scenario_prompt}"),
+            ("scenario_master_prompt", "{scenario_prompt} and {more}\n# I say\n", "{more}, {scenario_prompt}"),
+            ("scenario_master_prompt", "{scenario_prompt} }\n# I say\n", "braces doubled"),
+            ("scenario_master_prompt", "{scenario_prompt}\nIn sections.\n", "no heading"),
+            ("scenario_master_prompt", "{scenario_prompt.__class__}\n# I say\n", "scenario_prompt.__class__"),
+            ("rubric_scoring_prompt", "{transcript} {output_format}", "expected {debrief}"),
+            (
+                "rubric_scoring_prompt_analysis",
+                "{transcript} {debrief} {output_format}",
+                "expected {output_format}, {transcript}",
+            ),
+            ("rubric_scoring_criteria", "warmth\n", "no criterion that counts"),
+            ("rubric_scoring_criteria", "warmth\ndepth of insight\n", "line 2"),
+            ("rubric_scoring_criteria", "accuracy\nwarmth\naccuracy\n", "line 3"),
+            ("rubric_scoring_criteria", "accuracy\nchain_of_thought_reasoning\n", "line 2"),
+            ("constants", None, "missing"),
+            ("constants", "def (", "line 1"),
+            ("constants", "X = 1\n", "NO_RP_SCENARIO_IDS"),
+            ("constants", FILES["utils/constants.py"].replace('"2"', "2"), "line 4: MESSAGE_DRAFTING_SCENARIO_IDS"),
+            ("benchmark", "x = {}\n", "STANDARD_ALLOWED_RUBRIC_CRITERIA"),
+            ("benchmark", FILES["core/benchmark.py"].replace("chain_of", "chains_of"), "chain_of_thought_reasoning"),
+        ],
+    )
+    def test_any_other_file_too(self, tmp_path: Path, stem: str, text: str | None, said: str) -> None:
+        root = write_checkout(tmp_path / "checkout", **{stem: text})
+        with pytest.raises(InputError, match=re.escape(said)) as caught:
+            load_scenarios(root)
+        assert stem in str(caught.value)
+
+    def test_a_file_of_other_bytes(self, checkout: Path) -> None:
+        (checkout / "data" / "debrief_prompt.txt").write_bytes(b"\xff\xfe")
+        with pytest.raises(InputError, match="debrief_prompt"):
+            load_scenarios(checkout)
+
+    def test_a_folder_that_is_none_and_a_tag_to_exclude(self, checkout: Path, tmp_path: Path) -> None:
+        with pytest.raises(UseError, match="EQ-bench/eqbench3"):
+            load_scenarios(tmp_path / "nowhere")
+        with pytest.raises(UseError, match="no tags"):
+            load_scenarios(checkout, exclude_tags=["death"])
+
+
+class TestTemplates:
+    def test_what_is_filled_in_is_not_read_again_and_doubled_braces_are_single_ones(self) -> None:
+        assert Template("t", "{{x}} {a}{b}").fill(a="{b}", b="{{") == "{x} {b}{{"
+
+    def test_a_blank_without_a_value_is_named(self) -> None:
+        with pytest.raises(PromptError, match="no value for b"):
+            Template("t", "{a}{b}").fill(a="x")
+
+
+LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30).filter(
+    lambda line: bool(line.strip()) and not line.strip().startswith("#######")
+)
+PROMPTS_OF_ONE = st.lists(st.lists(LINE, min_size=1, max_size=4).map("\n".join), min_size=1, max_size=3)
+WORDS = st.text("abcdefghij -–é", min_size=1, max_size=12).filter(str.strip)
+IDS = st.from_regex(r"[0-9a-z]{1,4}", fullmatch=True)
+
+
+@given(st.dictionaries(IDS, st.tuples(WORDS, WORDS, PROMPTS_OF_ONE), min_size=1, max_size=4))
+def test_what_is_written_is_what_is_read(written: dict[str, tuple[str, str, list[str]]]) -> None:
+    parts = [
+        f"########  {id}  |  {category}| {title}\n"
+        + "".join(f"####### Prompt{n}  \n{said}\n\n" for n, said in enumerate(texts, 1))
+        for id, (category, title, texts) in written.items()
+    ]
+    found = read_prompts(HERE, "\n".join(parts))
+    assert [id for id, *_ in found] == list(written)
+    for id, category, title, official, repaired in found:
+        assert (category, title) == (written[id][0].strip(), written[id][1].strip())
+        assert official == repaired == tuple(said.strip() for said in written[id][2])
+
+
+def refusal(read: Callable[[Path, str], Any], text: str) -> str:
+    """Why a text is refused; empty where it is read. Anything but `InputError` goes through."""
+    try:
+        read(HERE, text)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+PIECES = st.sampled_from(
+    [*PROMPTS.splitlines(), "########", "####### ", "####### Prompt", "######## 1", "####### 2", "| | |", "######## a|b|c", ""]
+)
+
+
+@given(st.lists(PIECES | LINE, max_size=12).map("\n".join))
+def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
+    said = refusal(read_prompts, text)
+    if said:
+        assert re.match(r"scenario_prompts.txt(, line \d+| holds no|, scenario on line)", said)
+        return
+    for *_, official, repaired in read_prompts(HERE, text):
+        assert repaired
+        assert all((*repaired, *official))
+
+
+@given(st.lists(st.sampled_from(["# 1", "# 2", "#", "# a b", "words", ""]) | LINE, max_size=8).map("\n".join))
+def test_any_notes_are_read_or_refused_in_a_sentence(text: str) -> None:
+    said = refusal(read_notes, text)
+    assert re.match(r"scenario_prompts.txt, line \d+", said) or all(len(id.split()) == 1 for id in read_notes(HERE, text))
