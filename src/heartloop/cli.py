@@ -28,7 +28,7 @@ __all__ = ["main"]
 DEMO_SCENARIOS = 24
 DEMO_SCENES = 12
 DEMO_CASES = 3
-DEMO_SAMPLES = 64
+DEMO_SAMPLES = 32
 DEMO_SEED = 0
 
 app = typer.Typer(
