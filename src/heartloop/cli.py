@@ -28,6 +28,7 @@ __all__ = ["main"]
 DEMO_SCENARIOS = 24
 DEMO_SCENES = 12
 DEMO_CASES = 3
+DEMO_SAMPLES = 32
 DEMO_SEED = 0
 
 app = typer.Typer(
@@ -87,7 +88,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command()
 def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo")) -> None:
-    """Scripted supporters meet shipped people of SAGE, EIBench and EMPA; leaderboards here, and a report. No key, no network."""
+    """Scripted supporters meet shipped people of all four environments; leaderboards here, and a report. No key, no network."""
     import shutil
 
     from heartloop.environments.catalogue import entry_of
@@ -103,6 +104,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
         "sage": (out / "run", GENERAL, DEMO_SCENARIOS),
         "eibench": (out / "eibench", IN_SCENES, DEMO_SCENES),
         "empa": (out / "empa", GENERAL, DEMO_CASES),
+        "perm": (out / "perm", GENERAL, DEMO_SAMPLES),
     }
     for run, *_ in parts.values():  # an earlier demo: the settings may have moved on since
         if (run / "settings.json").exists():

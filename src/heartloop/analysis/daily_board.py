@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from heartloop.analysis.card import ModelScore
-from heartloop.analysis.measured import Estimate, estimate
+from heartloop.analysis.estimates import Estimate, estimate
 from heartloop.analysis.text import printable
 from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.daily.scenario import KINDS

@@ -209,6 +209,7 @@ class Perm(Staged[AnySample, PermUser]):
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
+            "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
             **self.rules.facts,
         }
