@@ -34,7 +34,7 @@ GOOD = {
         "away. You could vouch for what you've seen, eight months next door. What could you say of Jadwiga and Leon?"
     ),
     SWIM: (
-        "Ha, bravo, to the buoy and back in nine degrees! Welcome back in, eight months after that new hip. If they knew: forty "
+        "Bravo, to the buoy and back in nine degrees! Welcome back in, that's eight months after the new hip. If they knew: forty "
         "years off that jetty. What did you answer her?"
     ),
 }
