@@ -34,8 +34,8 @@ GOOD = {
         "away. You could vouch for what you've seen, eight months next door. What could you say of Jadwiga and Leon?"
     ),
     SWIM: (
-        "Ha, bravo, to the buoy and back in nine degrees! Welcome back in, eight months after that new hip. If they knew: forty "
-        "years off that jetty. What did you answer her?"
+        "Bravo, to the buoy and back in nine degrees! Welcome back in, that's eight months after the new hip. If they knew: "
+        "forty years off that jetty. What did you answer her?"
     ),
 }
 STOCK = "I'm so sorry you're going through this. That must be really hard. I'm here for you."
