@@ -321,5 +321,7 @@ def test_the_demo_runs_twice(tmp_path: Path) -> None:
         assert done.code == 0, done
         assert "heartloop/listener" in done.out
         assert "played by rules" in done.out
-        assert all(measure in done.out for measure in ("Outcome, -100 to 100", "EPM-Q"))
-        assert (tmp_path / "demo" / "index.html").exists()
+        assert all(measure in done.out for measure in ("Final emotion", "Outcome, -100 to 100", "EPM-Q", "Reward times 100"))
+        page = (tmp_path / "demo" / "index.html").read_text(encoding="utf-8")
+        glance = page.split('id="environments"', 1)[1].split("</section>", 1)[0]
+        assert all(f">{name}</a>" in glance for name in ("SAGE", "EIBench", "EMPA", "PERM"))

@@ -28,6 +28,7 @@ __all__ = ["main"]
 DEMO_SCENARIOS = 24
 DEMO_SCENES = 12
 DEMO_CASES = 3
+DEMO_SAMPLES = 32
 DEMO_SEED = 0
 
 app = typer.Typer(
@@ -87,7 +88,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command()
 def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo")) -> None:
-    """Scripted supporters meet shipped people of SAGE, EIBench and EMPA; leaderboards here, and a report. No key, no network."""
+    """Scripted supporters meet shipped people of all four environments; leaderboards here, and a report. No key, no network."""
     import shutil
 
     from heartloop.environments.catalogue import entry_of
@@ -103,6 +104,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
         "sage": (out / "run", GENERAL, DEMO_SCENARIOS),
         "eibench": (out / "eibench", IN_SCENES, DEMO_SCENES),
         "empa": (out / "empa", GENERAL, DEMO_CASES),
+        "perm": (out / "perm", GENERAL, DEMO_SAMPLES),
     }
     for run, *_ in parts.values():  # an earlier demo: the settings may have moved on since
         if (run / "settings.json").exists():
@@ -128,7 +130,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm or eqbench.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm, daily or eqbench.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -142,8 +144,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file. "
-            "eqbench: a checkout of it."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. "
+            "The first by default. Or a file. eqbench: a checkout of it."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
@@ -154,7 +156,8 @@ def evaluate_command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."
+            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; daily: paper; "
+            "eqbench: released."
         ),
     ] = None,
     variant: Annotated[
@@ -165,7 +168,8 @@ def evaluate_command(
         ),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1, eqbench as written.")
+        int | None,
+        typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm and daily 1, eqbench as written."),
     ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
@@ -275,7 +279,7 @@ def report(
 
 @app.command()
 def check(
-    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or eqbench.")] = "sage",
+    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm, daily or eqbench.")] = "sage",
     scenarios: Annotated[
         str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")
     ] = None,
@@ -303,7 +307,10 @@ def check(
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file, a checkout.")
+        str,
+        typer.Argument(
+            help="support, chat, test or train (eibench), cases (empa), samples (perm), instances (daily), a file, a checkout."
+        ),
     ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:

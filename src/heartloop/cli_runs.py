@@ -60,7 +60,7 @@ def rescore(
         str | None,
         typer.Option(
             help="By these rules. sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
-            "eqbench: released."
+            "daily: paper. eqbench: released."
         ),
     ] = None,
     success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,

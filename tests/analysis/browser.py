@@ -1,8 +1,15 @@
-"""What tests in a real browser share: how it is started, and which words of an open dialogue are too faint."""
+"""What tests in a real browser share: how it is started, that it stays quiet, which words of an open dialogue are too faint."""
 
 from __future__ import annotations
 
-__all__ = ["FAINT", "FLAGS"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["FAINT", "FLAGS", "quiet"]
 
 FLAGS = [
     "--no-sandbox",
@@ -35,3 +42,18 @@ FAINT = """() => {
     return faint;
 }"""
 """Words in the open dialogue whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3)."""
+_OF_THE_DRIVER = ("GPU stall due to ReadPixels", "willReadFrequently")
+"""Notes of Chromium on drawing without a graphics card; they come with WebGL and say nothing of the page."""
+
+
+@contextmanager
+def quiet(page: Page) -> Iterator[list[str]]:
+    """What was asked for; fails on any other message of the browser and on any request that leaves the disk."""
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield asked
+    assert [text for text in problems if not any(note in text for note in _OF_THE_DRIVER)] == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from heartloop.analysis.card import ModelScore
 from heartloop.analysis.empa_board import EmpaBoard
-from heartloop.analysis.measured import Measured, estimate, measured
+from heartloop.analysis.estimates import estimate
+from heartloop.analysis.measured import Measured, measured
 from heartloop.analysis.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
 from heartloop.analysis.profiles import profile_of
 from heartloop.analysis.scores import score_card

@@ -235,6 +235,29 @@ def test_vanilla_scores_of_rlver_table_3_equal_table_1() -> None:
     assert {row["thinking"]: row["value"] for row in rows if row["user_simulator"] == "vanilla"} == ppo
 
 
+def test_perm_repeats_its_own_rows() -> None:
+    board = {row["model"]: row for row in published("perm_table01_eqbench3")}
+    full = published("perm_table02_ablation")[0]
+    assert {name: full[name] for name in full if name != "variant"} == {
+        name: board["PERM"][name] for name in full if name != "variant"
+    }
+    weights = {row["lambda_bys"]: row["overall"] for row in published("perm_table06_bystander_coefficient")}
+    assert weights[0.5] == board["PERM"]["overall"]
+    for row in published("perm_table03_user_study"):
+        half = number(row, "ci95_half_width_percent")
+        assert half <= number(row, "win_rate_percent") <= 100 - half
+
+
+def test_the_improvements_over_perms_backbones_are_reproduced() -> None:
+    rows = {(row["backbone"], row["model"]): row for row in published("perm_table07_backbones")}
+    for backbone in ("Llama-3.1-8B-Instruct", "Qwen3-4B-Instruct-2507"):
+        before, after = rows[backbone, "base"], rows[backbone, "PERM"]
+        printed = rows[backbone, "PERM over base"]
+        for name in printed:
+            if name not in ("backbone", "model", "measure"):
+                assert round(100 * (number(after, name) / number(before, name) - 1), 1) == printed[name]
+
+
 def test_the_improvements_of_perm_are_reproduced() -> None:
     rows = {row["model"]: row for row in published("perm_table01_eqbench3")}
     improvement = rows["PERM over Qwen2.5-7B-Instruct"]

@@ -2,16 +2,19 @@
 
 The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one
 JSON value. What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files
-and pages (`site`), EMPA's windows (`windows`), or how a dialogue looks (`static/dialogue.js`).
+and pages (`site`), EMPA's windows (`windows`), PERM's answers (`answers`), or how a dialogue looks
+(`static/dialogue.js`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from heartloop.analysis.answers import answer
 from heartloop.analysis.axes import axis_course
+from heartloop.analysis.daily_board import graded
 from heartloop.analysis.measures import group_of, points_of
 from heartloop.analysis.text import printable
 from heartloop.analysis.windows import journey
@@ -97,6 +100,7 @@ def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
             "seed": transcript.seed,
             **_plane(transcript),
             **journey(transcript),
+            **answer(transcript),
         }
         for transcript in transcripts
     ]
@@ -116,6 +120,12 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
     }
 
 
+_TOLD = (
+    "played", "task", "limits", "goal", "difficulty", "threshold", "want", "situation", "about", "today", "notes", "events",
+)  # fmt: skip
+"""Facts of a transcript that the sheet of its person shows where they are there."""
+
+
 def _person(transcript: Transcript) -> dict[str, Any]:
     facts = transcript.facts
     tags = tags_of(transcript)
@@ -125,11 +135,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
             name: printable(facts.get(name, ""))
             for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
         },
-        **{
-            name: printable(facts[name])
-            for name in ("played", "task", "limits", "goal", "difficulty", "threshold")
-            if name in facts
-        },
+        **{name: printable(facts[name]) for name in _TOLD if name in facts},
         "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
@@ -145,7 +151,9 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
         found["truncated"] = True
     found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
     found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
-    told = turn.state or {} if environment == "empa" else {}  # its judge's lines, axis by axis, stand in the window
+    told: Collection[str] = ()  # what judges say of it stands elsewhere: in EMPA's window, in PERM's answer
+    if environment in ("empa", "perm"):
+        told = turn.thoughts if environment == "perm" else turn.state or {}
     found["thoughts"] = _clean({name: text for name, text in turn.thoughts.items() if name not in told})
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:
@@ -153,6 +161,8 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     if environment == "eqbench":
         kept = ("part", "sections", "missing", "counted", "style", "reasoning")
         found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
+    if environment == "daily":
+        found["daily"] = graded(turn)
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found

@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from heartloop.analysis.card import ModelScore
-from heartloop.analysis.measured import ENDINGS, FAILED, SUCCEEDED, Estimate, Measured, measured
+from heartloop.analysis.estimates import Estimate
+from heartloop.analysis.measured import ENDINGS, FAILED, SUCCEEDED, Measured, measured
 from heartloop.analysis.paths import Drive, Facing, ModelPaths, PlaneFrame, drives, facing, frame_of, model_paths, steps_of
 from heartloop.analysis.profiles import (
     AXIS_NAMES,

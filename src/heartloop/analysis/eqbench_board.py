@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
-from heartloop.analysis.measured import Estimate, estimate
+from heartloop.analysis.estimates import Estimate, Scale, estimate
 from heartloop.dialogue import Transcript
 
-__all__ = ["PRINTED", "Criterion", "EQBenchBoard", "Scale"]
+__all__ = ["PRINTED", "Criterion", "EQBenchBoard"]
 
 PRINTED: Mapping[str, tuple[str, str]] = {
     "depth_of_insight": ("DoI", "depth_of_insight"),
@@ -27,13 +27,6 @@ PRINTED: Mapping[str, tuple[str, str]] = {
     "social_dexterity": ("SD", "social_dexterity"),
 }
 """PERM's Table 1: its abbreviation and the column of the published table, by criterion."""
-
-
-class Scale(NamedTuple):
-    """Ends of a bar."""
-
-    low: float = 0.0
-    high: float = 20.0
 
 
 class Criterion(NamedTuple):
@@ -58,7 +51,7 @@ class EQBenchBoard:
         dialogues: all dialogues of the page.
     """
 
-    scale = Scale()
+    scale = Scale(0.0, 20.0, 0.0)
 
     def __init__(self, rows: Sequence[ModelScore], basis: Mapping[str, Sequence[int]], dialogues: Sequence[Transcript]) -> None:
         self.members = [(number, row) for number, row in enumerate(rows)]

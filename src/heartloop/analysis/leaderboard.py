@@ -75,7 +75,7 @@ def _interval(low: float | None, high: float | None) -> str:
     """Both ends; where one is below 0 a word stands between them, since a dash would run into the sign."""
     if low is None or high is None:
         return "–"
-    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{low:.0f} to {high:.0f}"
+    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{round(low)} to {round(high)}"
 
 
 def _groups(card: ScoreCard) -> list[str]:

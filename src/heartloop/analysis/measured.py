@@ -1,12 +1,11 @@
 """EMPA's dialogues, computed once for all pictures: the path of each, its nine indices, how it ended and what held there.
 
-Pure: transcripts in, values out. Covers one dialogue at a time and means with intervals over several. Does not cover which
-groups stand on a page (`profiles`) or where a path lies in a picture (`paths`).
+Pure: transcripts in, values out. Covers one dialogue at a time. Does not cover means with intervals over several
+(`estimates`), which groups stand on a page (`profiles`) or where a path lies in a picture (`paths`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
@@ -14,9 +13,8 @@ from heartloop.environments.empa.environment import case_of
 from heartloop.errors import InputError
 from heartloop.scoring.endings import Failure, Success, failure, reached
 from heartloop.scoring.energy import EpmQ, Trajectory, composed, indices_of, trace
-from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Estimate", "Measured", "estimate", "measured"]
+__all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Measured", "measured"]
 
 SUCCEEDED = {
     "near": "came near the balance",
@@ -29,16 +27,6 @@ FAILED = {"away": "five windows away in a row", "stuck": "stood still while goin
 """What a failure was, in the order in which one is named."""
 ENDINGS = {**SUCCEEDED, **FAILED, "left": "the person took leave", "limit": "turn limit", "cut": "no further reply stored"}
 """How a scored dialogue ends, in words."""
-
-
-class Estimate(NamedTuple):
-    """A mean with its 95 % interval over people; `low` and `high` are `None` where one person gives none."""
-
-    n: int
-    """Dialogues."""
-    mean: float
-    low: float | None
-    high: float | None
 
 
 class Measured(NamedTuple):
@@ -92,16 +80,3 @@ def measured(place: int, dialogue: Transcript) -> Measured | None:
     except InputError:
         return None
     return Measured(place, dialogue, path, found, reached(path, preset=preset), failure(path))
-
-
-def estimate(values: Sequence[float], clusters: Sequence[Hashable], *, n: int | None = None) -> Estimate | None:
-    """Mean and interval over clusters, which are people; `None` without a value.
-
-    Args:
-        n: dialogues, where a value is a window and not a dialogue.
-    """
-    if not len(values):
-        return None
-    mean, low, high = bootstrap_interval(values, clusters=clusters)
-    without = low != low  # nan: one cluster
-    return Estimate(len(values) if n is None else n, mean, None if without else low, None if without else high)

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
-from heartloop.analysis.dialogues import HEAVY_TAGS, dialogue_ids, tags_of
+from heartloop.analysis.daily_board import DailyBoard
+from heartloop.analysis.dialogues import dialogue_ids
 from heartloop.analysis.empa_board import EmpaBoard
 from heartloop.analysis.eqbench_board import EQBenchBoard
 from heartloop.analysis.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
+from heartloop.analysis.highlights import Highlight, highlight_of
 from heartloop.analysis.lengths import Lengths, lengths_of
 from heartloop.analysis.measures import course_of, group_of, measure_of, points_of
+from heartloop.analysis.perm_board import PermBoard
 from heartloop.analysis.runs import Measurement, judge_of, shared_rules
 from heartloop.analysis.scores import ALLOWED_UNSCORED, common_people, latest, person_of
 from heartloop.analysis.themes import LEAST_PEOPLE, Grouping, group_people
@@ -28,7 +31,7 @@ from heartloop.analysis.trajectories import MOST_LINES, Frame, Line, faint_lines
 from heartloop.dialogue import Transcript
 from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["Highlight", "Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
+__all__ = ["Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
 
 _STOP_WORDS = {
     "success": "reached 100",
@@ -69,22 +72,6 @@ class TokenUse(NamedTuple):
     replies: float
     """Replies a dialogue, the mean."""
     estimated: bool
-
-
-class Highlight(NamedTuple):
-    """A dialogue worth opening first."""
-
-    address: str
-    score: float
-    title: str
-    person: str
-    group: str
-    stop: str
-    tags: str
-    heavy: bool
-    opening: str
-    path: str
-    end: tuple[float, float]
 
 
 class Page:
@@ -192,23 +179,39 @@ class Page:
         return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
 
     @cached_property
+    def perm(self) -> PermBoard | None:
+        """What PERM has of its own; `None` in another environment."""
+        if self.measure.environment != "perm":
+            return None
+        return PermBoard(self.card.models, self._basis, self.dialogues, self.ids)
+
+    @cached_property
     def eqbench(self) -> EQBenchBoard | None:
         """What EQ-Bench3 has of its own; `None` in another environment."""
-        if self.measure.environment != "eqbench":
-            return None
-        return EQBenchBoard(self.card.models, self._basis, self.dialogues)
+        mine = self.measure.environment == "eqbench"
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
+
+    @cached_property
+    def daily(self) -> DailyBoard | None:
+        """What daily conversation has of its own; `None` in another environment."""
+        mine = self.measure.environment == "daily"
+        return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
 
     @property
     def parts(self) -> list[HeatColumn]:
-        """Columns of the leaderboard for what the score consists of: scenes, or EMPA's components; none in SAGE."""
+        """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
         if self.measure.group_intervals:
             return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
+        if self.perm:
+            return [HeatColumn(dimension.entry, dimension.name, dimension.key) for dimension in self.perm.dimensions]
         return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
 
     def part_means(self, row: ModelScore) -> dict[str, float]:
         """The model's mean in each of `parts` that it has one in."""
         if self.empa:
             return {name: seen.mean for name, seen in self.empa.parts[row.model].items()}
+        if self.perm:
+            return {name: seen.mean for name, seen in self.perm.grades.get(row.model, {}).items()}
         return {group.key: group.mean for group in row.groups}
 
     @property
@@ -256,13 +259,14 @@ class Page:
         facts = [
             ("Environment", self.measure.name),
             (
-                "Marked by" if self.eqbench else "Person played by",
+                "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
                 "the embedded user" if self.embedded else ", ".join(card.simulators),
             ),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
+            ("Share of a grade", self.perm.how.removeprefix("a grade of 1 to 5 counts ") if self.perm else ""),
             ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._told("window")}))),
-            ("Bystander's weight", ", ".join(self._told("bystander_weight"))),
+            ("Bystander’s weight", ", ".join(self._told("bystander_weight"))),
             ("Left out of the reward", ", ".join(self._told("without"))),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
@@ -328,8 +332,9 @@ class Page:
 
     @cached_property
     def themes(self) -> list[Grouping]:
-        """Themes, their words, and tags that several of the people share."""
-        return group_people({(d.scenario, d.fingerprint): d.facts for d in self.dialogues})
+        """Themes, their words, and tags that several of the people share; a theme that is their group is told there."""
+        told_there = {"theme": ""} if self.perm else {}
+        return group_people({(d.scenario, d.fingerprint): {**d.facts, **told_there} for d in self.dialogues})
 
     @cached_property
     def theme_heat(self) -> list[Row]:
@@ -373,7 +378,9 @@ class Page:
 
     @cached_property
     def lengths(self) -> tuple[Lengths, Lengths] | None:
-        """Length of replies by turn, for a wide and for a narrow window."""
+        """Length of replies by turn, for a wide and for a narrow window; none where there is one turn."""
+        if self.measure.max_turns == 1:
+            return None
         wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
         return None if wide is None or narrow is None else (wide, narrow)
 
@@ -401,20 +408,8 @@ class Page:
 
     def _highlight(self, place: int) -> Highlight:
         dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
-        curve, tags = self.courses[place] or [0.0], tags_of(dialogue)
-        return Highlight(
-            address=self.ids[place],
-            score=self._final(place),
-            title=dialogue.facts.get("title") or dialogue.scenario,
-            person=dialogue.facts.get("person", ""),
-            group=group_of(dialogue),
-            stop=self.stop_words[dialogue.stop],
-            tags=", ".join(tags),
-            heavy=any(tag in HEAVY_TAGS for tag in tags),
-            opening=dialogue.opening or "",
-            path=path_of(curve, frame),
-            end=(frame.x(len(curve) - 1), frame.y(curve[-1])),
-        )
+        stop, course = self.stop_words[dialogue.stop], self.courses[place]
+        return highlight_of(dialogue, address=self.ids[place], score=self._final(place), stop=stop, course=course, frame=frame)
 
 
 def _words(values: object) -> list[str]:

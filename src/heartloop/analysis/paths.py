@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.analysis.card import ModelScore
-from heartloop.analysis.measured import Estimate, Measured, estimate
+from heartloop.analysis.estimates import Estimate, estimate
+from heartloop.analysis.measured import Measured
 from heartloop.analysis.profiles import TIERS, Member
 from heartloop.scoring.energy import AXES
 

@@ -13,13 +13,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
-from heartloop.analysis.measured import Estimate, Measured, estimate
+from heartloop.analysis.estimates import Estimate, Scale, estimate
+from heartloop.analysis.measured import Measured
 from heartloop.environments.empa.scenario import DOMAINS, Difficulty
 from heartloop.scoring.energy import AXES, INDICES
 
 __all__ = [
-    "AXIS_NAMES", "COMPONENTS", "INDEX_NAMES", "PROFILES", "TIERS", "Bar", "BarPanel", "Member", "Profile", "Radar", "Scale",
-    "Spoke", "by_group", "components_of", "index_panels", "profile_of",
+    "AXIS_NAMES", "COMPONENTS", "INDEX_NAMES", "PROFILES", "TIERS", "Bar", "BarPanel", "Member", "Profile", "Radar", "Spoke",
+    "by_group", "components_of", "index_panels", "profile_of",
 ]  # fmt: skip
 
 TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
@@ -42,14 +43,6 @@ _NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
 
 Member = tuple[int, ModelScore, Sequence[Measured]]
 """A model: its colour number, its row, and the dialogues behind its number."""
-
-
-class Scale(NamedTuple):
-    """Ends of a bar, and where its broken line stands."""
-
-    low: float
-    high: float
-    neutral: float
 
 
 class Bar(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from heartloop.analysis.measures import MEASURES
 from heartloop.analysis.runs import Run, judge_of
 from heartloop.analysis.scores import model_names
-from heartloop.environments import eibench, empa, perm, sage
+from heartloop.environments import daily, eibench, empa, perm, sage
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 
@@ -163,7 +163,7 @@ def _caveat(settings: Mapping[str, Any]) -> str:
         parts.append("With the same version and models that answer alike it gives the same dialogues.")
     else:
         parts.append("Endpoints rarely answer twice alike, so expect other words and nearby numbers.")
-    if settings.get("scenario_set") not in (*eibench.SETS, *empa.SETS, *perm.SETS, *sage.SETS):
+    if settings.get("scenario_set") not in (*daily.SETS, *eibench.SETS, *empa.SETS, *perm.SETS, *sage.SETS):
         parts.append("The scenarios come from a file of yours; the fingerprints below tell whether it is still the same.")
     if settings.get("prices"):
         parts.append("Prices change no dialogue; give your file again with --prices to see the cost.")

@@ -26,6 +26,7 @@ from heartloop.analysis.labels import labelled
 from heartloop.analysis.page import Page, strategy_names
 from heartloop.analysis.provenance import PROCESS, provenance_of
 from heartloop.analysis.published import published
+from heartloop.analysis.published_perm import perm_tables
 from heartloop.analysis.runs import Measurement, Run, comparable, read_run
 from heartloop.analysis.scores import score_card
 from heartloop.analysis.side_by_side import FEW_MODELS, side_by_side
@@ -38,21 +39,22 @@ from heartloop.environments.sage import INTENTIONS
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 
-__all__ = ["Site", "copy_assets", "templates", "write_site"]
+__all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
 
 _STATIC = (
-    "report.css",
-    "page.js",
-    "report.js",
-    "dialogue.js",
-    "plane.js",
-    "empa.js",
-    "eqbench.js",
-    "chart.js",
+    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "daily.js", "chart.js",
     "paths.js",
     "training.js",
-)
+)  # fmt: skip
 _SIDE_BY_SIDE = "side-by-side.html"
+
+
+class Card(NamedTuple):
+    """A measurement among the others: its page, that page's file and label."""
+
+    name: str
+    label: str
+    page: Page
 
 
 class Site(NamedTuple):
@@ -62,6 +64,10 @@ class Site(NamedTuple):
     nav: list[dict[str, str]]
     here: str
     version: str
+    overview: Sequence[Card] = ()
+    """On the first page, where there are several environments: every measurement."""
+    most_in_card: int = 8
+    """Models that a card of the overview has room for."""
 
 
 def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
@@ -100,6 +106,7 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
         }
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
+    cards = [Card(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)]
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
@@ -114,7 +121,8 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
             _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
         pages_by_name = templates()
         for name, template, shown in written:
-            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version))
+            overview = cards if name == "index.html" and len({card.page.measure.name for card in cards}) > 1 else ()
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), overview)
             html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
@@ -171,6 +179,7 @@ def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[s
         "simulators": list(dict.fromkeys(first for first, _ in agreement)),
         "eibench": published("eibench_table04_leaderboard"),
         "empa": published("empa_table07_leaderboard"),
+        "perm": perm_tables(),
         "eqbench": published("perm_table01_eqbench3"),
         "printed": PRINTED,
         "rlver": published("rlver_table01_sentient_and_chitchat"),

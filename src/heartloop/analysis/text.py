@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ["printable", "script_json"]
+__all__ = ["printable", "script_json", "utf16_place"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -35,3 +35,12 @@ def script_json(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def utf16_place(text: str, place: int) -> int:
+    """A place in a text as the browser counts it, in UTF-16 units.
+
+    >>> utf16_place("😀 a", 2)
+    3
+    """
+    return len(text[:place].encode("utf-16-le", "surrogatepass")) // 2

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heartloop.analysis.text import printable
+from heartloop.analysis.text import printable, utf16_place
 from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.quotes import spans_of
 from heartloop.scoring.energy import AXES, form_keys
@@ -69,12 +69,8 @@ def _places(quote: str, turn: int, said: Sequence[str], answered: Sequence[str])
         for at in range(len(texts) - 1, -1, -1):
             if spans := spans_of(quote, texts[at]):
                 place = at if kind == "reply" else at - 1  # message -1 is the opening
-                return [[kind, place, _units(texts[at], first), _units(texts[at], last)] for first, last in spans]
+                return [[kind, place, utf16_place(texts[at], first), utf16_place(texts[at], last)] for first, last in spans]
     return []
-
-
-def _units(text: str, place: int) -> int:
-    return len(text[:place].encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _texts(given: object) -> dict[str, str]:

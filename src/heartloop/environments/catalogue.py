@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, empa, eqbench, perm, sage, sheets
+from heartloop.environments import daily, eibench, empa, eqbench, perm, sage, sheets
+from heartloop.environments.daily import rejudge as daily_rejudge
+from heartloop.environments.daily import rescore as daily_rescore
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
@@ -52,7 +54,7 @@ class Person(Protocol):
     @property
     def stratum(self) -> str:
         """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
-        emotion (PERM), the category (EQ-Bench3)."""
+        emotion (PERM), the kind (daily), the category (EQ-Bench3)."""
         ...
 
     @property
@@ -320,6 +322,27 @@ def environments() -> Mapping[str, Entry]:
             switches=perm.SWITCHES,
         ),
         Entry(
+            name="daily",
+            sets=daily.SETS,
+            presets=daily.PRESETS,
+            variants=daily.VARIANTS,
+            max_turns=daily.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=daily.load_scenarios,
+            new=daily.Daily,
+            rules=daily.EmbeddedUser,
+            simulator=daily.LLMUser,
+            line=sheets.daily_line,
+            sheet=sheets.daily_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=daily_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=daily_rejudge.rejudged,
+            judged_prompts=lambda played, judge: daily_rejudge.StoredPerson(played, judge).describe()["prompts"],
+        ),
+        Entry(
             name="eqbench",
             sets=(),
             presets=eqbench.PRESETS,
@@ -358,9 +381,9 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's,
-    one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's. A folder is a checkout of
-    EQ-Bench3.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
+    with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other
+    SAGE's. A folder is a checkout of EQ-Bench3.
 
     Raises:
         UseError: no set of that name and no such file or folder.
@@ -376,6 +399,8 @@ def home_of(scenarios: str) -> Entry:
     found = first_record(Path(scenarios))
     if "iedr" in found:
         return entry_of("empa")
+    if "dialogue_memory" in found:
+        return entry_of("daily")
     if "misreadings" in found or found.get("form") == perm.FORM:
         return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)

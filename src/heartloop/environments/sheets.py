@@ -14,7 +14,8 @@ from heartloop.environments.empa.card import render_sheet as empa_sheet
 from heartloop.environments.sage.llm_user import render_background, render_persona
 
 __all__ = [
-    "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet", "perm_line", "perm_sheet",
+    "daily_line", "daily_sheet", "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet",
+    "perm_line", "perm_sheet",
     "sage_line", "sage_sheet",
 ]  # fmt: skip
 
@@ -99,6 +100,30 @@ def perm_sheet(s: Any) -> str:
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
     ]
     return "\n\n".join(parts)
+
+
+def daily_line(s: Any) -> str:
+    return f"{s.id:12} {s.kind:12} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def daily_sheet(s: Any) -> str:
+    def remembered(memories: Sequence[Any]) -> str:
+        return "\n".join(f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" for m in memories)
+
+    named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
+    if s.values is not None:
+        named += [*(("Side", m) for m in s.values.sides), *(("Slant", m) for m in s.values.slants)]
+    parts = [
+        f"{s.title} ({s.id}; {s.kind}; wants {s.want}; {' '.join(s.tags)})",
+        f"{s.person} ({s.persona.gender}). {s.about}",
+        f"Notes of earlier talks:\n{remembered(s.dialogue_memory)}",
+        f"Days noted:\n{remembered(s.event_memory)}",
+        f"On {s.today.isoformat()} says: {s.query}",
+        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
+        f"In question: {s.values.question}" if s.values is not None else "",
+        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def eqbench_line(s: Any) -> str:

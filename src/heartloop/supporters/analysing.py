@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from heartloop.appraisal.lexicon import weight_of
 from heartloop.appraisal.words import words_of
 from heartloop.dialogue import Message
+from heartloop.supporters.general import at_once
 from heartloop.supporters.hearing import Heard, Pick, fill, phrases, section
 
 __all__ = ["analysis_of", "asked_to_analyse", "in_two_parts"]
@@ -32,8 +33,7 @@ def in_two_parts(name: str, said: str, messages: Sequence[Message], heard: Heard
     """
     if name == "garbage":
         return said
-    stock = [line for line in phrases()[name].get("says", ()) if line] if name in phrases() else []
-    response = pick.one(stock) if stock else said
+    response = at_once(name, said, pick)
     role = next(message.content for message in messages if message.role == "system")
     return f"# Analysis\n{analysis_of(name, section(role, 'happened'), heard, pick)}\n\n# Response\n{response}"
 

@@ -143,6 +143,10 @@ window.heartloop = window.heartloop || {};
       box.append(...heartloop.marked_by(turn.rubric, make));
       return box;
     }
+    if (turn.daily) {
+      box.append(heartloop.graded(turn.daily, make));
+      return box;
+    }
     if (said.windows) {
       if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
       box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));
@@ -166,6 +170,25 @@ window.heartloop = window.heartloop || {};
     return box;
   }
 
+  /** The text with its quoted parts marked; each mark ends with the levels that rest on it. */
+  heartloop.marked = function (text, places) {
+    const edges = [...new Set([0, text.length, ...places.flatMap((place) => [place.first, place.last])])].sort((a, b) => a - b);
+    const nodes = [];
+    for (let i = 0; i + 1 < edges.length; i++) {
+      const [from, to] = [edges[i], edges[i + 1]];
+      const over = places.filter((place) => place.first <= from && place.last >= to);
+      if (!over.length) {
+        nodes.push(text.slice(from, to));
+        continue;
+      }
+      const mark = make("mark", over.every((place) => place.good) ? "good" : over.some((place) => place.good) ? "both" : "bad", text.slice(from, to));
+      const ending = over.filter((place) => place.last === to);
+      for (const { label, good } of ending) mark.append(" ", make("span", "level " + (good ? "good" : "bad"), label));
+      nodes.push(mark);
+    }
+    return nodes;
+  };
+
   /** Words that a judge quotes are marked: `quoted` has them by message, for an environment that quotes. */
   function bubble(who, text, quoted, place) {
     const found = quoted && quoted.get(place);
@@ -186,6 +209,10 @@ window.heartloop = window.heartloop || {};
     const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
     const played = (row.person.played || "").split(",")[0];
     said.turns.forEach((turn, index) => {
+      if (said.answer) {
+        box.append(...heartloop.answer(said.answer, turn, model));
+        return;
+      }
       speaker(model + (played ? " as " + played : "") + " · reply " + (index + 1), true);
       box.lastChild.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
@@ -203,7 +230,7 @@ window.heartloop = window.heartloop || {};
   }
 
   function ending(row, said) {
-    if (!said.failure) return make("p", "ending", "The talk ended: " + row.stopWords + ".");
+    if (!said.failure) return make("p", "ending", said.answer ? "One answer is all there is." : "The talk ended: " + row.stopWords + ".");
     const note = make("p", "banner warning");
     note.append(make("strong", "", "Unscored. "), "The " + said.failure.role + " failed (" + said.failure.kind + "): " + said.failure.detail);
     return note;
@@ -216,23 +243,26 @@ window.heartloop = window.heartloop || {};
     title.id = "sheet-title";
     const scene = scale().group === "scene" ? row.person.group : "";
     const lacks = scale().group === "axis" ? [row.person.group && "lacks most on " + row.person.group, row.person.difficulty, row.person.threshold && row.person.threshold + " threshold"] : [];
-    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword, ...lacks].filter(Boolean).join(" · ");
+    const wants = row.person.want ? ["wants " + row.person.want] : [];
+    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword, ...lacks, ...wants].filter(Boolean).join(" · ");
     body.append(title, make("p", "who", who));
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
     }
-    const parts = [["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
+    const parts = [["about", "What the companion’s profile says"], ["today", "The day"], ["situation", "What happened, which the model is told"], ["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
     const known = parts.filter(([key]) => row.person[key]);
     if (known.length) {
       const list = make("dl", "parts");
       for (const [key, words] of known) list.append(make("div", "", null, make("dt", "", words), make("dd", "", row.person[key])));
+      if (row.person.notes || row.person.events) list.append(...heartloop.remembered(row.person, make));
       body.append(list);
     }
     if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
-    words.append(row.score === null ? "unscored" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
+    words.append(row.score === null ? "unscored" : said.answer ? "reward times 100" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
-    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, courseOf(row.course, turns)));
+    const course = said.answer ? [] : [courseOf(row.course, turns)]; // one answer has no course
+    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, ...course));
     if (said.path && said.path.length) body.append(heartloop.axes(said, row.course[row.course.length - 1]));
     if (others.length > 1) {
       const list = make("div", "others", "Same person with: ");
@@ -248,12 +278,13 @@ window.heartloop = window.heartloop || {};
     if (said.windows && said.windows.length) body.append(heartloop.journey(said, conversation));
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
-      const button = make("button", "copy", "Unfold all thoughts");
+      const thing = said.answer ? "Unfold all they went by" : "Unfold all thoughts";
+      const button = make("button", "copy", thing);
       button.type = "button";
       button.addEventListener("click", () => {
         const open = folded.some((part) => !part.open);
         for (const part of folded) part.open = open;
-        button.textContent = open ? "Fold all thoughts" : "Unfold all thoughts";
+        button.textContent = open ? thing.replace("Unfold", "Fold") : thing;
       });
       conversation.prepend(button);
     }

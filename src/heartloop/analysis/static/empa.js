@@ -35,25 +35,6 @@
     return found;
   };
 
-  /** The text with its quoted parts marked; each mark ends with the levels that rest on it. */
-  heartloop.marked = function (text, places) {
-    const edges = [...new Set([0, text.length, ...places.flatMap((place) => [place.first, place.last])])].sort((a, b) => a - b);
-    const nodes = [];
-    for (let i = 0; i + 1 < edges.length; i++) {
-      const [from, to] = [edges[i], edges[i + 1]];
-      const over = places.filter((place) => place.first <= from && place.last >= to);
-      if (!over.length) {
-        nodes.push(text.slice(from, to));
-        continue;
-      }
-      const mark = make("mark", over.every((place) => place.good) ? "good" : over.some((place) => place.good) ? "both" : "bad", text.slice(from, to));
-      const ending = over.filter((place) => place.last === to);
-      for (const { label, good } of ending) mark.append(" ", make("span", "level " + (good ? "good" : "bad"), label));
-      nodes.push(mark);
-    }
-    return nodes;
-  };
-
   function claim([key, value, quote, reason, places], index) {
     const item = make("li", "", null, make("b", value > 0 ? "good" : "bad", level(key, value)), " ", reason || "no reason given");
     const here = places.some(([kind, at]) => kind === "reply" && at === index);

@@ -3,7 +3,7 @@
 
 (function (heartloop) {
   const { make, spark, modelName, swatch, number } = heartloop;
-  const PAGE = 40;
+  const PAGE = window.matchMedia("(max-width: 760px)").matches ? 12 : 40; // rows at once
   const folder = "data/" + document.body.dataset.page + "/";
   const chunks = new Map();
   const waiting = new Map();

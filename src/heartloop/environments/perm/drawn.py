@@ -15,8 +15,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from heartloop.environments.perm.scenario import SETS, Emotion, Persona, Scenario, load_scenarios, who_is
-from heartloop.environments.records import Tag, Written, first_record, load_set, read_set
+from heartloop.environments.perm.scenario import SETS, Emotion, Scenario, load_scenarios, who_is
+from heartloop.environments.records import Persona, Tag, Written, first_record, load_set, read_set
 
 __all__ = ["FORM", "AnySample", "DrawnSample", "load_people", "read_drawn"]
 

@@ -28,7 +28,7 @@ from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.reacting import Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 
@@ -58,7 +58,7 @@ class EmbeddedUser:
     name = "embedded"
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__)}
+        return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__, WANTS)}
 
     def admit(self, scenario: AnySample) -> None:
         """Refuses a sample that is not in English, or that was drawn from EmpatheticDialogues.
@@ -89,7 +89,7 @@ def _sample(view: View) -> Scenario:
 
 def needs() -> Mapping[str, Any]:
     """The shared weights and those of `needs.toml`; read only."""
-    return weights_of(__package__)
+    return weights_of(__package__, WANTS)
 
 
 def resonated(view: View) -> Grade:

@@ -18,17 +18,17 @@ bystander's weight and what is left out (`Rules`): every judge is asked all the 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.chat import estimate_tokens
 from heartloop.dialogue import Transcript
-from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
 from heartloop.errors import InputError, UseError
 from heartloop.prompts import load_prompt
 from heartloop.scoring.perspectives import (
@@ -77,18 +77,6 @@ class View(NamedTuple):
     def judged_by(self, judge: str) -> str:
         """The part of the answer that a judge reads."""
         return self.analysis if judge == "resonation" else self.response
-
-
-class Grade(NamedTuple):
-    """What one judge gave."""
-
-    score: int
-    """1 to 5; the bystander 0 to 100."""
-    reason: str
-    quote: str = ""
-    """Words of the part that was judged."""
-    evidence: Mapping[str, Any] = {}
-    """What else the judge saw; the bystander's five dimensions, 0 to 20 each, among it."""
 
 
 class Rules(NamedTuple):
@@ -221,6 +209,7 @@ class Perm(Staged[AnySample, PermUser]):
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
+            "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
             **self.rules.facts,
         }
@@ -250,41 +239,24 @@ class PermEpisode(LoggedEpisode):
             self._log.count("broken formats")
             self._total = broken_form(self._perm.rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        grades = await self._grades(View(self._scenario, answer.analysis, answer.response, self._seed))
+        view = View(self._scenario, answer.analysis, answer.response, self._seed)
+        grades = await ask_all(JUDGES, lambda judge, log: self._perm.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
-        scores = {judge: grade.score for judge, grade in grades.items()}
-        reward = self._perm.rules.reward(scores, tokens, self._perm.preset)
+        told = evidence_of(grades)
+        reward = self._perm.rules.reward(told["scores"], tokens, self._perm.preset)
         self._total = reward.total
         evidence = {
             "format": "",
-            "scores": scores,
+            **told,
             "reward": reward._asdict(),
             "tokens": tokens,
             "tokens_estimated": True,
-            "reasons": {judge: grade.reason for judge, grade in grades.items()},
-            "quotes": {judge: grade.quote for judge, grade in grades.items() if grade.quote},
-            "seen": {judge: dict(grade.evidence) for judge, grade in grades.items() if grade.evidence},
         }
-        thoughts = {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
-        return UserTurn(None, {}, {}, thoughts, evidence, "turn_limit")
+        return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
     def outcome(self) -> Outcome:
         """The reward, at most 1; it is also the one turn's reward. The states are empty."""
         return Outcome(None, (), ({},)) if self._total is None else Outcome(self._total, (self._total,), ({}, {}))
-
-    async def _grades(self, view: View) -> dict[str, Grade]:
-        """What the four gave; their calls are kept in the judges' order, whoever answered first."""
-        logs = {judge: CallLog() for judge in JUDGES}
-        asked = (answered(f"{judge} judge", self._perm.user.grade(judge, view, logs[judge])) for judge in JUDGES)
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        for log in logs.values():
-            self._log.calls.extend(log.calls)
-            for name, number in log.counts.items():
-                self._log.counts[name] = self._log.counts.get(name, 0) + number
-        failed = [result for result in found if isinstance(result, BaseException)]
-        for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # a spent budget is no judge's failure
-            raise error
-        return {judge: grade for judge, grade in zip(JUDGES, found, strict=True) if isinstance(grade, Grade)}
 
 
 def rules_of(transcript: Transcript) -> Rules:
