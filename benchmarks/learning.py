@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,18 +188,11 @@ def write(folder: Path, seconds: Mapping[str, float]) -> None:
     rewrite(PAGE, "learning", table(results))
 
 
-def main() -> None:
-    """Makes what is missing, one run after the other."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path("build/learning"), help="where the runs lie")
-    parser.add_argument("--only", choices=tuple(HEADINGS), help="one group")
-    parser.add_argument("--tables", action="store_true", help="make no run, write what is there")
-    arguments = parser.parse_args()
-    folder: Path = arguments.folder
+def make(jobs: Sequence[Job], folder: Path, write: Callable[[Path, Mapping[str, float]], None]) -> None:
+    """Makes the runs that are missing, one after the other; a run that was cut off goes on. Writes what there is after each."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "seconds.json"
     seconds: dict[str, float] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-    jobs = [] if arguments.tables else [job for job in JOBS if arguments.only in (None, job.group)]
     for job in jobs:
         out = folder / job.name
         if (found_of(out, None) or {}).get("whole"):
@@ -213,6 +206,16 @@ def main() -> None:
             print(f"{job.name} ended with {code}; the next one follows", flush=True)
         write(folder, seconds)
     write(folder, seconds)
+
+
+def main() -> None:
+    """Makes what is missing, one run after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("build/learning"), help="where the runs lie")
+    parser.add_argument("--only", choices=tuple(HEADINGS), help="one group")
+    parser.add_argument("--tables", action="store_true", help="make no run, write what is there")
+    arguments = parser.parse_args()
+    make([] if arguments.tables else [job for job in JOBS if arguments.only in (None, job.group)], arguments.folder, write)
 
 
 if __name__ == "__main__":

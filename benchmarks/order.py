@@ -40,12 +40,14 @@ def measure(
     description: str | None,
     play: Callable[[argparse.Namespace, int], Round],
     more: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
+    kept: Callable[[Path], object] = lambda path: None,
 ) -> None:
     """Reads the arguments, plays a round a seed, prints and keeps what was found; exits 1 if a claim does not hold.
 
     Args:
         play: one round, from the arguments (`half` among them) and a seed.
         more: adds arguments of its own.
+        kept: called with the file of `--out` once it is written, for a page that shows it.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
@@ -58,8 +60,8 @@ def measure(
         started = time.perf_counter()
         found = play(arguments, seed)
         seconds = time.perf_counter() - started
-        kept = f"{sum(claim.holds for claim in found.claims)} of {len(found.claims)} claims hold"
-        print(f"\nseed {seed}, {arguments.half} half, {found.played}; {kept}; {seconds:.0f} s")
+        holding = f"{sum(claim.holds for claim in found.claims)} of {len(found.claims)} claims hold"
+        print(f"\nseed {seed}, {arguments.half} half, {found.played}; {holding}; {seconds:.0f} s")
         print("\n".join(found.table))
         for claim in found.claims:
             if not claim.holds:
@@ -70,4 +72,5 @@ def measure(
     if arguments.out:
         whole = {**machine(), "half": arguments.half, "runs": record}
         arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        kept(arguments.out)
     sys.exit(1 if broken else 0)

@@ -1,18 +1,23 @@
 """In which order do PERM's embedded judges put the scripted supporters? `python -m benchmarks.perm_order --half held-out`
 
 Plays the seven supporters on one half of the samples, under several seeds, and prints the reward, its parts, and which of the
-claims of docs/decisions/0011 hold. Covers the embedded judges only; says nothing about language models.
+claims of docs/decisions/0011 hold. With `--out benchmarks/results/perm_order_held_out.json` the page of the results is written
+anew. Covers the embedded judges only; says nothing about language models.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from benchmarks.order import Claim, Round, measure
+from benchmarks.page import DOCS, rewrite
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
@@ -31,6 +36,9 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0011; within
 COLUMNS = ("reward", *JUDGES, "alone")
 """`alone`: the reward with the bystander's weight at 0."""
 
+
+RESULTS = Path(__file__).parent / "results" / "perm_order_held_out.json"
+PAGE = DOCS / "results" / "perm.md"
 
 Means = Mapping[str, Mapping[str, float]]
 """By supporter and column."""
@@ -91,9 +99,39 @@ def played(arguments: argparse.Namespace, seed: int) -> Round:
     return Round(f"{people} people", table, claims(means), record)
 
 
+def table(results: Mapping[str, Any]) -> str:
+    """The page's part: what held under each seed, and the means under the first."""
+    runs = results["runs"]
+    held = [f"{sum(run['claims'].values())} of {len(run['claims'])} under seed {run['seed']}" for run in runs]
+    failed = sorted({claim for run in runs for claim, holds in run["claims"].items() if not holds})
+    first = runs[0]
+    same = len({one.partition(" under ")[0] for one in held}) == 1
+    told = f"{held[0].partition(' under ')[0]} under each of {len(runs)} seeds" if same else ", ".join(held)
+    lines = [
+        f"Means under preset `released`, {results['half']} half ({first['people']} of the 640 samples), seed {first['seed']}; "
+        "`alone` is the reward with the bystander's weight at 0.",
+        f"Of the comparisons that [decision 11](../decisions/0011-order-in-perm.md) claims hold {told}"
+        + (f"; not: {'; '.join(failed)}." if failed else "."),
+        f"({results['machine']}, Python {results['python']}; `benchmarks/results/{RESULTS.name}`.)",
+        "",
+        f"| | {' | '.join(COLUMNS)} |",
+        "|:---|" + "---:|" * len(COLUMNS),
+    ]
+    digits = dict.fromkeys(COLUMNS, 2) | {"reward": 3, "alone": 3, "bystander": 1}
+    for name, row in first["means"].items():
+        lines.append(f"| {name} | {' | '.join(f'{row[column]:.{digits[column]}f}' for column in COLUMNS)} |")
+    return "\n".join(lines)
+
+
+def _rewritten(out: Path) -> None:
+    """The page, where the numbers went to their place."""
+    if out.resolve() == RESULTS:
+        rewrite(PAGE, "perm_order", table(json.loads(out.read_text(encoding="utf-8"))))
+
+
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    measure(__doc__, played)
+    measure(__doc__, played, kept=_rewritten)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
 
-It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`) or EMPA's judges
-(`"regress"`, `"score"`), a SAGE simulator's answer (`"leaves"`), and else a supporter; `/embeddings` has vectors of letter
-counts. By hand:
+It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`), EMPA's judges
+(`"regress"`, `"score"`) or PERM's (`"score"`, `"relevant"`), a SAGE simulator's answer (`"leaves"`), and else a supporter;
+`/embeddings` has vectors of letter counts. By hand:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4
@@ -329,7 +329,7 @@ def _part(body: dict[str, Any]) -> str:
     if "input" in body:
         return "embed"
     system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
-    judges = any(asked in system for asked in ('"change"', '"regress"', '"score"'))
+    judges = any(asked in system for asked in ('"change"', '"regress"', '"score"', '"relevant"'))
     return "feel" if judges else "speak" if '"leaves"' in system else "policy"
 
 
@@ -450,6 +450,9 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
     return found
 
 
+_MARKS = ("relevant", "clear", "concise", "sober", "accurate")
+
+
 def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     """A simulator or a supporter, well enough for whole dialogues."""
     said = str(asked.body["messages"][-1]["content"])
@@ -458,8 +461,15 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
             return ""
         words = re.findall(r"[a-z]{5,}", said.lower()) or ["that"]
         opening = draw.choice(["That sounds heavy.", "I can hear how much this matters.", "No wonder it stays with you."])
-        return f"{opening} You spoke of {draw.choice(words)}. What was that like for you?"
+        response = f"{opening} You spoke of {draw.choice(words)}. What was that like for you?"
+        two_parts = "# Analysis" in str(asked.body["messages"][0]["content"])
+        return f"# Analysis\nIt is about {draw.choice(words)}.\n\n# Response\n{response}" if two_parts else response
     system = str(asked.body["messages"][0]["content"])
+    if '"quote"' in system and '"regress"' not in system:
+        names, highest = (_MARKS, 20) if '"relevant"' in system else (("score",), 5)
+        marks = {name: highest + 20 if kind == "out_of_range" else draw.randint(1, highest) for name in names}
+        words = re.findall(r"[a-z]{5,}", said.split("\n\n")[0].partition(":")[2]) or ["about"]
+        return broken(kind, {"reason": "It is about them.", "quote": words[0], **marks})
     if '"score"' in system:
         return broken(kind, {"reason": "It is about them.", "score": draw.randint(20, 80)})
     if '"regress"' in system:
@@ -514,7 +524,8 @@ def broken(kind: str | None, answer: dict[str, Any]) -> str:
     if kind == "bad_json":
         return text[:-2] + ',,"'
     if kind == "contradiction":
-        other = {"change": -answer["change"] - 1} if "change" in answer else {"reply": answer["reply"] + " Or not."}
+        number = next((name for name, value in answer.items() if type(value) is int), "")
+        other = {number: answer[number] - 1 or 2} if number else {"reply": answer["reply"] + " Or not."}
         return f"{text}\n\nOr rather:\n{json.dumps({**answer, **other})}"
     if kind == "wrong_answer":
         return json.dumps({name: [value] for name, value in answer.items()})

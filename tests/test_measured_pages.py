@@ -15,7 +15,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks import embedded_speed, empa_validity, learning, store_cost, throughput
+from benchmarks import (
+    daily_answers,
+    daily_order,
+    embedded_attacks,
+    embedded_speed,
+    empa_validity,
+    learning,
+    perm_order,
+    perm_sweep,
+    store_cost,
+    throughput,
+)  # fmt: skip
 from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
 from heartloop.chat import Reply
@@ -26,10 +37,15 @@ from heartloop.environments.episode import play
 @pytest.mark.parametrize(
     ("script", "page", "results", "told"),
     [
+        ("daily_answers", daily_answers.PAGE, daily_answers.RESULTS, daily_answers.table),
+        ("daily_order", daily_order.PAGE, daily_order.RESULTS, daily_order.table),
         ("throughput", throughput.PAGE, throughput.RESULTS, throughput.table),
         ("embedded_speed", embedded_speed.PAGE, embedded_speed.RESULTS, embedded_speed.table),
         ("empa_validity", empa_validity.PAGE, empa_validity.RESULTS, empa_validity.table),
         ("learning", learning.PAGE, learning.RESULTS, learning.table),
+        ("perm_order", perm_order.PAGE, perm_order.RESULTS, perm_order.table),
+        ("embedded_attacks", embedded_attacks.PAGE, embedded_attacks.PERM_RESULTS, embedded_attacks.table),
+        ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("store_cost", store_cost.PAGE, store_cost.RESULTS, store_cost.sentence),
     ],
 )
@@ -98,3 +114,27 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     assert "| learning | 2 | 40 | -0.300 | +0.050 | +0.350 ± 0.635 | -0.30 → +0.05 | 2 |" in told
     assert "Not made yet: learning seed 2, control seed 0" in told
     assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
+
+
+def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> None:
+    for job, after, reception in ((perm_sweep.JOBS[0], 0.3, 3.0), (perm_sweep.JOBS[4], 0.1, 2.0)):  # seeds 0 and 1 of 0.1
+        out = tmp_path / job.name
+        out.mkdir()
+        (out / "settings.json").write_text(json.dumps({"recipe": {"batch": {"steps": 20}}}))
+        held: list[dict[str, Any]] = [
+            {"step": s, "data": {"held_out/score": v, "held_out/parts/form": f, "held_out/parts/reception": r}}
+            for s, v, f, r in ((0, 0.0, 0.5, 1.0), (20, after, 1.0, reception))
+        ]
+        step = {"dialogue/score": 0.1, "dialogue/reply_tokens": 60.0, "timing_s/step": 9.0}
+        lines = [held[0], {"step": 20, "data": {**step, **held[1]["data"]}}]
+        (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs: dict[str, Any] = {}
+    for job in perm_sweep.JOBS:
+        if (found := learning.found_of(tmp_path / job.name, 300.0)) is not None:
+            runs[job.name] = {**found, "parts": perm_sweep.parts_of(tmp_path / job.name)}
+    told = perm_sweep.table({"machine": "m", "system": "s", "python": "3", "runs": runs})
+    # changes 0.3 and 0.1: 12.706 x 0.1414 / sqrt(2) = 1.271
+    assert "| 0.1 | 2 | 20 | +0.000 | +0.200 | +0.200 ± 1.271 | +0.100, +0.300 | 5 |" in told
+    assert "| 0.1 |  |  | 1.00 → 2.50 (2.00 to 3.00) |  | 50% → 100% (100% to 100%) |  |" in told
+    assert "Not made yet: 0.5 seed 0" in told
+    assert len({job.name for job in perm_sweep.JOBS}) == len(perm_sweep.JOBS) == 12

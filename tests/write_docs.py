@@ -71,8 +71,8 @@ def recipe_page() -> str:
     """docs/recipe-settings.md as it should be."""
     lines = [
         "# Settings of a training recipe\n",
-        "Written by `make docs` from `src/heartloop/training/recipe.py` and `dialogue_settings.py`; a test compares. Each can be",
-        "given in a recipe's YAML, in its sections, or on the command line: `--set batch.steps=20`.",
+        "Written by `make docs` from `recipe_sections.py` and `dialogue_settings.py` of the training room; a test compares.",
+        "Each can be given in a recipe's YAML, in its sections, or on the command line: `--set batch.steps=20`.",
         "[What they do together](training.md).\n",
         "| setting | default | |",
         "|---|---|---|",

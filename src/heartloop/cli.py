@@ -130,7 +130,7 @@ def demo(out: Annotated[Path, typer.Option(help="Where the report goes.")] = Pat
 
 @app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm or eqbench.")],
+    environment: Annotated[str, typer.Argument(help="What to play: sage, eibench, empa, perm, daily or eqbench.")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -144,8 +144,8 @@ def evaluate_command(
     scenarios: Annotated[
         str | None,
         typer.Option(
-            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. The first by default. Or a file. "
-            "eqbench: a checkout of it."
+            help="sage: support or chat. eibench: test or train. empa: cases. perm: samples. daily: instances. "
+            "The first by default. Or a file. eqbench: a checkout of it."
         ),
     ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeat for several.")] = None,
@@ -156,7 +156,8 @@ def evaluate_command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; eqbench: released."
+            help="sage: corrected; eibench: paper; empa: released, or paper; perm: released, or unit; daily: paper; "
+            "eqbench: released."
         ),
     ] = None,
     variant: Annotated[
@@ -167,12 +168,20 @@ def evaluate_command(
         ),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm 1, eqbench as written.")
+        int | None,
+        typer.Option(min=1, help="Policy replies at most; sage 10, eibench 8, empa 45, perm and daily 1, eqbench as written."),
     ] = None,
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: weight of the relation in the outcome, 0 to 1; 0.5 by default.")
     ] = None,
     window: Annotated[int | None, typer.Option(min=1, help="empa: policy replies between two judgements; 1 by default.")] = None,
+    bystander_weight: Annotated[
+        float | None, typer.Option(help="perm: weight of the bystander in the reward, from 0; 0.5 by default.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="perm: leave out of the reward resonation, expression, reception, bystander or length; repeatable."),
+    ] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
@@ -228,7 +237,7 @@ def evaluate_command(
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
     built = entry.build(
         chosen, entry.person(judge, samplings.get("simulator")), preset=preset, variant=variant, max_turns=max_turns,
-        relation_weight=relation_weight, window=window,
+        relation_weight=relation_weight, window=window, bystander_weight=bystander_weight, without=without,
     )  # fmt: skip
     settings = settings_of(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,
@@ -270,7 +279,7 @@ def report(
 
 @app.command()
 def check(
-    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm or eqbench.")] = "sage",
+    environment: Annotated[str, typer.Argument(help="Which environment: sage, eibench, empa, perm, daily or eqbench.")] = "sage",
     scenarios: Annotated[
         str | None, typer.Option(help="One set, file or checkout; by default every set that is shipped.")
     ] = None,
@@ -298,7 +307,10 @@ def check(
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str, typer.Argument(help="support, chat, test or train (eibench), cases (empa), samples (perm), a file, a checkout.")
+        str,
+        typer.Argument(
+            help="support, chat, test or train (eibench), cases (empa), samples (perm), instances (daily), a file, a checkout."
+        ),
     ] = "support",
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
 ) -> None:
@@ -336,11 +348,12 @@ def scenarios_check(
     from heartloop.environments.catalogue import home_of
     from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
     from heartloop.environments.eqbench import Scenario as CheckedOut
+    from heartloop.environments.perm import DrawnSample
     from heartloop.environments.sage import ReleasedScenario
     from heartloop.wording import amount
 
     people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut))]
+    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut, DrawnSample))]
     problems = problems_of_set(own) if own else []
     for problem in problems:
         typer.echo(problem)
@@ -349,7 +362,7 @@ def scenarios_check(
         raise typer.Exit(1)
     counted = amount(len(people), "scenario")
     groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
-    only = "" if own else "; of released people only the form is checked"
+    only = "" if own else "; of what others wrote only the form is checked"
     typer.echo(f"{counted} ({groups}): no problem found{only}")
 
 

@@ -9,6 +9,8 @@ import typer
 
 __all__ = ["import_app"]
 
+REFUSED_SHOWN = 50  # records of a source that the terminal names
+
 import_app = typer.Typer(
     help="Bring what others released into heartloop's own form; their files stay where you keep them.",
     no_args_is_help=True,
@@ -68,6 +70,45 @@ def import_sage_logs(
         if found.counts[name]:
             typer.echo(f"  {found.counts[name]} x {meaning}")
     typer.echo(f"Run: {run}\nReport: heartloop report {run}")
+
+
+@import_app.command("perm-samples")
+def import_perm_samples(
+    source: Annotated[Path, typer.Argument(help="A CSV file of EmpatheticDialogues, or the folder with train, valid and test.")],
+    out: Annotated[Path, typer.Option(help="Sample file to write; it must not be there yet.")],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="So many, evenly over the 32 emotions; all by default. The paper drew 4,981.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which are drawn.")] = 0,
+    exclude_tag: Annotated[
+        list[str] | None, typer.Option(help="Pass over dialogues that speak outright of suicide or self-harm; repeatable.")
+    ] = None,
+) -> None:
+    """First words of real people as samples, for `eval perm --scenarios ... --simulator MODEL`; personal data out by rules."""
+    from collections import Counter
+
+    from heartloop.analysis.scores import ALLOWED_UNSCORED
+    from heartloop.authoring.perm_samples import draw, write_samples
+    from heartloop.authoring.raw_dialogues import MENDED, read_dialogues
+    from heartloop.wording import amount
+
+    read = read_dialogues(source, "empathetic")
+    drawn = draw(read.dialogues, limit=limit, seed=seed, exclude=exclude_tag or [])
+    write_samples(drawn.samples, out)
+    emotions = Counter(sample.emotion for sample in drawn.samples)
+    typer.echo("\n".join(f"{name:13} {n:,}" for name, n in emotions.items()))
+    for kind, n in read.mended.items():
+        typer.echo(f"  {n:,} times: {MENDED[kind]}", err=True)
+    for reason, n in drawn.passed.items():
+        typer.echo(f"  {n:,} passed over: {reason}", err=True)
+    for one in read.refused[:REFUSED_SHOWN]:
+        typer.echo(f"  left out: {one.place}: {one.reason}", err=True)
+    if len(read.refused) > REFUSED_SHOWN:
+        typer.echo(f"  and {len(read.refused) - REFUSED_SHOWN:,} more", err=True)
+    removed = ", ".join(amount(n, kind) for kind, n in drawn.removed.items())
+    typer.echo(f"Personal data taken out by rules: {removed or 'none found'}. Rules miss things: read some of it yourself.")
+    typer.echo(f"{amount(len(drawn.samples), 'sample')} written to {out}; {amount(len(read.refused), 'record')} left out.")
+    raise typer.Exit(int(len(read.refused) > ALLOWED_UNSCORED * (len(read.dialogues) + len(read.refused))))
 
 
 @import_app.command("eibench-scenarios")

@@ -23,7 +23,7 @@ def rejudge(
         str | None,
         typer.Option(
             help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
-            "eqbench: released. By default as played."
+            "daily: paper. eqbench: released. By default as played."
         ),
     ] = None,
     scenarios: Annotated[

@@ -60,7 +60,7 @@ def rescore(
         str | None,
         typer.Option(
             help="By these rules. sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
-            "eqbench: released."
+            "daily: paper. eqbench: released."
         ),
     ] = None,
     success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,
@@ -68,14 +68,22 @@ def rescore(
     relation_weight: Annotated[
         float | None, typer.Option(help="eibench: another weight of the relation in the outcome, 0 to 1.")
     ] = None,
+    bystander_weight: Annotated[
+        float | None, typer.Option(help="perm: another weight of the bystander in the reward, from 0.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="perm: leave out resonation, expression, reception, bystander or length; or nothing. Repeatable."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The new run directory; by default beside the run.")] = None,
 ) -> None:
     """Compute a run anew from its stored transcripts, by another preset, bounds or weight. No model call."""
     from heartloop.evaluation.rescoring import rescore_run
 
     done = rescore_run(
-        run, out, preset=preset, success_at=success_at, failure_below=failure_below, relation_weight=relation_weight
-    )
+        run, out, preset=preset, success_at=success_at, failure_below=failure_below, relation_weight=relation_weight,
+        bystander_weight=bystander_weight, without=None if without is None else [part for part in without if part != "nothing"],
+    )  # fmt: skip
     typer.echo(done.summary)
     if _leaderboard(done.path):
         raise typer.Exit(1)

@@ -37,7 +37,8 @@ def train(
     from heartloop.training.dataset import cast_of
     from heartloop.training.plan import command_text, plan_text
     from heartloop.training.readiness import Missing, missing
-    from heartloop.training.recipe import LAPTOP, read_recipe, recipe_names
+    from heartloop.training.recipe import read_recipe, recipe_names
+    from heartloop.training.recipe_sections import LAPTOP
     from heartloop.training.verl_config import RunPaths, environment_of, overrides
 
     if recipe == "list":

@@ -22,7 +22,7 @@ from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling, visible
 from heartloop.errors import AnswerError
 
-__all__ = ["REASKS", "ask", "parse"]
+__all__ = ["REASKS", "answers_in", "ask", "parse"]
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
@@ -100,21 +100,30 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     text = visible(reply.text).text
     if not text:
         return None, "it is empty"
+    fitting, problem = _fitting(text, answer)
+    if not fitting:
+        return None, problem
+    if any(other != fitting[0] for other in fitting[1:]):
+        return None, "it holds several answers that differ"
+    return fitting[0], ""
+
+
+def answers_in(text: str, answer: type[Answer]) -> list[Answer]:
+    """Every answer that a text holds; where a model judges that text, one of them said back is no judgement of its own."""
+    return _fitting(text, answer)[0]
+
+
+def _fitting(text: str, answer: type[Answer]) -> tuple[list[Answer], str]:
+    """The answers that a text holds, or what is wrong with the first object that is none."""
     found = _objects(text)
-    if not found:
-        return None, "it holds no JSON object"
-    problem = ""
+    problem = "" if found else "it holds no JSON object"
     fitting: list[Answer] = []
     for candidate in found:
         try:
             fitting.append(answer.model_validate(candidate))
         except ValidationError as error:
             problem = problem or "; ".join(_said(one) for one in error.errors()[:_TOLD])
-    if not fitting:
-        return None, problem
-    if any(other != fitting[0] for other in fitting[1:]):
-        return None, "it holds several answers that differ"
-    return fitting[0], ""
+    return fitting, problem
 
 
 def _said(error: ErrorDetails) -> str:

@@ -118,6 +118,8 @@ def settings_of(environment: Ready, models: list[str], *, user: str, scenario_se
         max_turns=environment.max_turns,
         relation_weight=getattr(environment, "relation_weight", None),
         window=window if (window := getattr(environment, "window", 1)) > 1 else None,
+        bystander_weight=getattr(environment, "bystander_weight", None),
+        without=getattr(environment, "without", ()),
         prompts=prompts_of(environment),
         **more,
     )

@@ -139,6 +139,17 @@ class TestPage:
             "simulator/prompt_tokens", "perf/throughput", "timing_s/step",
         }  # fmt: skip
 
+    def test_each_part_of_perms_reward_is_drawn_held_out_and_in_training(self, tmp_path: Path) -> None:
+        parts = {"form": 0.9, "resonation": 2.1, "expression": 3.0, "reception": 2.5, "bystander": 61.0, "response_tokens": 31.0}
+        logged = {f"{where}/parts/{name}": value for where in ("dialogue", "held_out") for name, value in parts.items()}
+        run = read_training_run(training_run(tmp_path / "a", recipe="perm_grpo_tiny", made=3, data=logged))
+        (page,) = pages_of([run])
+        ((group, panels),) = [(group, panels) for group, panels in page.groups if group.id == "parts"]
+        assert [panel.metric.name for panel in panels] == [
+            metric.name for metric in group.metrics if metric.name.rpartition("/")[2] in parts
+        ]
+        assert {panel.metric.title for panel in panels} >= {"Held out: Reception", "Training: Reception"}
+
     def test_what_never_went_wrong_is_not_drawn(self, tmp_path: Path) -> None:
         data = {"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}
         found = {p.metric.name: p.metric for _, panels in page_of(training_run(tmp_path / "r", data=data)).groups for p in panels}

@@ -91,6 +91,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
             time.sleep(0.01)
         run.kill()
     before = (tmp_path / "killed" / "transcripts.jsonl").read_bytes().count(b"\n")
+    assert 3 < before < 32
     done = heartloop(*command[3:], cwd=tmp_path)
     assert done.code == 0, done
     assert f"{before} found finished" in done.out

@@ -59,6 +59,8 @@ CHANGES: dict[str, Any] = {
     "max_turns": 8,
     "relation_weight": 0.3,
     "window": 3,
+    "bystander_weight": 0.1,
+    "without": ("length",),
     "prompts": {"feel": "dddd"},
     "weights": {"checkpoint:policy": "eeee"},
 }

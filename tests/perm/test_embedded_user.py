@@ -95,6 +95,43 @@ class TestExpressionAndReception:
         assert any(reason == "touch" for reason, _ in received(view()).evidence["gains"])
 
 
+class TestWhatIsOnlyHandedBack:
+    """Their own words do good on the surface (level 3); more takes a question, something unsaid, or words of one's own."""
+
+    HANDED = "It sounds as though you even carried his monitor over to the window for him, and nobody saw how much it hurt."
+
+    def test_a_stretch_of_theirs_in_a_frame_is_level_three_at_most(self) -> None:
+        found = received(view(self.HANDED))
+        assert found.evidence["points"] >= needs()["reception"]["levels"][2]
+        assert found.score == 3
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            "What was it like to hear the speech?",
+            "Perhaps it was your turn for once.",
+            "You lifted the monitor yourself, and Rohit has no idea what that took.",
+        ],
+    )
+    def test_with_more_than_that_it_is_not_held_down(self, more: str) -> None:
+        assert received(view(f"{self.HANDED} {more}")).score > 3
+
+    def test_a_feeling_told_that_they_do_not_have_costs_tone_and_welcome(self) -> None:
+        told = "You carried his monitor to the window, and you are lonely."
+        guessed = "You carried his monitor to the window, and perhaps you are lonely."
+        for judge in (expressed, received):
+            assert judge(view(told)).score < judge(view(guessed)).score
+        assert ["not_mine", needs()["moves"]["not_mine"]] in received(view(told)).evidence["losses"]
+
+    def test_a_feeling_that_is_theirs_costs_nothing(self) -> None:
+        losses = received(view("You carried his monitor to the window, and you are jealous.")).evidence["losses"]
+        assert not any(reason == "not_mine" for reason, _ in losses)
+
+    def test_a_guess_at_many_is_telling(self) -> None:
+        many = "You sound lonely, glad, proud, calm and grateful about the monitor."
+        assert ["not_mine", needs()["moves"]["not_mine"]] in received(view(many)).evidence["losses"]
+
+
 class TestBystander:
     def test_the_five_add_up(self) -> None:
         for response in (GOOD, KIND, STERN, SWEET, ADVICE, "...", "x" * 5000):

@@ -12,8 +12,8 @@ from heartloop.chat import Reply, ScriptedChat
 from heartloop.dialogue import Call, Transcript
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
-from heartloop.environments.perm.scenario import Scenario
 from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.scoring.perspectives import BROKEN_FORMAT
 from tests.perm_sample import SAMPLE
@@ -33,7 +33,7 @@ class Fixed:
         self.asked: dict[str, View] = {}
         self._all = asyncio.Event()
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         if scenario.title == "cannot be judged":
             raise InputError("cannot be judged")
 

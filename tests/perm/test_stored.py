@@ -37,10 +37,47 @@ class TestRescore:
         failed = rescored(await played(Fixed({"reception": AnswerError("none")})), preset="unit", max_turns=1)
         assert (failed.score, failed.stop) == (None, "failed")
 
+    @pytest.mark.parametrize(
+        "rules",
+        [
+            {"bystander_weight": 1.0},
+            {"bystander_weight": 0.0},
+            {"without": ("bystander",)},
+            {"without": ("resonation", "length")},
+            {"without": ("expression", "reception"), "bystander_weight": 0.1},
+        ],
+    )
+    async def test_other_rules_sum_what_they_would_have_live(self, rules: dict[str, Any]) -> None:
+        stored, live = await played(), await played(**rules)
+        found = rescored(stored, preset="released", max_turns=1, **rules)
+        assert (found.score, found.rewards, found.facts, found.turns) == (live.score, live.rewards, live.facts, live.turns)
+        assert rescored(found, preset="released", max_turns=1, bystander_weight=0.5, without=()) == stored
+
+    async def test_what_is_not_asked_for_stays_as_it_was_played(self) -> None:
+        stored = await played(bystander_weight=0.1, without=("length",))
+        found = rescored(stored, preset="unit", max_turns=1)
+        assert (found.facts["bystander_weight"], found.facts["without"]) == ("0.1", "length")
+
+    async def test_a_broken_form_never_pays_whatever_the_weight(self) -> None:
+        stored = await played(answer="Hm.")
+        heavy = rescored(stored, preset="released", max_turns=1, bystander_weight=2.0)
+        assert heavy.score == (await played(answer="Hm.", bystander_weight=2.0)).score == -2.0
+        worst = await played(Fixed(resonation=1, expression=1, reception=1, bystander=0), bystander_weight=2.0)
+        assert worst.score is not None
+        assert worst.score > -2.0
+        left_out = rescored(heavy, preset="released", max_turns=1, without=("bystander",))
+        assert left_out.score == BROKEN_FORMAT
+
     async def test_wrong_use_is_refused(self) -> None:
         stored = await played()
         with pytest.raises(UseError, match="preset"):
             rescored(stored, preset="paper", max_turns=1)
+        with pytest.raises(UseError, match="part to leave out"):
+            rescored(stored, preset="unit", max_turns=1, without=("warmth",))
+        with pytest.raises(UseError, match="one of them at least"):
+            rescored(stored, preset="unit", max_turns=1, without=("resonation", "expression", "reception"))
+        with pytest.raises(UseError, match="at least 0"):
+            rescored(stored, preset="unit", max_turns=1, bystander_weight=-1.0)
         with pytest.raises(UseError, match="environment"):
             rescored(stored.model_copy(update={"environment": "sage"}), preset="unit", max_turns=1)
         bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"format": ""}}),)})
@@ -57,6 +94,11 @@ class TestRejudge:
         assert found.simulator == "fixed"
         again = await rejudged(found, SAMPLE, EmbeddedUser(), preset="released", max_turns=1)
         assert again.score == stored.score
+
+    async def test_the_rules_it_was_played_by_stay(self) -> None:
+        stored = await played(bystander_weight=0.1, without=("length",))
+        found = await rejudged(stored, SAMPLE, Fixed(), preset="released", max_turns=1)
+        assert (found.score, found.facts) == (stored.score, stored.facts)
 
     async def test_an_unscored_one_is_passed_on_unasked(self) -> None:
         judge = Fixed()

@@ -11,11 +11,13 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from heartloop.analysis.published import published
 from heartloop.environments.catalogue import entry_of
+from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.errors import InputError, UseError
 from heartloop.training import readiness
 from heartloop.training.dataset import cast_of, dialogue_settings, rows, write_parquet
@@ -43,6 +45,17 @@ class TestCounts:
         # SAGE asks twice a turn, how it feels and what is said: 32 x 8 x 2
         assert counts_of(read_recipe("rlver_ppo_qwen2.5_7b"), held_out=100).calls == 512
 
+    def test_perm_asks_four_judges_about_every_answer(self) -> None:
+        # 32 x 8 answers x 4; the published cost of the judge, below 30 USD, fits 95 million tokens of GPT-4o-mini
+        recipe = read_recipe("perm_grpo_qwen2.5_7b")
+        counts = counts_of(recipe, held_out=96)
+        assert (counts.calls, counts.all_calls, counts.held_out_calls) == (1024, 95_232, 384)
+        assert (counts.samples, counts.updates) == (256, 1)
+        text = plan_text(recipe, None)
+        for said in ("at most 1 reply", "bystander weight 0.5", "LoRA of rank 16", "1,024 calls", "asked again comes on top"):
+            assert said in text
+        assert "learned from without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
+
     def test_rules_are_asked_nothing(self) -> None:
         counts = counts_of(read_recipe("ctc_grpo_tiny"), held_out=64)
         assert (counts.calls, counts.all_tokens, counts.held_out_calls) == (0, 0, 0)
@@ -63,6 +76,14 @@ class TestPeople:
         assert (len(cast.train), len(cast.held_out)) == (80, 20)
         assert not {person.id for person in cast.train} & {person.id for person in cast.held_out}
         assert set(cast.strata().values()) == {2, 3}  # 20 over eight intentions
+
+    def test_perms_people_are_logged_by_what_they_want(self) -> None:
+        cast = cast_of(read_recipe("perm_grpo_tiny"))
+        assert Counter(person.emotion for person in cast.held_out) == dict.fromkeys(EMOTIONS, 3)
+        assert set(cast.strata()) == set(get_args(Want))
+        assert {row["data_source"] for row in rows(cast.held_out, read_recipe("perm_grpo_tiny"), split="val")} == {
+            f"perm_{want}" for want in get_args(Want)
+        }
 
     def test_limits_are_spread(self) -> None:
         recipe = read_recipe(

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -18,7 +20,7 @@ import yaml
 
 from heartloop.analysis.published import published
 from heartloop.errors import InputError, UseError
-from heartloop.scoring import credit
+from heartloop.scoring import credit, perspectives
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
 NAMES = recipe_names()
@@ -53,7 +55,14 @@ RLVER = {
     "policy_sampling_temperature": "policy.temperature",
     "early_stop_emotion_at_most": "dialogue.leaves_at",
 }
+PERM = {
+    "base_model": "policy.model",
+    "training_samples": "people.train_limit",
+    "lambda_bys": "dialogue.bystander_weight",
+    "training_gpus": "machine.ranks",
+}
 PUBLISHED = [
+    *(("perm_grpo_qwen2.5_7b", "perm_settings", *pair) for pair in PERM.items()),
     *(("ctc_grpo_qwen3_8b", "eibench_table10_qwen3_8b_settings", *pair) for pair in EIBENCH.items()),
     *(("ctc_grpo_qwen3_32b", "eibench_table11_qwen3_32b_settings", *pair) for pair in EIBENCH.items()),
     *(("rlver_ppo_qwen2.5_7b", "rlver_settings", *pair) for pair in RLVER.items()),
@@ -103,6 +112,39 @@ class TestPublished:
             "training_code", "pytorch_version", "ray_version", "vllm_version", "transformers_version"
         }  # fmt: skip
         assert elsewhere <= told
+
+    def test_every_row_of_perms_settings_is_used_or_named_as_none_of_a_recipes(self) -> None:
+        elsewhere = {
+            "source_dialogues_selected", "source_emotions", "persona_and_scenario_augmentation_model",  # the authors' samples
+            "reward_judge_model", "rl_algorithm", "lambda_bys_sweep", "training_framework",  # below
+            "lambda_len", "length_penalty_threshold_tokens", "judge_score_min", "judge_score_max",  # scoring.perspectives
+            "reward_normalised_min", "reward_normalised_max", "empathy_reward_components", "empathy_reward_aggregation",
+            "bystander_penalty_offset", "bystander_dimensions", "bystander_dimension_max", "bystander_total_max",
+            "best_of_n", "training_hours_at_most", "training_api_cost_usd_below",  # no setting
+        }  # fmt: skip
+        told = {str(row["setting"]) for row in published("perm_settings")}
+        measured = ("eqbench3_", "daily_conversation_", "user_study_")
+        assert {name for name in told if not name.startswith(measured)} == set(PERM) | elsewhere
+
+    def test_perms_judge_algorithm_and_rewards(self) -> None:
+        recipe = read_recipe("perm_grpo_qwen2.5_7b")
+        assert recipe.dialogue.user.rpartition("/")[2] == printed("perm_settings", "reward_judge_model").lower()
+        assert recipe.algorithm.name == printed("perm_settings", "rl_algorithm").lower()
+        assert recipe.policy.lora_rank is not None  # how large is unpublished
+        assert float(printed("perm_settings", "lambda_len")) == -perspectives.LENGTH_WEIGHT
+        assert float(printed("perm_settings", "length_penalty_threshold_tokens")) == perspectives.FREE_TOKENS
+        assert float(printed("perm_settings", "lambda_bys")) == perspectives.BYSTANDER_WEIGHT
+        for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
+            told = read_recipe(name)
+            tried = [read_recipe(name, variants=[variant]).dialogue.bystander_weight for variant in told.variants]
+            sweep = {*tried, told.dialogue.bystander_weight} - {None}
+            assert sorted(map(float, filter(None, sweep))) == [0.1, 0.5, 1.0]
+
+    def test_perms_ablations_are_variants(self) -> None:
+        for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
+            for part in ("resonation", "expression", "reception", "bystander"):  # Table 2
+                assert read_recipe(name, variants=[f"no_{part}"]).dialogue.terms.without == (part,)
+            assert read_recipe(name, variants=["unit"]).dialogue.preset == "unit"
 
     def test_rlvers_models(self) -> None:
         llama = read_recipe("rlver_ppo_qwen2.5_7b", variants=["llama"])
@@ -155,7 +197,7 @@ class TestPublished:
         assert (both.form, both.variant) == ("direct", "challenging")
 
 
-SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|EMPA|GRPO has no turn credit)")
+SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|EMPA|PERM|GRPO has no turn credit)")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -236,11 +278,38 @@ class TestSettings:
         with pytest.raises(InputError, match=said):
             read_recipe("ctc_grpo_tiny", settings=[setting])
 
+    @pytest.mark.parametrize(
+        ("setting", "said"),
+        [
+            ("policy.lora_rank=8", "lora_rank is 8, lora_alpha None"),
+            ("dialogue.max_turns=2", "max_turns is 2; a dialogue of perm has one turn"),
+            ("dialogue.without=[resonation, expression, reception]", "leaves none of"),
+            ("dialogue.without=warmth", "'warmth': it should be 'resonation'"),
+            ("dialogue.bystander_weight=-1", "bystander_weight is -1"),
+            ("policy.warm_start={}", r"policy.warm_start.corpus is None; in perm a laptop policy learns from answers"),
+        ],
+    )
+    def test_values_that_cannot_be_in_perm(self, setting: str, said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            read_recipe("perm_grpo_tiny", settings=[setting])
+
     def test_an_unknown_recipe_or_variant(self) -> None:
         with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny' \(did you mean ctc_grpo_tiny\?\)"):
             read_recipe("ctc_grpo_tny")
         with pytest.raises(UseError, match=r"no variant 'no_floors' \(did you mean no_floor\?\)"):
             read_recipe("ctc_grpo_tiny", variants=["no_floors"])
+
+
+def test_settings_that_came_later_are_in_the_hash_only_where_they_are_set() -> None:
+    """A run that is older than they are keeps its name, and is gone on with."""
+    recipe = read_recipe("ctc_grpo_tiny")
+    body = recipe.decisive()
+    for section, name in (("dialogue", "without"), ("dialogue", "bystander_weight"), ("policy", "lora_rank"),
+                          ("policy", "lora_alpha"), ("policy", "lora_targets")):  # fmt: skip
+        assert body[section].pop(name) is None
+    assert recipe.hash == hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
+    hashes = {read_recipe("perm_grpo_tiny", variants=names).hash for names in ((), ("no_reception",), ("bystander_0.5",))}
+    assert len(hashes) == 3
 
 
 class TestFiles:
@@ -287,6 +356,7 @@ class TestHash:
         assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash == read_recipe("ctc_grpo_tiny").hash
 
 
-def test_an_environment_without_rewards_for_training_is_refused() -> None:
-    with pytest.raises(InputError, match="perm has no rewards for training; expected eibench or empa or sage"):
-        read_recipe("rlver_grpo_tiny", settings=["dialogue.environment=perm"])
+def test_an_environment_without_rewards_for_training_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heartloop.training.recipe_sections.TRAINED", ("eibench", "sage"))
+    with pytest.raises(InputError, match="empa has no rewards for training; expected eibench or sage"):
+        read_recipe("empa_ctc_grpo_tiny")

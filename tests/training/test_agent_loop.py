@@ -26,6 +26,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.dialogue import Transcript, read_transcripts
 from heartloop.environments.catalogue import entry_of
+from heartloop.scoring.perspectives import BROKEN_FORMAT
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings, write_agent_loops
@@ -184,6 +185,85 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     assert sum("failed and is left out (simulator, RefusedByServer)" in record.message for record in caplog.records) == 4
     assert all(output.extra_fields["dialogue"]["simulator_calls"] >= 5 for outputs in found for output in outputs[:1])
     assert stage._models[0]._connections._session is None
+
+
+class Answering(FakeClient):
+    """Draws answers that are good, poor or of no form, by the request's seed."""
+
+    ANSWERS = (
+        "# Analysis\nThey are sad.\n\n# Response\nI am so sorry. What was the hardest of it?",
+        "# Analysis\nThey are sad, and proud of it too.\n\n# Response\nYou did that all by yourself, and it shows.",
+        "I am sorry.",
+    )
+
+    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
+        self.asked.append({"prompt_ids": prompt_ids, **sampling_params})
+        ids = [*WORDS.encode(self.ANSWERS[len(self.asked) % 3]), WORDS.eos_token_id]
+        return TokenOutput(token_ids=ids, log_probs=[-1.5] * len(ids), stop_reason="completed",
+                           extra_fields={"min_global_steps": 3, "max_global_steps": 3})  # fmt: skip
+
+
+SAMPLES = [sample.id for sample in entry_of("perm").load("samples")][:2]
+PERM: dict[str, Any] = {"environment": "perm", "scenarios": "samples", "max_turns": 1, "reply_tokens": 200}
+
+
+async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
+    client = Answering()
+    found = await roll(config, client, people=SAMPLES, rollouts=3, **PERM)
+    assert [len(outputs) for outputs in found] == [1] * 6
+    for (output,) in found:
+        row = output.as_dict()
+        credit, about = row["extra_fields"]["credit"], row["extra_fields"]["dialogue"]
+        told = row["extra_fields"]["reward_extra_info"]
+        assert row["rm_scores"].sum().item() == pytest.approx(credit["outcome"]) == pytest.approx(told["score"])
+        assert about["stratum"] in {"gladness", "company", "understanding", "thinking", "acknowledgement", "room"}
+        if about["parts"]["form"]:
+            terms = sum(about["parts"][f"{name}_term"] for name in ("empathy", "bystander", "length"))
+            assert terms == pytest.approx(credit["outcome"])
+            assert {"resonation", "expression", "reception", "bystander", "response_tokens"} <= told.keys()
+        else:
+            assert credit["outcome"] == BROKEN_FORMAT
+            assert about["counts"]["broken formats"] == 1
+            assert "resonation" not in told
+    assert sum(output.extra_fields["dialogue"]["parts"]["form"] for (output,) in found) == 4
+
+
+async def test_perm_a_weight_changes_what_is_learned_and_not_the_score(config: Any) -> None:
+    plain = await roll(config, Answering(), people=SAMPLES, rollouts=3, **PERM)
+    heavy = await roll(config, Answering(), people=SAMPLES, rollouts=3, bystander_weight=1.0, **PERM)
+    for (one,), (other,) in zip(plain, heavy, strict=True):
+        assert one.extra_fields["reward_extra_info"]["score"] == other.extra_fields["reward_extra_info"]["score"]
+        assert other.extra_fields["credit"]["outcome"] < one.extra_fields["credit"]["outcome"]
+
+
+async def test_perm_an_answer_that_a_judge_did_not_grade_leaves_its_group(
+    config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The third judge of every third answer says a number in words, twice; no row comes of that answer, and no zero."""
+    (tmp_path / "wordy.py").write_text(JUDGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = await roll(config, Answering(), people=SAMPLES, rollouts=3, user="python:wordy:judge", **PERM)
+    assert sorted(len(outputs) for outputs in found) == [0, 0, 1, 1, 1, 1]
+    outcomes = [outputs[0].extra_fields["credit"]["outcome"] for outputs in found if outputs]
+    # shares 0.6, bystander 50: 0.6 - 0.25; the others kept no form
+    assert sorted(outcomes) == pytest.approx([BROKEN_FORMAT, BROKEN_FORMAT, 0.35, 0.35])
+    assert sum("is left out (reception judge, AnswerError)" in record.message for record in caplog.records) == 2
+
+
+JUDGE = """
+import json
+
+def judge(messages):
+    asked = " ".join(message["content"] for message in messages)
+    parts = ("They are sad.", "They are sad, and proud of it too.", "I am so sorry. What was the hardest of it?",
+             "You did that all by yourself, and it shows.")
+    part = next(line for line in parts if line in asked)
+    found = {"reason": "It is said.", "quote": part}
+    if "sober" in asked:
+        return json.dumps(found | dict.fromkeys(("relevant", "clear", "concise", "sober", "accurate"), 10))
+    wordy = "so sorry" in part and "You are the person below" in messages[0]["content"]
+    return json.dumps(found | {"score": "three" if wordy else 3})
+"""
 
 
 async def test_the_environment_is_made_once_a_worker(config: Any) -> None:

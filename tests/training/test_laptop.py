@@ -227,11 +227,11 @@ async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
 
 def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: Talks, tmp_path: Path) -> None:
     file = tmp_path / "talks.jsonl"
-    assert kept_talks(file, SMALL) == talks
-    assert kept_talks(file, SMALL) == talks
+    assert kept_talks(file, lambda: talks_of(SMALL)) == talks
+    assert kept_talks(file, lambda: ([], [])) == talks, "what is there is not made again"
     file.write_text('{"scenario": 3}\n')
     with pytest.raises(InputError, match=r"talks\.jsonl:1"):
-        kept_talks(file, SMALL)
+        kept_talks(file, lambda: talks)
 
 
 def test_only_replies_are_learned(talks: Talks, tokenizer: Any) -> None:

@@ -43,3 +43,11 @@ def test_a_step_in_numbers() -> None:
 
 def test_a_step_without_a_scored_dialogue_has_no_means() -> None:
     assert dialogue_metrics([], [], expected=4) == {"dialogue/failed": 4.0, "dialogue/scored": 0.0}
+
+
+def test_parts_of_the_reward_are_means_over_those_that_have_them() -> None:
+    good, poor, broken = ({**dialogue(0.1, 10), "parts": parts} for parts in (
+        {"form": 1.0, "reception": 4.0}, {"form": 1.0, "reception": 1.0}, {"form": 0.0},
+    ))  # fmt: skip
+    found = dialogue_metrics([good, poor, broken, broken], ["a"] * 4, expected=4)
+    assert (found["dialogue/parts/form"], found["dialogue/parts/reception"]) == (0.5, 2.5)

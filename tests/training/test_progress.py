@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from heartloop.training.progress import MetricsFile, read_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
@@ -82,3 +84,21 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     next(metrics(paths).follow(attempt(paths, 1, line(0, score=0.0) + line(1, score=0.1))))
     next(metrics(paths).follow(attempt(paths, 2, line(0, score=0.0))))
     assert stands(paths) == [(0, "002", 0.0)]
+
+
+def test_held_out_parts_are_means_over_the_people_who_were_answered_in_the_form(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    paths.run.mkdir()
+    file = MetricsFile(paths, resumed=0, environment="perm", held_out={"room": 4, "company": 2})
+    logged = {"room": {"score": 0.2, "form": 0.5, "reception": 4.0}, "company": {"score": -0.1, "form": 1.0, "reception": 1.0}}
+    data = {f"val-aux/perm_{want}/{name}/mean@1": value for want, found in logged.items() for name, value in found.items()}
+    attempt(paths, 1, line(0, **data, **{"val-core/perm_room/reward/mean@1": 0.2, "val-aux/perm_room/return/mean@1": 0.2}))
+    (first,) = next(file.follow(paths.attempts / "001"))
+    found = {name: value for name, value in first["data"].items() if name.startswith("held_out/")}
+    assert found == {
+        "held_out/score": pytest.approx((4 * 0.2 - 2 * 0.1) / 6),
+        "held_out/score/room": 0.2,
+        "held_out/score/company": -0.1,
+        "held_out/parts/form": pytest.approx((4 * 0.5 + 2 * 1.0) / 6),
+        "held_out/parts/reception": pytest.approx((2 * 4.0 + 2 * 1.0) / 4),  # two of the four were answered in the form
+    }

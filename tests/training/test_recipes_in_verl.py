@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
+from peft import LoraConfig, get_peft_model
 from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import get_trainer_cls
@@ -56,8 +58,11 @@ def composed(name: str, *settings: str, model: str = "some/model") -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_verl_takes_every_recipe(name: str, policy: str) -> None:
+def test_verl_takes_every_recipe(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = composed(name, model=policy)
+    ranks = SimpleNamespace(get_vllm_max_lora_rank=lambda rank: (8, 16, 32, 64, 128, 256, 320, 512).index(rank))
+    for module in ("verl.workers.rollout.vllm_rollout", "verl.workers.rollout.vllm_rollout.utils"):  # vLLM is not here
+        monkeypatch.setitem(sys.modules, module, ranks)
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     assert actor.strategy == "fsdp2"
@@ -117,6 +122,36 @@ class TestWhatArrives:
         config = composed("rlver_grpo_qwen2.5_7b")
         assert config.algorithm.adv_estimator == ESTIMATOR
         assert config.algorithm.ctc == {"alpha": 0, "centre": True, "sigma_min": 1e-6, "ddof": 1}
+
+    def test_perm_has_adapters_and_no_reference(self) -> None:
+        config = composed("perm_grpo_qwen2.5_7b")
+        model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+        assert (model.lora_rank, model.lora_alpha, model.target_modules) == (16, 32, "all-linear")
+        assert (config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size, rollout.n) == (32, 32, 8)
+        assert config.algorithm.ctc == {"alpha": 0, "centre": True, "sigma_min": 1e-4, "ddof": 1}
+        assert not need_reference_policy(config)
+        assert config.trainer.n_gpus_per_node == 4
+        chosen = composed("perm_grpo_qwen2.5_7b", "policy.lora_targets=[q_proj, v_proj]").actor_rollout_ref.model
+        assert list(chosen.target_modules) == ["q_proj", "v_proj"]
+        assert composed("perm_grpo_tiny").actor_rollout_ref.model.lora_rank == verls_own().actor_rollout_ref.model.lora_rank == 0
+
+    def test_verl_makes_adapters_of_them(self, policy: str) -> None:
+        """The configuration as verl's own class reads it, and the adapters that peft makes of it."""
+        model = omega_conf_to_dataclass(composed("perm_grpo_qwen2.5_7b", model=policy).actor_rollout_ref.model)
+        adapters = LoraConfig(r=model.lora_rank, lora_alpha=model.lora_alpha, target_modules=model.target_modules)
+        adapted = get_peft_model(tiny_policy.model(), adapters)
+        trained = [name for name, weights in adapted.named_parameters() if weights.requires_grad]
+        assert trained
+        assert all(".lora_" in name for name in trained)
+        assert {name.split(".")[-4] for name in trained} == {
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "o_proj",
+            "gate_proj",
+            "up_proj",
+            "down_proj",
+        }
 
     def test_all_steps_fit_into_the_epochs(self) -> None:
         for name in NAMES:

@@ -25,7 +25,9 @@ from heartloop.environments.catalogue import entry_of
 from heartloop.environments.empa import Empa
 from heartloop.environments.episode import SILENCE, play
 from heartloop.errors import UseError
+from heartloop.scoring.credit import REWARDS
 from heartloop.training.generation import Generated
+from heartloop.training.perm_terms import PermTerms
 from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
 from heartloop.training.template_format import TemplateFormat
 from tests.training import tiny_policy
@@ -313,3 +315,21 @@ def test_templates_that_lose_replies_are_refused() -> None:
     messages = [Message(role="assistant", content="a"), Message(role="user", content="b")]
     with pytest.raises(UseError, match="shows 0 of 1 earlier replies"):
         TemplateFormat(_Bare("x")).prompt_ids(messages, {0: [5]})
+
+
+async def test_an_answer_in_perm_is_worth_its_reward() -> None:
+    """Its one turn has the outcome as its reward, so every kind of reward is the same."""
+    answer = "# Analysis\nThey are sad.\n\n# Response\nWhat was the hardest of it?"
+    policy = policy_of(FakeServer(answer))
+    transcript = await dialogue(policy, environment="perm", turns=1)
+    for kind in REWARDS:
+        worth = worth_of(transcript, policy.spoken, kind=kind)
+        assert worth.outcome == pytest.approx(transcript.score)
+        assert not worth.broken
+        assert worth.process.tolist() == [transcript.score]
+    weighed = worth_of(transcript, policy.spoken, kind="outcome", terms=PermTerms(bystander_weight=1.0))
+    bystander = transcript.turns[0].evidence["scores"]["bystander"]
+    assert transcript.score is not None
+    assert weighed.outcome == pytest.approx(transcript.score - 0.5 * (1 - bystander / 100))
+    thoughtless = worth_of(transcript, policy.spoken, kind="outcome", think=True, terms=PermTerms(bystander_weight=1.0))
+    assert (thoughtless.outcome, thoughtless.broken) == (-1.0, True)

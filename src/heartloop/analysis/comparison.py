@@ -301,6 +301,11 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]
         yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
     if a.get("relation_weight") != b.get("relation_weight"):
         yield f"The relation's weight differs: {a.get('relation_weight')} in A, {b.get('relation_weight')} in B."
+    if a.get("bystander_weight") != b.get("bystander_weight"):
+        yield f"The bystander's weight differs: {a.get('bystander_weight')} in A, {b.get('bystander_weight')} in B."
+    if list(a.get("without") or ()) != list(b.get("without") or ()):
+        left = [" and ".join(side.get("without") or ()) or "nothing" for side in (a, b)]
+        yield f"Of the reward's parts A leaves out {left[0]}, B {left[1]}."
     if a.get("window") != b.get("window"):
         yield f"Replies between two judgements differ: {a.get('window') or 1} in A, {b.get('window') or 1} in B."
     if ("rescored" in a) != ("rescored" in b):

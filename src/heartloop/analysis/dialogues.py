@@ -14,6 +14,7 @@ from typing import Any
 
 from heartloop.analysis.answers import answer
 from heartloop.analysis.axes import axis_course
+from heartloop.analysis.daily_board import graded
 from heartloop.analysis.measures import group_of, points_of
 from heartloop.analysis.text import printable
 from heartloop.analysis.windows import journey
@@ -119,6 +120,12 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
     }
 
 
+_TOLD = (
+    "played", "task", "limits", "goal", "difficulty", "threshold", "want", "situation", "about", "today", "notes", "events",
+)  # fmt: skip
+"""Facts of a transcript that the sheet of its person shows where they are there."""
+
+
 def _person(transcript: Transcript) -> dict[str, Any]:
     facts = transcript.facts
     tags = tags_of(transcript)
@@ -128,11 +135,7 @@ def _person(transcript: Transcript) -> dict[str, Any]:
             name: printable(facts.get(name, ""))
             for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
         },
-        **{
-            name: printable(facts[name])
-            for name in ("played", "task", "limits", "goal", "difficulty", "threshold", "want", "situation")
-            if name in facts
-        },
+        **{name: printable(facts[name]) for name in _TOLD if name in facts},
         "group": printable(group_of(transcript)),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
@@ -158,6 +161,8 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
     if environment == "eqbench":
         kept = ("part", "sections", "missing", "counted", "style", "reasoning")
         found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
+    if environment == "daily":
+        found["daily"] = graded(turn)
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found

@@ -2,8 +2,8 @@
 
 Everything that any environment has in common reads a score through here, in points: the final emotion, 0 to 100, in SAGE, the
 outcome times 100, -100 to 100, in EIBench, EPM-Q, from 0 without an upper bound, in EMPA, the reward times 100, at most 100, in
-PERM, and the rubric score, 0 to 100, in EQ-Bench3. Does not cover sums over dialogues (`scores`) or how they look
-(`templates/`).
+PERM, the rubric score, 0 to 100, in EQ-Bench3, and the mean of six metrics times 20, 20 to 100, in daily conversation. Does not
+cover sums over dialogues (`scores`) or how they look (`templates/`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.dialogue import Transcript
-from heartloop.environments import eibench, empa, eqbench, perm
+from heartloop.environments import daily, eibench, empa, eqbench, perm
+from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.empa.environment import case_of
 from heartloop.environments.perm.scenario import EMOTIONS
@@ -20,6 +21,7 @@ from heartloop.environments.sage import MAX_TURNS
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.errors import InputError, UseError
 from heartloop.scoring.anchors import CHANGE_LIMIT, outcome, scene_means, weighted_mean
+from heartloop.scoring.daily import HIGHEST, LOWEST
 from heartloop.scoring.emotion import FAILURE_BELOW, START, SUCCESS_AT, summarise
 from heartloop.scoring.energy import AXES, composed, indices_of, trace
 
@@ -159,6 +161,18 @@ def _rubric_scores(transcript: Transcript) -> list[float]:
     return [0.0, *transcript.rewards]
 
 
+def _means(transcript: Transcript) -> list[float]:
+    """The mean of the one answer's metrics; the lowest before it, where nothing was said."""
+    return [_A_LEVEL * LOWEST, *(_A_LEVEL * mean for mean in transcript.rewards)]
+
+
+def _daily_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    """The mean; the paper knows no success, so these are how many reached the bounds."""
+    return _perm_sums(dialogues, success_at, failure_below)
+
+
+_A_LEVEL = 20.0  # points of a level, so that 5 is 100
+
 MEASURES: Mapping[str, Measure] = {
     "sage": Measure(
         environment="sage",
@@ -251,7 +265,9 @@ MEASURES: Mapping[str, Measure] = {
         group_order=EMOTIONS,
         group_intervals=False,
         course=_rewards,
-        rules=lambda transcript: transcript.facts.get("bystander_weight"),
+        rules=lambda transcript: (
+            " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None
+        ),
         max_turns=perm.MAX_TURNS,
         title="reward",
         of="Reward times 100, at most 100; a broken form is worth -50",
@@ -285,6 +301,31 @@ MEASURES: Mapping[str, Measure] = {
         zones=(Zone("", "a", 75, 100), Zone("", "b", 50, 75), Zone("", "c", 25, 50), Zone("", "f", 0, 25)),
         ticks=(0, 25, 50, 75, 100),
         change_limit=100.0,
+    ),
+    "daily": Measure(
+        environment="daily",
+        name="Daily",
+        points=_A_LEVEL,
+        low=_A_LEVEL * LOWEST,
+        high=_A_LEVEL * HIGHEST,
+        start=_A_LEVEL * LOWEST,
+        success_at=80.0,
+        failure_below=50.0,
+        sums=_daily_sums,
+        group="kind",
+        group_title="kind of query",
+        group_order=KINDS,
+        group_intervals=False,
+        course=_means,
+        rules=lambda transcript: None,
+        max_turns=daily.MAX_TURNS,
+        title="level over six metrics",
+        of="Mean of six metrics times 20, 20 to 100; 100 is 5 in all of them",
+        reached="reached {0:g}",
+        fell="fell below {0:g}",
+        zones=(Zone("", "a", 80, 100), Zone("", "b", 60, 80), Zone("", "c", 40, 60), Zone("", "f", 20, 40)),
+        ticks=(20, 40, 60, 80, 100),
+        change_limit=1.0,
     ),
 }
 """By the name of the environment."""

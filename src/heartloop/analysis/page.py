@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from heartloop.analysis.axes import Plane, plane_of
 from heartloop.analysis.card import ModelScore, ScoreCard
+from heartloop.analysis.daily_board import DailyBoard
 from heartloop.analysis.dialogues import dialogue_ids
 from heartloop.analysis.empa_board import EmpaBoard
 from heartloop.analysis.eqbench_board import EQBenchBoard
@@ -187,9 +188,14 @@ class Page:
     @cached_property
     def eqbench(self) -> EQBenchBoard | None:
         """What EQ-Bench3 has of its own; `None` in another environment."""
-        if self.measure.environment != "eqbench":
-            return None
-        return EQBenchBoard(self.card.models, self._basis, self.dialogues)
+        mine = self.measure.environment == "eqbench"
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
+
+    @cached_property
+    def daily(self) -> DailyBoard | None:
+        """What daily conversation has of its own; `None` in another environment."""
+        mine = self.measure.environment == "daily"
+        return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
 
     @property
     def parts(self) -> list[HeatColumn]:
@@ -253,14 +259,15 @@ class Page:
         facts = [
             ("Environment", self.measure.name),
             (
-                "Marked by" if self.eqbench else "Person played by",
+                "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
                 "the embedded user" if self.embedded else ", ".join(card.simulators),
             ),
             ("Judged by", self.judge),
             ("Preset", ", ".join(card.presets)),
             ("Share of a grade", self.perm.how.removeprefix("a grade of 1 to 5 counts ") if self.perm else ""),
-            ("Bystander’s weight", self.perm.weight if self.perm else ""),
-            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._windows}))),
+            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._told("window")}))),
+            ("Bystander’s weight", ", ".join(self._told("bystander_weight"))),
+            ("Left out of the reward", ", ".join(self._told("without"))),
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
@@ -273,10 +280,9 @@ class Page:
         ]
         return [(name, value) for name, value in facts if value]
 
-    @property
-    def _windows(self) -> set[str]:
-        """EMPA's replies between two judgements."""
-        return {window for d in self.dialogues if (window := d.facts.get("window"))}
+    def _told(self, fact: str) -> list[str]:
+        """What the dialogues say of themselves under a name, such as EMPA's replies between two judgements (`window`)."""
+        return sorted({told for d in self.dialogues if (told := d.facts.get(fact))})
 
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""

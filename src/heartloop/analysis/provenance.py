@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from heartloop.analysis.measures import MEASURES
 from heartloop.analysis.runs import Run, judge_of
 from heartloop.analysis.scores import model_names
-from heartloop.environments import eibench, empa, perm, sage
+from heartloop.environments import daily, eibench, empa, perm, sage
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 
@@ -28,8 +28,13 @@ _OPTIONS = (
     ("max_turns", "--max-turns"),
     ("relation_weight", "--relation-weight"),
     ("window", "--window"),
+    ("bystander_weight", "--bystander-weight"),
 )
 """Settings with an option of the same value; written out even where they are the default, which may move."""
+
+
+_SPARSE = ("limit", "relation_weight", "window", "bystander_weight")
+"""Those that a run need not have."""
 
 
 class Provenance(NamedTuple):
@@ -96,6 +101,10 @@ def command_of(run: Run) -> tuple[str | None, str]:
             words += ["--preset", str(settings.get("preset"))]
         if "relation_weight" in rescored:
             words += ["--relation-weight", f"{settings.get('relation_weight'):g}"]
+        if "bystander_weight" in rescored:
+            words += ["--bystander-weight", f"{settings.get('bystander_weight'):g}"]
+        if "without" in rescored:
+            words += [word for part in settings.get("without") or ["nothing"] for word in ("--without", str(part))]
         for name in ("success_at", "failure_below"):
             if name in settings:
                 words += [
@@ -121,7 +130,7 @@ def command_of(run: Run) -> tuple[str | None, str]:
         "environment": environment,
         "models": models,
         "user": user,
-        **{name: settings.get(name) for name, _ in _OPTIONS if name not in ("limit", "relation_weight", "window")},
+        **{name: settings.get(name) for name, _ in _OPTIONS if name not in _SPARSE},
     }
     missing = [name for name, value in wanted.items() if value in (None, [], "")]
     if missing or (user != "embedded" and not settings.get("simulator")):
@@ -133,6 +142,8 @@ def command_of(run: Run) -> tuple[str | None, str]:
     for name, option in _OPTIONS:
         if settings.get(name) is not None:
             words += [option, str(settings[name])]
+    for part in settings.get("without") or ():
+        words += ["--without", str(part)]
     for tag in settings.get("exclude_tags") or ():
         words += ["--exclude-tag", str(tag)]
     shard = settings.get("shard")
@@ -152,7 +163,7 @@ def _caveat(settings: Mapping[str, Any]) -> str:
         parts.append("With the same version and models that answer alike it gives the same dialogues.")
     else:
         parts.append("Endpoints rarely answer twice alike, so expect other words and nearby numbers.")
-    if settings.get("scenario_set") not in (*eibench.SETS, *empa.SETS, *perm.SETS, *sage.SETS):
+    if settings.get("scenario_set") not in (*daily.SETS, *eibench.SETS, *empa.SETS, *perm.SETS, *sage.SETS):
         parts.append("The scenarios come from a file of yours; the fingerprints below tell whether it is still the same.")
     if settings.get("prices"):
         parts.append("Prices change no dialogue; give your file again with --prices to see the cost.")

@@ -42,7 +42,8 @@ from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 __all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
 
 _STATIC = (
-    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "chart.js", "paths.js",
+    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "daily.js", "chart.js",
+    "paths.js",
     "training.js",
 )  # fmt: skip
 _SIDE_BY_SIDE = "side-by-side.html"

@@ -44,6 +44,36 @@ class Group(NamedTuple):
     metrics: tuple[Metric, ...]
 
 
+_PARTS = (
+    ("resonation", "Resonation", "level 1 to 5", "Was the person understood, by the analysis?"),
+    ("expression", "Expression", "level 1 to 5", "Was it said well?"),
+    ("reception", "Reception", "level 1 to 5", "Did it land?"),
+    ("bystander", "Bystander", "0 to 100", "What somebody beside them makes of the response."),
+    ("empathy_term", "Empathy in the reward", "", "The harmonic mean of the first three, as shares."),
+    ("bystander_term", "Bystander in the reward", "", "What the bystander takes off; 0 at most."),
+    ("length_term", "Length in the reward", "", "What a response beyond 768 tokens loses; 0 at most."),
+    ("response_tokens", "Tokens of a response", "tokens", "Of the response alone, estimated from its characters."),
+    (
+        "form",
+        "Answers in the form",
+        "share",
+        "An analysis, then a response. Answers of another form have no parts; they count the lowest.",
+    ),
+)
+"""PERM's reward: name, title, unit, meaning."""
+
+
+def _parts() -> tuple[Metric, ...]:
+    """Held out and in training, side by side; of the answers that were judged."""
+    found = []
+    for name, title, unit, says in _PARTS:
+        held = f"{says} Mean over held-out people."
+        taught = f"{says} Mean over a step’s answers, by the environment’s weights, whatever is learned from."
+        found.append(Metric(f"held_out/parts/{name}", f"Held out: {title}", unit, held, "PERM, Eq. 4 to 7", whole=True))
+        found.append(Metric(f"dialogue/parts/{name}", f"Training: {title}", unit, taught, "PERM, Eq. 4 to 7"))
+    return tuple(found)
+
+
 GROUPS: tuple[Group, ...] = (
     Group(
         "learned",
@@ -77,7 +107,7 @@ GROUPS: tuple[Group, ...] = (
                 "held_out/score/",
                 "Held out",
                 "points",
-                "Held-out score of the people of one scene or hidden intention.",
+                "Held-out score of the people of one scene, hidden intention or want.",
                 score=True,
                 whole=True,
             ),
@@ -85,10 +115,16 @@ GROUPS: tuple[Group, ...] = (
                 "dialogue/score/",
                 "Training",
                 "points",
-                "Training score of the people of one scene or hidden intention.",
+                "Training score of the people of one scene, hidden intention or want.",
                 score=True,
             ),
         ),
+    ),
+    Group(
+        "parts",
+        "Parts of the reward",
+        "A reward can rise by one part alone; a part that falls while the whole rises was traded for it.",
+        _parts(),
     ),
     Group(
         "talks",

@@ -1,7 +1,7 @@
 """What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes.
 
-Covers sets of SAGE, EIBench, EMPA and PERM. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a
-reader.
+Covers sets of SAGE, EIBench, EMPA, PERM and daily conversation. Near-duplicates are found by character TF-IDF. Does not cover
+style: that takes a reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.environments import eibench, empa, perm, sage
+from heartloop.environments import daily, eibench, empa, perm, sage
+from heartloop.environments.daily.scenario import problems_of as problems_in_daily
 from heartloop.environments.eibench.scenario import problems_of as problems_in_eibench
 from heartloop.environments.empa.scenario import problems_of as problems_in_empa
 from heartloop.environments.perm.scenario import problems_of as problems_in_perm
@@ -37,7 +38,7 @@ NEAR_DUPLICATE = 0.5
 _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
-Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario
+Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario | daily.Scenario
 
 
 def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
@@ -102,6 +103,8 @@ def problems_of_one(s: Scenario) -> list[str]:
         return problems_in_empa(s)
     if isinstance(s, perm.Scenario):
         return problems_in_perm(s)
+    if isinstance(s, daily.Scenario):
+        return problems_in_daily(s)
     return problems_in_sage(s) if isinstance(s, sage.Scenario) else problems_in_eibench(s)
 
 
@@ -109,15 +112,13 @@ def name_and_trade(s: Scenario) -> tuple[str, str]:
     """Who this is; no two people of a set share both."""
     if isinstance(s, empa.Scenario):
         return s.person.name.casefold(), s.person.occupation.casefold()
-    name, trade = (
-        (s.persona.name, s.persona.occupation) if isinstance(s, sage.Scenario | perm.Scenario) else (s.user.name, s.user.role)
-    )
+    name, trade = (s.user.name, s.user.role) if isinstance(s, eibench.Scenario) else (s.persona.name, s.persona.occupation)
     return name.casefold(), trade.casefold()
 
 
 def plain_lines(s: Scenario) -> dict[str, str]:
     """What this person says besides the beats, in lines of three words and more, by its bare words."""
-    if isinstance(s, perm.Scenario):
+    if isinstance(s, perm.Scenario | daily.Scenario):
         return {}
     lines = [line for group in s.lines.model_dump().values() for line in group]
     bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in lines}
@@ -130,6 +131,8 @@ def story_of(s: Scenario) -> str:
         return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
     if isinstance(s, perm.Scenario):
         return f"{s.query} {s.scenario}"
+    if isinstance(s, daily.Scenario):
+        return " ".join([s.query, s.about, *(memory.text for memory in s.memories)])
     if isinstance(s, eibench.Scenario):
         return " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)])
     return " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)])

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Sampling, Transcript
-from heartloop.environments import eibench, empa, eqbench, perm, sage, sheets
+from heartloop.environments import daily, eibench, empa, eqbench, perm, sage, sheets
+from heartloop.environments.daily import rejudge as daily_rejudge
+from heartloop.environments.daily import rescore as daily_rescore
 from heartloop.environments.eibench import rejudge as eibench_rejudge
 from heartloop.environments.eibench import released as eibench_released
 from heartloop.environments.eibench import rescore as eibench_rescore
@@ -52,7 +54,7 @@ class Person(Protocol):
     @property
     def stratum(self) -> str:
         """What `--limit` spreads evenly over: the hidden intention (SAGE), the scene (EIBench), the dominant axis (EMPA), the
-        emotion (PERM), the category (EQ-Bench3)."""
+        emotion (PERM), the kind (daily), the category (EQ-Bench3)."""
         ...
 
     @property
@@ -122,13 +124,16 @@ class Entry(NamedTuple):
     bounds: bool
     """Whether successes and failures can be counted by other bounds (`rescore --success-at`)."""
     rescored: Callable[..., Transcript]
-    """A stored dialogue by `preset`, with `max_turns` and, where the score has one, `relation_weight`; without a model call."""
+    """A stored dialogue by `preset`, with `max_turns` and what the score has of `relation_weight`, `bystander_weight` and
+    `without`; without a model call."""
     asked_again: Callable[[Transcript], bool]
     """Whether the simulator answered with a change that the preset `released` would have clamped."""
     rejudged: Callable[..., Awaitable[Transcript]]
     """A stored dialogue as a judge feels it: transcript, person, judge, and `preset` and `max_turns`."""
     judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
     """Prompts by hash of a dialogue that this judge has read."""
+    switches: tuple[str, ...] = ()
+    """Parts of the score that can be left out of it; a bystander among them has a weight."""
     there: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; those that cannot are left out of a run."""
     policy_sampling: Sampling = Sampling()
@@ -178,6 +183,17 @@ class Entry(NamedTuple):
         if relation_weight is not None and self.relation_weight is None:
             raise UseError(f"--relation-weight is {relation_weight:g}; the score of {self.name} has no such weight")
 
+    def check_rules(self, bystander_weight: float | None, without: Sequence[str] | None) -> None:
+        """Refuses a bystander's weight, or parts to leave out, where the score has none such.
+
+        Raises:
+            UseError: says so.
+        """
+        if bystander_weight is not None and "bystander" not in self.switches:
+            raise UseError(f"--bystander-weight is {bystander_weight:g}; nobody stands by in {self.name}, leave it out")
+        if without and not self.switches:
+            raise UseError(f"--without is {' '.join(without)}; the score of {self.name} has no parts to leave out")
+
     def build(
         self,
         people: Sequence[Any],
@@ -188,17 +204,23 @@ class Entry(NamedTuple):
         max_turns: int | None = None,
         relation_weight: float | None = None,
         window: int | None = None,
+        bystander_weight: float | None = None,
+        without: Sequence[str] | None = None,
     ) -> Ready:
         """The environment over some people; what is not given takes its default.
 
         Raises:
-            UseError: a preset, variant, weight or window that this environment does not have.
+            UseError: a preset, variant, weight, window or part that this environment does not have.
             InputError: two scenarios of one id, or one that the user cannot play.
         """
         self.check_weight(relation_weight)
+        self.check_rules(bystander_weight, without)
         if window is not None and not self.windows:
             raise UseError(f"--window is {window}; {self.name} judges every reply by itself, leave it out")
-        given = {"relation_weight": relation_weight, "window": window}
+        given = {
+            "relation_weight": relation_weight, "window": window, "bystander_weight": bystander_weight,
+            "without": without or None,
+        }  # fmt: skip
         more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return self.new(
             people,
@@ -285,7 +307,7 @@ def environments() -> Mapping[str, Entry]:
             max_turns=perm.MAX_TURNS,
             relation_weight=None,
             windows=False,
-            load=perm.load_scenarios,
+            load=perm.load_people,
             new=perm.Perm,
             rules=perm.EmbeddedUser,
             simulator=perm.LLMUser,
@@ -297,6 +319,28 @@ def environments() -> Mapping[str, Entry]:
             asked_again=lambda transcript: False,
             rejudged=perm_rejudge.rejudged,
             judged_prompts=lambda played, judge: perm_rejudge.StoredPerson(played, judge).describe()["prompts"],
+            switches=perm.SWITCHES,
+        ),
+        Entry(
+            name="daily",
+            sets=daily.SETS,
+            presets=daily.PRESETS,
+            variants=daily.VARIANTS,
+            max_turns=daily.MAX_TURNS,
+            relation_weight=None,
+            windows=False,
+            load=daily.load_scenarios,
+            new=daily.Daily,
+            rules=daily.EmbeddedUser,
+            simulator=daily.LLMUser,
+            line=sheets.daily_line,
+            sheet=sheets.daily_sheet,
+            briefing=None,
+            bounds=False,
+            rescored=daily_rescore.rescored,
+            asked_again=lambda transcript: False,
+            rejudged=daily_rejudge.rejudged,
+            judged_prompts=lambda played, judge: daily_rejudge.StoredPerson(played, judge).describe()["prompts"],
         ),
         Entry(
             name="eqbench",
@@ -337,9 +381,9 @@ def entry_of(name: str) -> Entry:
 
 
 def home_of(scenarios: str) -> Entry:
-    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's,
-    one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other SAGE's. A folder is a checkout of
-    EQ-Bench3.
+    """Whose people a set's name or a file holds: an imported record tells it by its form, one with an `iedr` form is EMPA's, one
+    with a `dialogue_memory` daily's, one with `misreadings` PERM's, one with a `scene` and no `player` EIBench's, any other
+    SAGE's. A folder is a checkout of EQ-Bench3.
 
     Raises:
         UseError: no set of that name and no such file or folder.
@@ -355,7 +399,9 @@ def home_of(scenarios: str) -> Entry:
     found = first_record(Path(scenarios))
     if "iedr" in found:
         return entry_of("empa")
-    if "misreadings" in found:
+    if "dialogue_memory" in found:
+        return entry_of("daily")
+    if "misreadings" in found or found.get("form") == perm.FORM:
         return entry_of("perm")
     scene = "anchors" in found or "aggressor_profile" in found or ("scene" in found and "player" not in found)
     return entry_of("eibench" if scene or found.get("form") == eibench_released.FORM else "sage")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from heartloop.appraisal import Appraisal, Reading, Story
 from heartloop.scoring.emotion import FAILURE_BELOW
 
-__all__ = ["Mood", "Move", "Weighed", "chance", "file_hash", "rule_hashes", "sums", "total", "weigh", "weights_of"]
+__all__ = ["WANTS", "Mood", "Move", "Weighed", "chance", "file_hash", "rule_hashes", "sums", "total", "weigh", "weights_of"]
 
 _ADVICE = ("F", "G")
 _PROPOSES = ("F-2", "F-3", "F-4", "F-5")
@@ -59,21 +59,36 @@ class Weighed(NamedTuple):
     """The whole effect where there was nothing to weigh: silence, noise."""
 
 
+WANTS = "wants.toml"
+"""File of what people want where one answer is judged."""
+
+
 @functools.cache
-def weights_of(package: str) -> Mapping[str, Any]:
-    """The shared weights with those of an environment's `needs.toml`; read only."""
-    shared = tomllib.loads((resources.files(__package__) / "reacting.toml").read_text(encoding="utf-8"))
-    own = tomllib.loads((resources.files(package) / "needs.toml").read_text(encoding="utf-8"))
-    return {**shared, **own}
+def weights_of(package: str, *more: str) -> Mapping[str, Any]:
+    """The shared weights with those of an environment's `needs.toml`; read only.
+
+    Args:
+        more: further shared files, such as `WANTS`; a table of theirs that `needs.toml` has too holds the rows of both.
+    """
+    whole = tomllib.loads(_read(__package__, "reacting.toml"))
+    for text in (*(_read(__package__, name) for name in more), _read(package, "needs.toml")):
+        for name, table in tomllib.loads(text).items():
+            both = more and isinstance(table, dict) and name in whole
+            whole[name] = {**whole[name], **table} if both else table
+    return whole
 
 
-def rule_hashes(package: str) -> dict[str, str]:
+def _read(package: str, name: str) -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")
+
+
+def rule_hashes(package: str, *more: str) -> dict[str, str]:
     """Hashes of all files of rules and weights by which an environment's embedded user reacts, by name."""
     appraisal = resources.files("heartloop.appraisal")
     rules = sorted(p.name for p in appraisal.iterdir() if p.name.endswith(".toml"))
     return {
-        "reacting.toml": file_hash((resources.files(__package__) / "reacting.toml").read_bytes()),
-        "needs.toml": file_hash((resources.files(package) / "needs.toml").read_bytes()),
+        **{name: file_hash(_read(__package__, name).encode()) for name in ("reacting.toml", *more)},
+        "needs.toml": file_hash(_read(package, "needs.toml").encode()),
         **{name: file_hash((appraisal / name).read_bytes()) for name in rules},
     }
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,7 +20,9 @@ from heartloop.errors import InputError, UseError
 __all__ = [
     "Matter",
     "Part",
+    "Persona",
     "Tag",
+    "Word",
     "Written",
     "first_record",
     "half_of",
@@ -52,6 +54,19 @@ class Written(Part):
         """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
+"""A lower-case word or short phrase, as for a feeling."""
+
+
+class Persona(Part):
+    """Who speaks, where one answer is judged."""
+
+    name: str = Field(min_length=2)
+    age: int = Field(ge=14, le=96)
+    gender: Literal["woman", "man", "non-binary"]
+    occupation: str = Field(min_length=4)
 
 
 class Matter(Part):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heartloop.environments import eibench, sage
+from heartloop.environments import eibench, perm, sage
 from heartloop.environments.empa.card import render_sheet as empa_sheet
 from heartloop.environments.sage.llm_user import render_background, render_persona
 
 __all__ = [
-    "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet", "perm_line", "perm_sheet",
+    "daily_line", "daily_sheet", "eibench_line", "eibench_sheet", "empa_line", "empa_sheet", "eqbench_line", "eqbench_sheet",
+    "perm_line", "perm_sheet",
     "sage_line", "sage_sheet",
 ]  # fmt: skip
 
@@ -81,20 +82,48 @@ def empa_line(s: Any) -> str:
 
 
 def perm_line(s: Any) -> str:
+    if isinstance(s, perm.DrawnSample):
+        return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
     return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
 def perm_sheet(s: Any) -> str:
+    if isinstance(s, perm.DrawnSample):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Says: {s.query}"])
     named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
     parts = [
         f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}).",
+        f"{s.who}.",
         s.scenario,
         f"Says: {s.query}",
         f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
     ]
     return "\n\n".join(parts)
+
+
+def daily_line(s: Any) -> str:
+    return f"{s.id:12} {s.kind:12} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def daily_sheet(s: Any) -> str:
+    def remembered(memories: Sequence[Any]) -> str:
+        return "\n".join(f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" for m in memories)
+
+    named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
+    if s.values is not None:
+        named += [*(("Side", m) for m in s.values.sides), *(("Slant", m) for m in s.values.slants)]
+    parts = [
+        f"{s.title} ({s.id}; {s.kind}; wants {s.want}; {' '.join(s.tags)})",
+        f"{s.person} ({s.persona.gender}). {s.about}",
+        f"Notes of earlier talks:\n{remembered(s.dialogue_memory)}",
+        f"Days noted:\n{remembered(s.event_memory)}",
+        f"On {s.today.isoformat()} says: {s.query}",
+        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
+        f"In question: {s.values.question}" if s.values is not None else "",
+        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def eqbench_line(s: Any) -> str:

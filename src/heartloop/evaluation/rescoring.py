@@ -1,4 +1,5 @@
-"""A run computed anew from its stored transcripts: by another preset, other bounds of success and failure, another weight.
+"""A run computed anew from its stored transcripts: by another preset, other bounds of success and failure, another weight,
+other parts.
 
 Covers the new run directory, which names its source. Does not cover how one dialogue is computed (the environments' own
 `rescore`) or the score card (`heartloop.analysis`). Calls no model and leaves the source as it is.
@@ -10,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,29 +70,38 @@ def rescore_run(
     success_at: float | None = None,
     failure_below: float | None = None,
     relation_weight: float | None = None,
+    bystander_weight: float | None = None,
+    without: Sequence[str] | None = None,
 ) -> Rescored:
-    """Writes `run` as another preset, bounds or weight compute it into `out`, by default a directory beside it.
+    """Writes `run` as another preset, bounds, weight or parts compute it into `out`, by default a directory beside it.
 
     Raises:
         UseError: nothing to change was asked for, an unknown preset, bounds or a weight that the environment does not have,
-            bounds that do not fit, a run that was rescored itself, or an `out` that is not empty.
+            bounds or parts that do not fit, a run that was rescored itself, or an `out` that is not empty.
         InputError: a directory that is no run, a file of it that does not fit, or a weight outside [0, 1].
     """
-    if preset is None and success_at is None and failure_below is None and relation_weight is None:
-        raise UseError("nothing to compute anew; give --preset, --relation-weight, --success-at or --failure-below")
+    asked: dict[str, Any] = {
+        "preset": preset, "relation_weight": relation_weight, "bystander_weight": bystander_weight,
+        "without": None if without is None else list(without),
+    }  # fmt: skip
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if not asked and success_at is None and failure_below is None:
+        raise UseError(
+            "nothing to compute anew; give --preset, --relation-weight, --bystander-weight, --without, --success-at or "
+            "--failure-below"
+        )
     settings = saved_settings(run)
     entry = entry_of(str(settings.get("environment", "sage")))
     bounds = {"success_at": success_at, "failure_below": failure_below}
     _check(entry, preset, bounds, relation_weight)
+    entry.check_rules(bystander_weight, without)
     if "rescored" in settings:
         raise UseError(f"{run} was itself rescored; rescore the run that it names in its settings.json")
     if "rejudged" in settings and preset is not None:
         raise UseError(
             f"{run} was rejudged; for another preset rejudge the run that it names in its settings.json, with --preset"
         )
-    asked: dict[str, Any] = {"preset": preset, "relation_weight": relation_weight}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    out = out if out is not None else _beside(run, preset, relation_weight)
+    out = out if out is not None else _beside(run, asked)
     check_new(out)
     stored = run / "transcripts.jsonl"
     limit = settings.get("max_turns")
@@ -108,8 +118,7 @@ def rescore_run(
             yield dialogue, entry.rescored(dialogue, max_turns=limit, **how) if asked else dialogue
 
     source: dict[str, Any] = {"from": str(run), "preset": " and ".join(presets), "transcripts": _sha256(stored)}
-    if relation_weight is not None:
-        source["relation_weight"] = settings.get("relation_weight")
+    source |= {name: settings.get(name) for name in asked if name != "preset"}
     more = {name: value for name, value in bounds.items() if value is not None}
     told = _Told(entry, bounded=bool(more))
     _write(out, run, {**settings, **asked, **more, "rescored": source}, map(told.count, pairs()))
@@ -133,10 +142,12 @@ def _check(entry: Entry, preset: str | None, bounds: dict[str, float | None], re
         raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
 
 
-def _beside(run: Path, preset: str | None, relation_weight: float | None) -> Path:
+def _beside(run: Path, asked: Mapping[str, Any]) -> Path:
     """The new run's directory where none is named."""
     here = run if run.name not in ("", "..") else run.resolve()
-    parts = [preset or "", "" if relation_weight is None else f"weight-{relation_weight:g}"]
+    weights = (f"weight-{asked[name]:g}" for name in ("relation_weight", "bystander_weight") if name in asked)
+    left = f"without-{'-'.join(asked['without']) or 'nothing'}" if "without" in asked else ""
+    parts = [asked.get("preset", ""), *weights, left]
     return here.with_name(f"{here.name}-{'-'.join(filter(None, parts)) or 'recounted'}")
 
 

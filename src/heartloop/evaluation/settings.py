@@ -95,6 +95,10 @@ class EvaluationSettings(BaseModel):
     """The outcome's lambda, in [0, 1]; `None` where the score has none."""
     window: int | None = Field(default=None, ge=2)
     """EMPA: policy replies between two judgements; `None` is after each."""
+    bystander_weight: float | None = None
+    """PERM: weight of the bystander in the reward, at least 0; `None` where nobody stands by."""
+    without: tuple[str, ...] = ()
+    """PERM: parts left out of the reward."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     weights: Mapping[str, str] = Field(default_factory=dict)
     """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
@@ -105,7 +109,8 @@ class EvaluationSettings(BaseModel):
     @property
     def hash(self) -> str:
         """First 10 hex digits of the SHA-256 of everything above except version, prices and what this run has none of."""
-        absent = {name for name in ("relation_weight", "weights", "window") if getattr(self, name) in (None, {})}
+        sparse = ("relation_weight", "weights", "window", "bystander_weight", "without")
+        absent = {name for name in sparse if getattr(self, name) in (None, {}, ())}
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -126,7 +131,7 @@ class EvaluationSettings(BaseModel):
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
-        other = {"weights": {}, **other}  # runs from before there were checkpoints name none
+        other = {"weights": {}, "without": [], **other}  # runs from before there were checkpoints, or parts, name none
         return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
 
 

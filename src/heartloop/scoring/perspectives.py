@@ -24,9 +24,11 @@ __all__ = [
     "LENGTH_WEIGHT",
     "PARTS",
     "PRESETS",
+    "SWITCHES",
     "Part",
     "PermReward",
     "Preset",
+    "broken_form",
     "harmonic_mean",
     "normalised",
     "perm_reward",
@@ -35,6 +37,9 @@ __all__ = [
 Part = Literal["resonation", "expression", "reception"]
 PARTS: tuple[Part, ...] = get_args(Part)
 """In the order of the cycle: understood, said, received."""
+
+SWITCHES: tuple[str, ...] = (*PARTS, "bystander", "length")
+"""What can be left out of the reward (PERM Table 2 leaves out one at a time)."""
 
 Preset = Literal["released", "unit"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -46,7 +51,8 @@ LENGTH_WEIGHT = 0.001
 FREE_TOKENS = 768
 """Tokens of a response that cost nothing (PERM App. A.2)."""
 BROKEN_FORMAT = -0.5
-"""What an answer in another format is worth: the lowest that a valid one can get without its length (ours)."""
+"""What an answer in another format is worth: the lowest that a valid one can get without its length, by the published weight
+(ours)."""
 
 _LOWEST, _HIGHEST = 1.0, 5.0
 
@@ -61,6 +67,15 @@ class PermReward(NamedTuple):
     """At most 0: weight times (share - 1); 0 where it is off."""
     length: float
     """At most 0; 0 where it is off."""
+
+
+def broken_form(bystander_weight: float = BYSTANDER_WEIGHT) -> float:
+    """What an answer in another format is worth under another weight: never more than a valid one can get.
+
+    >>> broken_form(), broken_form(0.1), broken_form(1.0)
+    (-0.5, -0.5, -1.0)
+    """
+    return min(BROKEN_FORMAT, -bystander_weight)
 
 
 def normalised(score: float, *, preset: str) -> float:

@@ -3,8 +3,9 @@
 They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
 written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
 about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`); where sections
-are, as in EQ-Bench3, they write those (`sectioned`). Does not cover how they are scored. A reply depends on the messages, the
-seed and the name, on nothing else.
+are, as in EQ-Bench3, they write those (`sectioned`); where notes of earlier talks are there, as in daily conversation, two of
+them draw on one (`remembering`). Does not cover how they are scored. A reply depends on the messages, the seed and the name, on
+nothing else.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from heartloop.chat import Reply, estimate_usage
 from heartloop.dialogue import Message, Sampling
 from heartloop.errors import UseError
 from heartloop.supporters.analysing import asked_to_analyse, in_two_parts
-from heartloop.supporters.general import GENERAL
+from heartloop.supporters.general import GENERAL, at_once
 from heartloop.supporters.hearing import Heard, Pick, listen, second_person
 from heartloop.supporters.managing import MANAGING
+from heartloop.supporters.remembering import asked_to_remember, with_memory
 from heartloop.supporters.sectioned import in_sections, sections_asked, without_form
 
 __all__ = ["GENERAL", "IN_SCENES", "MANAGING", "RANKED", "SUPPORTERS", "Supporter", "second_person"]
@@ -71,4 +73,6 @@ class Supporter:
             text = in_two_parts(self._short, text, messages, heard, pick)
         if headings:
             text = in_sections(self._short, text, headings, heard, pick)
+        if asked_to_remember(messages):
+            text = with_memory(self._short, at_once(self._short, text, pick), messages, heard.last, pick)
         return Reply(text, usage=estimate_usage(messages, text))

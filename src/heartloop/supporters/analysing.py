@@ -11,7 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from heartloop.appraisal.lexicon import weight_of
+from heartloop.appraisal.words import words_of
 from heartloop.dialogue import Message
+from heartloop.supporters.general import at_once
 from heartloop.supporters.hearing import Heard, Pick, fill, phrases, section
 
 __all__ = ["analysis_of", "asked_to_analyse", "in_two_parts"]
@@ -30,8 +33,7 @@ def in_two_parts(name: str, said: str, messages: Sequence[Message], heard: Heard
     """
     if name == "garbage":
         return said
-    stock = [line for line in phrases()[name].get("says", ()) if line] if name in phrases() else []
-    response = pick.one(stock) if stock else said
+    response = at_once(name, said, pick)
     role = next(message.content for message in messages if message.role == "system")
     return f"# Analysis\n{analysis_of(name, section(role, 'happened'), heard, pick)}\n\n# Response\n{response}"
 
@@ -54,7 +56,16 @@ def _feelings(text: str) -> list[Sequence[str]]:
 
 
 def _details(said: str, happened: str) -> list[str]:
-    """Pieces of what was said and of what happened that are short enough to be named, those with most to name first."""
-    pieces = [piece.strip(" ,\"'“”") for piece in re.split(r"[.!?;:]\s+|,\s+(?:and|but|so)\s+|[.!?]$", f"{said} {happened}")]
-    fit = [piece for piece in pieces if 4 <= len(piece.split()) <= 14]
-    return sorted(fit, key=lambda piece: -sum(len(word) > 4 for word in piece.split()))
+    """One piece of what was said and one of what happened, quoted: of those short enough to be named, the most particular."""
+    found = []
+    for text in (said, happened):
+        pieces = [piece.strip(" ,\"'“”") for piece in re.split(r"[.!?;:]\s+|,\s+(?:and|but|so)\s+|[.!?]$", text)]
+        fit = [piece for piece in pieces if 4 <= len(piece.split()) <= 14]
+        if fit:
+            found.append(f'"{max(fit, key=_told)}"')
+    return found
+
+
+def _told(piece: str) -> float:
+    """How much it tells to name this piece."""
+    return sum(weight_of(word) for word in words_of(piece))

@@ -13,7 +13,7 @@ from typing import Any
 
 from heartloop.supporters.hearing import PAST, Heard, Pick, fill, phrases, things_of
 
-__all__ = ["GENERAL", "fixed", "reflection"]
+__all__ = ["GENERAL", "at_once", "fixed", "reflection"]
 
 
 def reflection(heard: Heard, pick: Pick) -> str:
@@ -100,6 +100,12 @@ def fixed(name: str) -> Callable[[Heard, Pick], str]:
         return says[heard.turn % len(says)]
 
     return say
+
+
+def at_once(name: str, said: str, pick: Pick) -> str:
+    """What is said where there is one turn: a supporter that says one fixed sentence a turn picks one of them."""
+    stock = [line for line in phrases()[name].get("says", ()) if line] if name in phrases() and name != "garbage" else []
+    return pick.one(stock) if stock else said
 
 
 GENERAL: Mapping[str, Callable[[Heard, Pick], str]] = {

@@ -27,8 +27,9 @@ from heartloop.dialogue import Sampling, Transcript, write_line
 from heartloop.environments.episode import play
 from heartloop.errors import TransportError
 from heartloop.models import close
-from heartloop.training.dialogue_settings import DialogueSettings
+from heartloop.training.dialogue_settings import DialogueSettings, group_of
 from heartloop.training.generation import Generated
+from heartloop.training.perm_terms import perm_log
 from heartloop.training.rollouts import PromptFormat, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
 from heartloop.training.template_format import TemplateFormat
 
@@ -108,14 +109,18 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", scenario, why.role, why.kind, why.detail)
             return []
         opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
-        worth = worth_of(transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened)
+        worth = worth_of(
+            transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened, terms=settings.terms
+        )
         metrics = {
             "generate_sequences": server.seconds,
             "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
             "compute_score": 0.0,
         }
         found = samples(policy.spoken, per=settings.sample, max_response=int(rollout.response_length))
-        about = _about(transcript, policy, worth, stratum=str(stage.environment.scenarios[scenario].stratum), samples=len(found))
+        parts = perm_log(transcript) if transcript.environment == "perm" else {}
+        stratum = group_of(stage.environment.scenarios[scenario])
+        about = _about(transcript, policy, worth, stratum=stratum, samples=len(found), parts=parts)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
@@ -129,7 +134,12 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                 extra_fields={
                     "min_global_steps": server.weights[0],
                     "max_global_steps": server.weights[1],
-                    "reward_extra_info": {"score": transcript.score, "return": worth.outcome, "turns": len(transcript.turns)},
+                    "reward_extra_info": {
+                        "score": transcript.score,
+                        "return": worth.outcome,
+                        "turns": len(transcript.turns),
+                        **parts,
+                    },
                     "credit": {
                         "rollout": session,
                         "outcome": worth.outcome,
@@ -257,7 +267,9 @@ def _seed(*parts: Any) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest()) >> 1
 
 
-def _about(transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum: str, samples: int) -> dict[str, Any]:
+def _about(
+    transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum: str, samples: int, parts: Mapping[str, float]
+) -> dict[str, Any]:
     """What the trainer's metrics tell of a dialogue."""
     instruments = [call for call in transcript.calls if call.role != "policy"]
     return {
@@ -268,6 +280,7 @@ def _about(transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum
         "turns": len(transcript.turns),
         "samples": samples,
         "reply_tokens": [len(said.tokens) for said in policy.spoken],
+        "parts": dict(parts),
         "counts": {
             **transcript.counts,
             "overflows": policy.overflows,

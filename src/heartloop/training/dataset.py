@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.environments.catalogue import entry_of, home_of, stratified
+from heartloop.environments.catalogue import Somebody, entry_of, home_of, stratified
 from heartloop.environments.sage import ReleasedScenario
 from heartloop.errors import InputError, UseError
-from heartloop.training.dialogue_settings import AGENT, DialogueSettings
-from heartloop.training.recipe import COMPOSED, Recipe
+from heartloop.training.dialogue_settings import AGENT, DialogueSettings, group_of
+from heartloop.training.recipe import Recipe
+from heartloop.training.recipe_sections import COMPOSED
 from heartloop.training.verl_config import RunPaths
 
-__all__ = ["Cast", "cast_of", "dialogue_settings", "rows", "write_parquet"]
+__all__ = ["Cast", "cast_of", "dialogue_settings", "parted", "rows", "write_parquet"]
 
 
 class Cast(NamedTuple):
@@ -29,7 +30,7 @@ class Cast(NamedTuple):
 
     def strata(self) -> dict[str, int]:
         """How many are held out, by scene or intention."""
-        return dict(Counter(str(person.stratum) for person in self.held_out))
+        return dict(Counter(map(group_of, self.held_out)))
 
 
 def cast_of(recipe: Recipe) -> Cast:
@@ -42,9 +43,7 @@ def cast_of(recipe: Recipe) -> Cast:
     people = recipe.people
     train, held_out = _load(people.train, recipe), _load(people.held_out, recipe)
     if people.held_out_share is not None:
-        held_out = stratified(held_out, max(1, round(people.held_out_share * len(held_out))))
-        kept = {person.id for person in held_out}
-        train = [person for person in train if person.id not in kept]
+        train, held_out = parted(train, people.held_out_share)
     train, held_out = stratified(train, people.train_limit), stratified(held_out, people.held_out_limit)
     both = {person.id for person in train} & {person.id for person in held_out}
     if both:
@@ -59,6 +58,13 @@ def cast_of(recipe: Recipe) -> Cast:
             f"{len(silent)} released people have no first message, such as {silent[0]}; write record.first_talk for them"
         )
     return Cast(train, held_out)
+
+
+def parted(people: Sequence[Somebody], share: float) -> tuple[list[Somebody], list[Somebody]]:
+    """Those of one set who are trained on, and the share who is held out, evenly over intentions, scenes or emotions."""
+    held_out = stratified(people, max(1, round(share * len(people))))
+    kept = {person.id for person in held_out}
+    return [person for person in people if person.id not in kept], held_out
 
 
 def dialogue_settings(recipe: Recipe, paths: RunPaths) -> DialogueSettings:
@@ -78,7 +84,7 @@ def rows(people: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[str,
     environment = recipe.dialogue.environment
     return [
         {
-            "data_source": f"{environment}_{person.stratum}",
+            "data_source": f"{environment}_{group_of(person)}",
             "prompt": [{"role": "user", "content": person.id}],  # verl wants one; the dialogue brings its own
             "reward_model": {"style": "rule", "ground_truth": ""},
             "extra_info": {

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from heartloop.dialogue import Sampling
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.errors import UseError
 from heartloop.models import resolve
 from heartloop.scoring.credit import RewardKind
+from heartloop.scoring.perspectives import PARTS
+from heartloop.training.perm_terms import PermTerms, Term
 
-__all__ = ["AGENT", "TRAINED", "DialogueSettings", "write_agent_loops"]
+__all__ = ["AGENT", "TRAINED", "DialogueSettings", "group_of", "write_agent_loops"]
 
 AGENT = "heartloop"
 """Name of the agent loop, as the column `agent_name` of the data has it."""
 
-TRAINED = ("eibench", "empa", "sage")
+TRAINED = ("eibench", "empa", "perm", "sage")
 """Environments with rewards for training."""
 TARGET = "heartloop.training.agent_loop.DialogueLoop"
 
@@ -35,7 +37,7 @@ class DialogueSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     environment: str
-    """`eibench`, `empa` or `sage`."""
+    """`eibench`, `empa`, `perm` or `sage`."""
     scenarios: tuple[str, ...] = Field(min_length=1)
     """Names of sets or files; every scenario that the data names must be in one of them."""
     user: str = "embedded"
@@ -66,6 +68,11 @@ class DialogueSettings(BaseModel):
     """Where the reward stands. `group`: the whole return on the last token of every sample, for estimators that compare the
     rollouts of a scenario. `to_go`: turn by turn, what a sample leaves out added at its end, for estimators that go token by
     token (GAE with gamma = lambda = 1)."""
+    without: tuple[Term, ...] | None = None
+    """PERM only: terms left out of the reward that is learned from, among `resonation`, `expression`, `reception`, `bystander`,
+    `length`. Scores are measured by the whole reward all the same."""
+    bystander_weight: float | None = Field(default=None, ge=0.0)
+    """PERM only: lambda_bys of the reward that is learned from; 0.5 by default."""
     think: bool = False
     """Whether a reply must be `<think>...</think>` and then something said; a dialogue that breaks this counts the lowest."""
     reply_tokens: int = Field(default=512, ge=1)
@@ -79,10 +86,25 @@ class DialogueSettings(BaseModel):
     seed: int = 0
     """Equal seeds, data and weights give equal dialogues, where the token server keeps seeds."""
 
-    @field_validator("scenarios", mode="before")
+    @field_validator("scenarios", "without", mode="before")
     @classmethod
     def _several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _perms(self) -> Self:
+        if self.environment != "perm" and self.terms != PermTerms():
+            raise ValueError(f"without and bystander_weight are for perm; the reward of {self.environment} has no such terms")
+        if self.environment == "perm" and self.max_turns != 1:
+            raise ValueError(f"max_turns is {self.max_turns}; a dialogue of perm has one turn, write max_turns: 1")
+        if set(PARTS) <= set(self.terms.without):
+            raise ValueError(f"without leaves none of {', '.join(PARTS)}; leave one of them in")
+        return self
+
+    @property
+    def terms(self) -> PermTerms:
+        """What PERM's reward is made of, as it is learned from."""
+        return PermTerms(self.without or (), self.bystander_weight)
 
     def build(self) -> tuple[Ready, list[Any]]:
         """The environment, and the models to close when it is not needed for a while.
@@ -106,6 +128,12 @@ class DialogueSettings(BaseModel):
             **more,
         )
         return ready, [] if model is None else [model]
+
+
+def group_of(person: Any) -> str:
+    """By what a person's numbers are logged: the scene, intention or axis; in PERM what would land (`want`), since of the 32
+    emotions a step meets hardly one twice."""
+    return str(getattr(person, "want", None) or person.stratum)
 
 
 def write_agent_loops(settings: DialogueSettings, path: Path) -> None:

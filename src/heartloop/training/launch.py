@@ -35,7 +35,8 @@ from heartloop.training.dataset import Cast, cast_of, dialogue_settings, rows, w
 from heartloop.training.dialogue_settings import write_agent_loops
 from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line
 from heartloop.training.readiness import missing
-from heartloop.training.recipe import COMPOSED, LAPTOP, Recipe
+from heartloop.training.recipe import Recipe
+from heartloop.training.recipe_sections import COMPOSED, LAPTOP
 from heartloop.training.verl_config import RunPaths, environment_of, overrides
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.mend}" for item in stops))
     warm_start = _warm_start(recipe) if recipe.policy.model == LAPTOP else None
     cast = cast_of(recipe)
+    if warm_start is not None:
+        _check_strangers(cast, warm_start)
     paths = RunPaths(run.resolve())
     with _held(paths):
         _write_settings(recipe, cast, paths)
@@ -197,8 +200,24 @@ def _warm_start(recipe: Recipe) -> WarmStartSettings:
         return WarmStartSettings.model_validate(dict(recipe.policy.warm_start))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(("policy.warm_start", *map(str, first["loc"])))
+        loc = [str(part) for part in first["loc"]]
+        if loc[:1] == ["corpus"]:
+            del loc[1:2]  # which kind of corpus it was taken for
+        where = ".".join(("policy.warm_start", *loc))
         raise InputError(f"{where} is {first['input']!r}: {first['msg']}; mend it, or leave it out") from error
+
+
+def _check_strangers(cast: Cast, warm_start: WarmStartSettings) -> None:
+    """Nobody is held out whom the laptop policy learned to speak with."""
+    from heartloop.training.laptop.answers import AnswersSettings, people_learned
+
+    if isinstance(warm_start.corpus, AnswersSettings):
+        met = set(people_learned(warm_start.corpus)) & {person.id for person in cast.held_out}
+        if met:
+            raise InputError(
+                f"{len(met)} people are held out whom the warm start learns from, such as {min(met)}; "
+                "give policy.warm_start.corpus.held_out_share the share of people.held_out_share"
+            )
 
 
 def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, tell: Callable[[str], None]) -> str:

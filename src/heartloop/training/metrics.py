@@ -1,6 +1,7 @@
 """What a training step's dialogues come to in numbers, for the trainer's log.
 
-Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, counts, simulator calls and tokens.
+Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, parts of the
+reward (PERM: over the dialogues that have them, those of a broken form have none), counts, simulator calls and tokens.
 Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.analysis`).
 """
 
@@ -29,6 +30,7 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     by_stratum: dict[str, list[float]] = defaultdict(list)
     by_group: dict[str, list[float]] = defaultdict(list)
     by_turn: dict[int, list[int]] = defaultdict(list)
+    by_part: dict[str, list[float]] = defaultdict(list)
     counts: Counter[str] = Counter()
     stops: Counter[str] = Counter()
     for dialogue, group in zip(dialogues, groups, strict=True):
@@ -36,6 +38,8 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         by_group[group].append(dialogue["return"])
         for turn, tokens in enumerate(dialogue["reply_tokens"], start=1):
             by_turn[turn].append(tokens)
+        for name, value in dialogue.get("parts", {}).items():
+            by_part[name].append(value)
         counts.update(dialogue["counts"])
         stops[dialogue["stop"]] += 1
     returns = [dialogue["return"] for dialogue in dialogues]
@@ -55,6 +59,7 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     }
     found |= {f"dialogue/score/{stratum}": float(np.mean(values)) for stratum, values in sorted(by_stratum.items())}
     found |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
+    found |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_part.items()}
     found |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
     found |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
     return found

@@ -11,17 +11,19 @@ from collections import Counter
 from typing import NamedTuple
 
 from heartloop.training.dataset import Cast
+from heartloop.training.dialogue_settings import group_of
 from heartloop.training.readiness import gigabytes_per_gpu
-from heartloop.training.recipe import LAPTOP, Recipe
+from heartloop.training.recipe import Recipe
+from heartloop.training.recipe_sections import LAPTOP
 from heartloop.wording import amount
 
 __all__ = ["CALLS_PER_TURN", "TOKENS_PER_CALL", "Counts", "command_text", "counts_of", "plan_text"]
 
-CALLS_PER_TURN = {"eibench": 1, "empa": 3, "sage": 2}
-"""Calls that a simulator model gets for one policy reply; rules make none."""
-TOKENS_PER_CALL = {"eibench": 1200, "empa": 3000, "sage": 2200}
+CALLS_PER_TURN = {"eibench": 1, "empa": 3, "perm": 4, "sage": 2}
+"""Calls that a simulator model gets for one policy reply, re-asks left aside; PERM has four judges; rules make none."""
+TOKENS_PER_CALL = {"eibench": 1200, "empa": 3000, "perm": 1000, "sage": 2200}
 """Prompt and answer together. EIBench App. B.2; SAGE and EMPA: ours, of five dialogues of eight or twelve turns, estimated from
-their length."""
+their length; PERM: ours, 865 with the short answers of scripted supporters, and room for longer ones."""
 
 
 class Counts(NamedTuple):
@@ -72,9 +74,9 @@ def plan_text(recipe: Recipe, cast: Cast | None) -> str:
     """The recipe in lines; without the people where they could not be read."""
     dialogue, policy, batch, machine = recipe.dialogue, recipe.policy, recipe.batch, recipe.machine
     counts = counts_of(recipe, len(cast.held_out) if cast else 0)
-    lines = [("environment", f"{dialogue.environment}{_of(recipe)}, at most {dialogue.max_turns} replies")]
+    lines = [("environment", f"{dialogue.environment}{_of(recipe)}, at most {amount(dialogue.max_turns, 'reply', 'replies')}")]
     if cast:
-        trained = ", ".join(f"{name} {n}" for name, n in Counter(str(person.stratum) for person in cast.train).items())
+        trained = ", ".join(f"{name} {n}" for name, n in Counter(map(group_of, cast.train)).items())
         lines.append(("people", f"{len(cast.train):,} trained on ({trained}), {len(cast.held_out)} held out"))
     played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
     updates = amount(counts.updates, "update")
@@ -109,11 +111,13 @@ def command_text(python: str, arguments: list[str]) -> str:
 
 def _of(recipe: Recipe) -> str:
     dialogue = recipe.dialogue
-    said = [(name, getattr(dialogue, name)) for name in ("preset", "variant", "form", "start", "leaves_at")]
+    named = ("preset", "variant", "form", "start", "leaves_at", "bystander_weight")
+    said = [(name, getattr(dialogue, name)) for name in named]
     shown = [
         (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else value) for name, value in said if value is not None
     ]
-    return "".join(f", {name} {value}" for name, value in shown)
+    without = f", learned from without {', '.join(dialogue.without)}" if dialogue.without else ""
+    return "".join(f", {name} {value}" for name, value in shown) + without
 
 
 def _policy(recipe: Recipe) -> str:
@@ -121,6 +125,8 @@ def _policy(recipe: Recipe) -> str:
     more = "".join(
         f", {name} {value:g}" for name, value in (("top-p", policy.top_p), ("top-k", policy.top_k)) if value not in (0, 1)
     )
+    if policy.lora_rank:
+        more += f", LoRA of rank {policy.lora_rank}"
     lengths = f"prompts to {policy.max_prompt:,} tokens, replies to {recipe.dialogue.reply_tokens:,}"
     return f"{policy.model}, {lengths}, temperature {policy.temperature:g}{more}"
 
@@ -150,9 +156,9 @@ def _simulator(counts: Counts) -> str:
     said = (
         f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, about {counts.all_tokens / 1e6:,.0f} million tokens"
     )
-    return (
-        f"{said}; each evaluation up to {counts.held_out_calls:,} more" if counts.evaluations and counts.held_out_calls else said
-    )
+    if counts.evaluations and counts.held_out_calls:
+        said += f"; each evaluation up to {counts.held_out_calls:,} more"
+    return f"{said}; what has to be asked again comes on top"
 
 
 def _machine(recipe: Recipe) -> str:

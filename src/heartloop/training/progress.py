@@ -26,6 +26,10 @@ _RECENT = 10
 """Steps by whose duration the time left is told."""
 
 
+_NO_PARTS = {"return", "reward", "turns"}
+"""What verl's validation tells besides scores and parts of the reward."""
+
+
 class Failures(NamedTuple):
     """Training dialogues, and how many of them an instrument failed in."""
 
@@ -57,7 +61,7 @@ class MetricsFile:
         self._file, self._resumed = paths.metrics, resumed
         self._held_out = held_out
         self._price = price
-        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_(.+)/score/mean@\d+")
+        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([a-z_]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
@@ -91,15 +95,23 @@ class MetricsFile:
         return {"step": found["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._took(data)}
 
     def _held_out_means(self, data: Mapping[str, Any]) -> dict[str, float]:
-        scenes = {
-            match[1]: float(value) for name, value in data.items() if value is not None and (match := self._mean.fullmatch(name))
-        }
+        by_name: dict[str, dict[str, float]] = {}
+        for name, value in data.items():
+            if value is not None and (match := self._mean.fullmatch(name)):
+                by_name.setdefault(match[2], {})[match[1]] = float(value)
+        scenes = by_name.pop("score", {})
         if not scenes:
             return {}
-        weight = sum(self._held_out.get(scene, 0) for scene in scenes)
-        mean = sum(self._held_out.get(scene, 0) * score for scene, score in scenes.items()) / weight if weight else None
         found = {f"held_out/score/{scene}": score for scene, score in scenes.items()}
-        return found if mean is None else {"held_out/score": mean, **found}
+        if (mean := _mean_of(scenes, self._held_out)) is not None:
+            found["held_out/score"] = mean
+        kept = by_name.get("form", {})  # those of a broken form have no other part
+        scored = {scene: people * kept.get(scene, 1.0) for scene, people in self._held_out.items()}
+        for name in by_name.keys() - _NO_PARTS:
+            weights = self._held_out if name == "form" else scored
+            if (mean := _mean_of(by_name[name], weights)) is not None:
+                found[f"held_out/parts/{name}"] = mean
+        return found
 
     def _took(self, data: Mapping[str, Any]) -> dict[str, float]:
         found = {}
@@ -108,6 +120,11 @@ class MetricsFile:
         if self._price is not None and data.get("simulator/calls") is not None:
             found["simulator/cost"] = self._price.of(data["simulator/prompt_tokens"], data["simulator/completion_tokens"])
         return found
+
+
+def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
+    weight = sum(weights.get(name, 0) for name in values)
+    return sum(weights.get(name, 0) * value for name, value in values.items()) / weight if weight else None
 
 
 def _whole_lines(file: Path, start: int) -> Iterator[bytes]:

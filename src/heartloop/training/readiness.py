@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from heartloop.errors import UseError
 from heartloop.models import resolve
-from heartloop.training.recipe import LAPTOP, Recipe
+from heartloop.training.recipe import Recipe
+from heartloop.training.recipe_sections import LAPTOP
 from heartloop.training.verl_config import environment_of
 
 __all__ = ["EXTRA", "Missing", "gigabytes_per_gpu", "missing"]
@@ -49,14 +50,15 @@ def missing(recipe: Recipe) -> list[Missing]:
 def gigabytes_per_gpu(recipe: Recipe) -> float | None:
     """Memory of weights alone, from the size in the policy's name; `None` without one.
 
-    Sixteen bytes a weight for training (weight, gradient, AdamW's two), spread over all GPUs, and two for drawing replies, spread
-    over `tensor_parallel`. What offloading moves out is left out. Activations and the key-value cache come on top.
+    Sixteen bytes a weight for training (weight, gradient, AdamW's two; with LoRA four, as only the adapters have the others),
+    spread over all GPUs, and two for drawing replies, spread over `tensor_parallel`. What offloading moves out is left out.
+    Activations and the key-value cache come on top.
     """
     size = re.search(r"(\d+(?:\.\d+)?)B\b", recipe.policy.model, re.IGNORECASE)
     if size is None:
         return None
     machine, billions = recipe.machine, float(size[1])
-    training = (4 if machine.offload else 16) * billions * (2 if recipe.algorithm.name == "ppo" else 1)
+    training = (4 if machine.offload or recipe.policy.lora_rank else 16) * billions * (2 if recipe.algorithm.name == "ppo" else 1)
     return training / (machine.ranks * machine.nodes) + 2 * billions / machine.tensor_parallel
 
 

@@ -34,6 +34,7 @@ from heartloop.scoring.credit import (
 )
 from heartloop.scoring.energy import longest_step
 from heartloop.training.generation import TokenServer
+from heartloop.training.perm_terms import PermTerms, perm_return, worst_return
 
 __all__ = ["PromptFormat", "Sample", "Span", "Spoken", "TokenPolicy", "Worth", "samples", "token_rewards", "worth_of"]
 
@@ -220,21 +221,28 @@ class Worth(NamedTuple):
     process: npt.NDArray[np.float64]
     """The environment's process reward by policy turn, shape (T,); 0 where a turn was not judged or the format was broken."""
     broken: bool
-    """Whether a reply broke the think format."""
+    """Whether a reply broke the think format; PERM's own form is counted by its environment."""
 
 
 def worth_of(
-    transcript: Transcript, spoken: Sequence[Spoken], *, kind: RewardKind, think: bool = False, opened: bool = False
+    transcript: Transcript,
+    spoken: Sequence[Spoken],
+    *,
+    kind: RewardKind,
+    think: bool = False,
+    opened: bool = False,
+    terms: PermTerms | None = None,
 ) -> Worth:
     """The rewards of a scored dialogue.
 
-    Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100, EMPA 1 for a success and 0 otherwise. Turns: EIBench Eq. 3;
-    SAGE (e_t - e_{t-1})/10; EMPA the energy of the window over |P_0|, at the reply that closes it (ours: in sum 1 is the energy
-    that a success needs).
+    Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100, EMPA 1 for a success and 0 otherwise, PERM its reward. Turns:
+    EIBench Eq. 3; SAGE (e_t - e_{t-1})/10; EMPA the energy of the window over |P_0|, at the reply that closes it (ours: in sum 1
+    is the energy that a success needs); PERM has one, its outcome.
 
     Args:
         think: a reply that is not a think block and then something said makes the dialogue worth a constant, the lowest there is.
         opened: the prompt already holds the opening tag.
+        terms: PERM only, what its reward is made of.
 
     Raises:
         UseError: the dialogue is unscored, or of an environment without rewards for training.
@@ -254,8 +262,13 @@ def worth_of(
         process = process / lacking
         outcome, worst_outcome = float(transcript.stop == "success"), 0.0
         worst_turns = -MAX_TURNS * longest_step(preset=transcript.preset) / lacking
+    elif transcript.environment == "perm":
+        terms = terms or PermTerms()
+        outcome = perm_return(transcript, terms)
+        process, worst_outcome = np.array([outcome]), worst_return(terms)
+        worst_turns = worst_outcome
     else:
-        raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage, eibench or empa")
+        raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage, eibench, empa or perm")
     if think and not all(keeps_format(said.text, opened=opened) for said in spoken if said.tokens):
         rewards = np.zeros(turns)
         rewards[-1] = broken_format_return(kind, worst_outcome=worst_outcome, worst_turns=worst_turns)

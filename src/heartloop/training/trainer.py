@@ -21,6 +21,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
 from heartloop.errors import ModelError
+from heartloop.training.adapters import merge_adapters
 from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED
@@ -118,6 +119,9 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         )  # a kill before verl logs them loses them otherwise
         super()._save_checkpoint()
         forget_packed(folder)
+        model = self.config.actor_rollout_ref.model
+        if model.lora_rank:
+            merge_adapters(folder / "actor" / "huggingface", rank=model.lora_rank, alpha=model.lora_alpha)
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         metrics["training/skipped_updates"] = float(self._idle)

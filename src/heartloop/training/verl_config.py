@@ -144,7 +144,17 @@ def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
 
 
 def _policy(recipe: Recipe, model: str) -> dict[str, Any]:
-    return _model("actor_rollout_ref.model", recipe, model)
+    policy, where = recipe.policy, "actor_rollout_ref.model"
+    found = _model(where, recipe, model)
+    if policy.lora_rank is not None:
+        found |= {
+            f"{where}.lora_rank": policy.lora_rank,
+            f"{where}.lora_alpha": policy.lora_alpha,
+            f"{where}.target_modules": policy.lora_targets or "all-linear",
+        }
+        if recipe.machine.device == "cpu":
+            found[f"{where}.lora.merge"] = True  # our own engine draws, which knows no adapters
+    return found
 
 
 def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:

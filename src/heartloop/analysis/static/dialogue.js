@@ -143,6 +143,10 @@ window.heartloop = window.heartloop || {};
       box.append(...heartloop.marked_by(turn.rubric, make));
       return box;
     }
+    if (turn.daily) {
+      box.append(heartloop.graded(turn.daily, make));
+      return box;
+    }
     if (said.windows) {
       if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
       box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));
@@ -245,11 +249,12 @@ window.heartloop = window.heartloop || {};
     if (row.person.intention) {
       body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
     }
-    const parts = [["situation", "What happened, which the model is told"], ["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
+    const parts = [["about", "What the companion’s profile says"], ["today", "The day"], ["situation", "What happened, which the model is told"], ["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
     const known = parts.filter(([key]) => row.person[key]);
     if (known.length) {
       const list = make("dl", "parts");
       for (const [key, words] of known) list.append(make("div", "", null, make("dt", "", words), make("dd", "", row.person[key])));
+      if (row.person.notes || row.person.events) list.append(...heartloop.remembered(row.person, make));
       body.append(list);
     }
     if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));

@@ -20,19 +20,35 @@ from statistics import fmean
 from typing import Any
 
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
-from heartloop.appraisal.lexicon import classes_of, is_function_word
-from heartloop.appraisal.words import fold, read_sentence, split_sentences, words_of
+from heartloop.appraisal.lexicon import classes_of, weight_of
+from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.environments.episode import CallLog
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import Grade, View
+from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.reacting import Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
 
-_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
+_CLAUSE = re.compile(r",\s+(?=(?:and|but|so|because|yet)\b)|[;:]\s+")
+_GUESS = re.compile(r"\b(?:perhaps|maybe|wonder|seems?|sounds?|suspect|imagine|guess|might|may|could)\b", re.IGNORECASE)
+_TURNED = {
+    "i": "you",
+    "me": "you",
+    "my": "your",
+    "mine": "yours",
+    "am": "are",
+    "was": "were",
+    "we": "you",
+    "our": "your",
+    "us": "you",
+}
+_THING = re.compile(r"\bthe ([a-z]{3,})\b(?: (of)\b)?")
+_ABSTRACT = re.compile(r"(?:ness|tion|sion|ity|ment|ship|ance|ence|ing|ed|est|ly|ful|able|rest|part)$")
 _GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
@@ -42,14 +58,19 @@ class EmbeddedUser:
     name = "embedded"
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__)}
+        return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__, WANTS)}
 
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a sample that is not in English.
+    def admit(self, scenario: AnySample) -> None:
+        """Refuses a sample that is not in English, or that was drawn from EmpatheticDialogues.
 
         Raises:
             InputError: says so.
         """
+        if not isinstance(scenario, Scenario):
+            raise InputError(
+                f"sample {scenario.id!r} has no feelings, cues and needs, by which the embedded judges read; "
+                "use --simulator MODEL for drawn samples"
+            )
         if lacks_english(f"{scenario.scenario} {scenario.query}"):
             raise InputError(
                 f"sample {scenario.id!r} is not in English; the embedded judges understand English only, use --simulator MODEL"
@@ -60,27 +81,35 @@ class EmbeddedUser:
         return by[judge](view)
 
 
+def _sample(view: View) -> Scenario:
+    """One of our own; others were not admitted."""
+    assert isinstance(view.scenario, Scenario)
+    return view.scenario
+
+
 def needs() -> Mapping[str, Any]:
     """The shared weights and those of `needs.toml`; read only."""
-    return weights_of(__package__)
+    return weights_of(__package__, WANTS)
 
 
 def resonated(view: View) -> Grade:
-    """The level of the analysis, 1 to 5: a label, the cause to it, a second feeling with a particular, the unsaid need."""
-    sample, table = view.scenario, needs()["resonation"]
+    """The level of the analysis, 1 to 5: a label, the cause to it, a second feeling with a particular, the unsaid need.
+
+    More feelings named wrong than right cost a level: of many, one had to be right.
+    """
+    sample, table = _sample(view), needs()["resonation"]
     told = _runs(f"{sample.scenario} {sample.query}")
     own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
     if not own:
         return Grade(1, needs()["reasons"]["copied"], _quote(split_sentences(view.analysis), view.analysis))
-    feelings, words = _felt(own, sample.feelings)
-    misread, _ = _felt(own, sample.misreadings)
-    cause, need = _named(own, (sample.cause,)), _named(own, (sample.need,))
+    feelings, misread, beside_them = felt(own, sample.feelings, sample.misreadings, int(table["denies"]))
+    cause, need = _named(own, (sample.cause,)), _named(own, _unsaid(sample))
     particulars = {**_named(own, sample.touches), **cause}
     seen = {
-        "feelings": sorted(feelings), "misreadings": sorted(misread), "cause": bool(cause), "particulars": len(particulars),
-        "need": bool(need),
+        "feelings": sorted(feelings), "misreadings": sorted(misread), "beside": sorted(beside_them), "cause": bool(cause),
+        "particulars": len(particulars), "need": bool(need),
     }  # fmt: skip
-    grounds = {**feelings, **particulars, **need}
+    grounds: Mapping[str, str] = {**feelings, **particulars, **need}
     level, reason = 1, "nothing"
     if misread and not feelings:
         reason, grounds = "misread", misread
@@ -90,14 +119,16 @@ def resonated(view: View) -> Grade:
         level, reason = 2, "retold"
     elif feelings:
         level, reason = 3, "plain"
-        if words > 1 and len(particulars) > 1:
+        if len(feelings) > 1 and len(particulars) > 1:
             level, reason = 4, "mixed"
         if need:
             level, reason, grounds = level + 1, "need", need
     if _guesses(own, table):
         level, reason = min(level, 2), "guessed"
-    elif len(misread) >= max(1, words) and level > 1:  # as much wrong as right
-        level -= 1
+    elif level > 1 and misread and len(misread) >= len(feelings):  # as much misread as right
+        level, reason, grounds = level - 1, "misread", misread
+    elif level > 1 and feelings and len(misread) + len(beside_them) > len(feelings):  # one of so many had to be right
+        level, reason = level - 1, "scattershot"
     return Grade(level, needs()["reasons"][reason], _quote(list(grounds.values()) or own, view.analysis), seen)
 
 
@@ -107,11 +138,13 @@ def expressed(view: View) -> Grade:
     reasons = needs()["reasons"]
     if appraisal.silent:
         return Grade(1, reasons["silent"], _quote([], view.response))
-    voices = table["voices"][view.scenario.want]
+    voices = table["voices"][_sample(view).want]
     sounds = {name: confidence * voices[name[0]] for name, confidence in appraisal.strategies.items()}
     voice = max(sounds.values(), default=0.0)
     bound = max((s.bound for s in appraisal.sentences if not s.broken and s.related), default=0.0)
     lost = sum(table["flaws"].get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+    lost += table["not_mine"] * len(_told_wrong(_sample(view), appraisal))
+    bound *= table["handed_back"] if _hands_back(_sample(view), appraisal) else 1.0
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
     level = _level(points, table["levels"])
@@ -125,7 +158,7 @@ def expressed(view: View) -> Grade:
 
 def received(view: View) -> Grade:
     """The level at which it lands, 1 to 5, with the reason of the person."""
-    sample, table, appraisal = view.scenario, needs(), _appraised(view)
+    sample, table, appraisal = _sample(view), needs(), _appraised(view)
     spread = table["seed"]["spread"]
     mood = Mood(
         intention=sample.want,
@@ -136,10 +169,12 @@ def received(view: View) -> Grade:
         up=1.0 + spread * (2.0 * chance("up", sample.id, view.seed) - 1.0),
         down=1.0 + spread * (2.0 * chance("down", sample.id, view.seed) - 1.0),
     )
-    moves = [*_touched(sample, appraisal), *_stung(sample, appraisal)]
+    moves = [*_touched(sample, appraisal), *_stung(sample, appraisal), *_told_wrong(sample, appraisal)]
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
     level = _level(points, table["reception"]["levels"])
+    if _hands_back(sample, appraisal):
+        level = min(level, table["reception"]["handed_back"])
     lead: Move = ("untouched", 0.0, "")
     if weighed.gains and (level > 2 or not weighed.losses):
         lead = weighed.gains[0]
@@ -178,7 +213,8 @@ def beside(view: View) -> Grade:
         "concise": concise["start"] - concise["overlong"] * appraisal.severity("overlong") - concise["again"] * again
         - concise["free"] * free,
         "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
-        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal),
+        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal)
+        - accurate["invented"] * _invents(_sample(view), appraisal),
     }  # fmt: skip
     little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
     marks = {name: round(min(20.0, max(0.0, value * whole * little))) for name, value in points.items()}
@@ -190,18 +226,32 @@ def beside(view: View) -> Grade:
 
 def _story(sample: Scenario) -> Story:
     """What was told, the scenario first, as if they had told it; the need is what weighs on them and is not told."""
-    return Story((sample.scenario, sample.query), (Topic("need", sample.need.cues, told=False, depth="core"),))
+    cues = tuple(cue for matter in _unsaid(sample) for cue in matter.cues)
+    return Story((sample.scenario, sample.query), (Topic("need", cues, told=False, depth="core"),))
 
 
 def _appraised(view: View) -> Appraisal:
-    sample = view.scenario
-    return _appraise(view.response, (sample.scenario, sample.query), sample.need.cues)
+    sample = _sample(view)
+    return _appraise(view.response, _story(sample))
 
 
 @lru_cache(maxsize=512)
-def _appraise(response: str, told: tuple[str, str], need: tuple[str, ...]) -> Appraisal:
+def _appraise(response: str, story: Story) -> Appraisal:
     """Three judges read the same response."""
-    return appraise(response, Story(told, (Topic("need", need, told=False, depth="core"),)))
+    return appraise(response, story)
+
+
+def _unsaid(sample: Scenario) -> tuple[Matter, ...]:
+    """The need by those of its cues that do not stand in what was told: to quote is not to see what was not said."""
+    cues = _not_told(sample.need.cues, f"{sample.scenario} {sample.query}")
+    return (sample.need.model_copy(update={"cues": cues}),) if cues else ()
+
+
+@lru_cache(maxsize=2_000)
+def _not_told(cues: tuple[str, ...], told: str) -> tuple[str, ...]:
+    rows = tuple((cue, (cue,)) for cue in cues)
+    stands = {cue for text in split_sentences(told) for cue in matters_named(read_sentence(text), rows)}
+    return tuple(cue for cue in cues if cue not in stands)
 
 
 def _level(points: float, steps: Sequence[float]) -> int:
@@ -241,39 +291,11 @@ def _named(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str
     return found
 
 
-def _felt(sentences: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Those feelings that a sentence says are there, with the sentence, and how many different words say so.
-
-    One that is denied just before is not said. A word can be near to several feelings, and is still one word.
-    """
-    denies = int(needs()["resonation"]["denies"])
-    rows = tuple((name, (name,)) for name in names)
-    phrases = [name for name in names if " " in name]
-    found: dict[str, str] = {}
-    said: set[str] = set()
-    for text in sentences:
-        words = words_of(text)
-        for n, word in enumerate(words):
-            keys = list(_near(word, rows))
-            keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
-            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
-                said.add(word)
-                for key in keys:
-                    found.setdefault(key, text)
-    return found, len(said)
-
-
-@lru_cache(maxsize=20_000)
-def _near(word: str, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
-    """Names of those feelings that a word alone stands for."""
-    return tuple(matters_named(read_sentence(word), rows)) if len(word) > 2 and not is_function_word(word) else ()
-
-
 def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
     """Whether so many feelings are named, in so few words, that some must be right."""
     words = [word for text in sentences for word in words_of(text)]
-    felt = {word for word in words if word in EMOTIONS or classes_of(word) & {"distress", "warmth"}}
-    return len(felt) >= table["scattered"] and len(felt) >= table["scattered_share"] * len(words)
+    named = {word for word in words if word in EMOTIONS or word in families() or classes_of(word) & {"distress", "warmth"}}
+    return len(named) >= table["scattered"] and len(named) >= table["scattered_share"] * len(words)
 
 
 def _touched(sample: Scenario, appraisal: Appraisal) -> list[Move]:
@@ -295,6 +317,47 @@ def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
             if not s.broken and any(_says(cue, text) and not _says(cue, said) for cue in cues):
                 found.setdefault(number, ("sore", needs()["moves"]["sore"], s.text))
     return list(found.values())
+
+
+def _hands_back(sample: Scenario, appraisal: Appraisal) -> bool:
+    """Whether all that is about this person are their own words: no question, nothing unsaid, no sentence of one's own words."""
+    table = needs()
+    told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), table["credit"]["untouched"]
+    speech = [s for s in appraisal.sentences if not s.broken]
+    about = [_runs(_turned(s.text)) for s in speech if s.bound >= least]
+    more = any(s.question or s.insight is not None for s in speech) or _named([s.text for s in speech], _unsaid(sample))
+    return bool(about) and not more and all(len(runs & told) >= table["reception"]["copied_from"] * len(runs) for runs in about)
+
+
+def _invents(sample: Scenario, appraisal: Appraisal) -> bool:
+    """Whether it speaks flatly of "the" thing of which nobody told."""
+    told = {stem(word) for word in words_of(f"{sample.scenario} {sample.query}")}
+    for s in appraisal.sentences:
+        for thing, after in _THING.findall(fold(s.text)) if not (s.question or s.tentative) else ():
+            if weight_of(thing) >= 1.0 and stem(thing) not in told and after != "of" and not _ABSTRACT.search(thing):
+                return True
+    return False
+
+
+def _turned(text: str) -> str:
+    """As the person said it of themselves and as one says it to them, in one."""
+    return " ".join(_TURNED.get(word, word) for word in words_of(text))
+
+
+def _told_wrong(sample: Scenario, appraisal: Appraisal) -> list[Move]:
+    """Where it tells them of more feelings that they do not have than of such as they have.
+
+    To ask, or to guess at a few, is no telling; to guess at many is.
+    """
+    table = needs()
+    said = [part for s in appraisal.sentences if not s.broken and not s.question for part in _CLAUSE.split(s.text)]
+    for texts in ([part for part in said if not _GUESS.search(part)], said):
+        right, misread, beside = felt(texts, sample.feelings, sample.misreadings, int(table["resonation"]["denies"]))
+        wrong = {**misread, **beside}
+        many = texts is not said or len(right) + len(wrong) >= table["reception"]["many"]
+        if many and len(wrong) > len(right):
+            return [("not_mine", table["moves"]["not_mine"], next(iter(wrong.values())))]
+    return []
 
 
 def _says(cue: str, folded: str) -> bool:

@@ -6,32 +6,55 @@ protocol, `PermUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUs
 
 The model under test gets persona and scenario in its system prompt and the query as the person's message. Resonation is judged on
 the analysis alone; expression, reception and the bystander on the response alone. The four are asked at the same time. One that
-has no answer leaves the dialogue unscored, whatever the others said. An answer of another form is worth `BROKEN_FORMAT`; no judge
+has no answer leaves the dialogue unscored, whatever the others said. An answer of another form is worth `broken_form`; no judge
 is asked about it. There is no mood to follow: the state is empty, and the one reward is the score.
 
 Tokens are those of the response, estimated from its characters (ours): an endpoint counts thinking and analysis along, and so
 the same words cost the same whoever said them, now and when the transcript is scored again.
 
-Presets: `released` (default) and `unit`, as `scoring.perspectives` has them. They change the sum, never what is asked.
+Presets: `released` (default) and `unit`, as `scoring.perspectives` has them. They change the sum, never what is asked; so do the
+bystander's weight and what is left out (`Rules`): every judge is asked all the same, and a run can be rescored by other rules.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.chat import estimate_tokens
 from heartloop.dialogue import Transcript
-from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
 from heartloop.errors import InputError, UseError
 from heartloop.prompts import load_prompt
-from heartloop.scoring.perspectives import BROKEN_FORMAT, BYSTANDER_WEIGHT, PARTS, PRESETS, PermReward, perm_reward
+from heartloop.scoring.perspectives import (
+    BYSTANDER_WEIGHT,
+    LENGTH_WEIGHT,
+    PARTS,
+    PRESETS,
+    SWITCHES,
+    PermReward,
+    broken_form,
+    perm_reward,
+)
 
-__all__ = ["JUDGES", "MAX_TURNS", "VARIANTS", "Grade", "Perm", "PermEpisode", "PermUser", "View", "reward_of"]
+__all__ = [
+    "JUDGES",
+    "MAX_TURNS",
+    "VARIANTS",
+    "Grade",
+    "Perm",
+    "PermEpisode",
+    "PermUser",
+    "Rules",
+    "View",
+    "reward_of",
+    "rules_of",
+]
 
 MAX_TURNS = 1
 """Policy replies in a dialogue: PERM has no more."""
@@ -46,7 +69,7 @@ JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 class View(NamedTuple):
     """What there is to judge."""
 
-    scenario: Scenario
+    scenario: AnySample
     analysis: str
     response: str
     seed: int
@@ -56,16 +79,53 @@ class View(NamedTuple):
         return self.analysis if judge == "resonation" else self.response
 
 
-class Grade(NamedTuple):
-    """What one judge gave."""
+class Rules(NamedTuple):
+    """How grades become a reward, besides the preset."""
 
-    score: int
-    """1 to 5; the bystander 0 to 100."""
-    reason: str
-    quote: str = ""
-    """Words of the part that was judged."""
-    evidence: Mapping[str, Any] = {}
-    """What else the judge saw; the bystander's five dimensions, 0 to 20 each, among it."""
+    bystander_weight: float = BYSTANDER_WEIGHT
+    """The paper's lambda_bys; 0 keeps the bystander out of the reward, not out of the transcript."""
+    without: tuple[str, ...] = ()
+    """Those of `SWITCHES` that do not count, in their order."""
+
+    def checked(self) -> Rules:
+        """The same, `without` in order and each once.
+
+        Raises:
+            UseError: a weight that is no number of at least 0, another name, or none of the three parts left to count.
+        """
+        if not 0.0 <= self.bystander_weight < float("inf"):
+            raise UseError(f"bystander_weight is {self.bystander_weight}; expected a number of at least 0")
+        for name in self.without:
+            check_choice("part to leave out", name, SWITCHES)
+        if set(PARTS) <= set(self.without):
+            raise UseError(f"{', '.join(PARTS)} are all left out; expected one of them at least to count")
+        return Rules(float(self.bystander_weight), tuple(name for name in SWITCHES if name in self.without))
+
+    @property
+    def weight(self) -> float:
+        """Of the bystander, as it counts."""
+        return 0.0 if "bystander" in self.without else self.bystander_weight
+
+    def reward(self, scores: Mapping[str, int], tokens: int, preset: str) -> PermReward:
+        """The reward of what `JUDGES` gave."""
+        resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
+        return perm_reward(
+            resonation,
+            expression,
+            reception,
+            bystander,
+            tokens,
+            preset=preset,
+            parts=[part for part in PARTS if part not in self.without],
+            bystander_weight=self.weight,
+            length_weight=0.0 if "length" in self.without else LENGTH_WEIGHT,
+        )
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """As a transcript keeps them."""
+        told = {"bystander_weight": f"{self.bystander_weight:g}"}
+        return told | ({"without": " ".join(self.without)} if self.without else {})
 
 
 class PermUser(Protocol):
@@ -80,7 +140,7 @@ class PermUser(Protocol):
         """`models`, `sampling` and `prompts` of the judges."""
         ...
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         """Refuses a sample it cannot judge.
 
         Raises:
@@ -93,14 +153,14 @@ class PermUser(Protocol):
         ...
 
 
-class Perm(Staged[Scenario, PermUser]):
+class Perm(Staged[AnySample, PermUser]):
     """PERM over a list of samples, with one kind of judges.
 
     Args:
-        bystander_weight: the paper's lambda_bys; 0 keeps the bystander out of the reward, not out of the transcript.
+        bystander_weight: as `Rules` has it; so `without`.
 
     Raises:
-        UseError: unknown preset or variant, another number of turns than one, or a weight below 0.
+        UseError: unknown preset or variant, another number of turns than one, or what `Rules.checked` refuses.
         InputError: two samples of one id, or one that the judges cannot judge.
     """
 
@@ -108,23 +168,30 @@ class Perm(Staged[Scenario, PermUser]):
 
     def __init__(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Sequence[AnySample],
         user: PermUser,
         *,
         preset: str = PRESETS[0],
         variant: str = VARIANTS[0],
         max_turns: int = MAX_TURNS,
         bystander_weight: float = BYSTANDER_WEIGHT,
+        without: Sequence[str] = (),
     ) -> None:
         check_choice("preset", preset, PRESETS)
         check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
         if max_turns != MAX_TURNS:
             raise UseError(f"max_turns is {max_turns}; a dialogue of PERM has one turn, leave it out")
-        if not 0.0 <= bystander_weight < float("inf"):
-            raise UseError(f"bystander_weight is {bystander_weight}; expected a number of at least 0")
+        self.rules = Rules(bystander_weight, tuple(without)).checked()
         super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
-        self.bystander_weight = bystander_weight
         self.policy = load_prompt(__package__, "policy")
+
+    @property
+    def bystander_weight(self) -> float:
+        return self.rules.bystander_weight
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        return self.rules.without
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
         """A fresh episode.
@@ -138,13 +205,13 @@ class Perm(Staged[Scenario, PermUser]):
         scenario = self.scenarios[scenario_id]
         facts = {
             "emotion": scenario.emotion,
-            "want": scenario.want,
+            **({"want": scenario.want} if isinstance(scenario, Scenario) else {}),
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
             "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
-            "bystander_weight": f"{self.bystander_weight:g}",
+            **self.rules.facts,
         }
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
@@ -152,7 +219,7 @@ class Perm(Staged[Scenario, PermUser]):
 class PermEpisode(LoggedEpisode):
     """One person and one answer."""
 
-    def __init__(self, environment: Perm, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Perm, scenario: AnySample, seed: int) -> None:
         super().__init__()
         self._perm = environment
         self._scenario = scenario
@@ -161,8 +228,7 @@ class PermEpisode(LoggedEpisode):
 
     @property
     def policy_prompt(self) -> str:
-        persona = f"{self._scenario.person} ({self._scenario.persona.gender})"
-        return self._perm.policy.fill(persona=persona, scenario=self._scenario.scenario)
+        return self._perm.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
 
     async def open(self) -> str:
         return self._scenario.query
@@ -171,52 +237,43 @@ class PermEpisode(LoggedEpisode):
         answer = parse(reply)
         if answer.broken:
             self._log.count("broken formats")
-            self._total = BROKEN_FORMAT
+            self._total = broken_form(self._perm.rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        grades = await self._grades(View(self._scenario, answer.analysis, answer.response, self._seed))
+        view = View(self._scenario, answer.analysis, answer.response, self._seed)
+        grades = await ask_all(JUDGES, lambda judge, log: self._perm.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
-        scores = {judge: grade.score for judge, grade in grades.items()}
-        reward = _reward(scores, tokens, self._perm.preset, self._perm.bystander_weight)
+        told = evidence_of(grades)
+        reward = self._perm.rules.reward(told["scores"], tokens, self._perm.preset)
         self._total = reward.total
         evidence = {
             "format": "",
-            "scores": scores,
+            **told,
             "reward": reward._asdict(),
             "tokens": tokens,
             "tokens_estimated": True,
-            "reasons": {judge: grade.reason for judge, grade in grades.items()},
-            "quotes": {judge: grade.quote for judge, grade in grades.items() if grade.quote},
-            "seen": {judge: dict(grade.evidence) for judge, grade in grades.items() if grade.evidence},
         }
-        thoughts = {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
-        return UserTurn(None, {}, {}, thoughts, evidence, "turn_limit")
+        return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
     def outcome(self) -> Outcome:
         """The reward, at most 1; it is also the one turn's reward. The states are empty."""
         return Outcome(None, (), ({},)) if self._total is None else Outcome(self._total, (self._total,), ({}, {}))
 
-    async def _grades(self, view: View) -> dict[str, Grade]:
-        """What the four gave; their calls are kept in the judges' order, whoever answered first."""
-        logs = {judge: CallLog() for judge in JUDGES}
-        asked = (answered(f"{judge} judge", self._perm.user.grade(judge, view, logs[judge])) for judge in JUDGES)
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        for log in logs.values():
-            self._log.calls.extend(log.calls)
-            for name, number in log.counts.items():
-                self._log.counts[name] = self._log.counts.get(name, 0) + number
-        failed = [result for result in found if isinstance(result, BaseException)]
-        for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # a spent budget is no judge's failure
-            raise error
-        return {judge: grade for judge, grade in zip(JUDGES, found, strict=True) if isinstance(grade, Grade)}
+
+def rules_of(transcript: Transcript) -> Rules:
+    """The rules that a stored dialogue was scored by.
+
+    Raises:
+        InputError: a weight in it that is no number.
+    """
+    weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
+    try:
+        return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
+    except ValueError as error:
+        raise InputError(f"{transcript.scenario}: bystander_weight is {weight!r}; expected a number, play it again") from error
 
 
-def _reward(scores: Mapping[str, int], tokens: int, preset: str, bystander_weight: float) -> PermReward:
-    resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
-    return perm_reward(resonation, expression, reception, bystander, tokens, preset=preset, bystander_weight=bystander_weight)
-
-
-def reward_of(transcript: Transcript, *, preset: str) -> PermReward | None:
-    """The reward of a stored dialogue by a preset, from what its judges gave; `None` where the form was broken.
+def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:
+    """The reward of a stored dialogue by a preset and rules, by default its own; `None` where the form was broken.
 
     Raises:
         InputError: the transcript keeps no grades.
@@ -225,8 +282,7 @@ def reward_of(transcript: Transcript, *, preset: str) -> PermReward | None:
         evidence = transcript.turns[0].evidence
         if evidence["format"]:
             return None
-        weight = float(transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT))
-        return _reward(evidence["scores"], int(evidence["tokens"]), preset, weight)
+        return (rules or rules_of(transcript)).reward(evidence["scores"], int(evidence["tokens"]), preset)
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"{transcript.scenario}: the transcript lacks {error}; expected the grades of its judges, play it again"

@@ -16,22 +16,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
-from heartloop.environments.perm.environment import JUDGES, Grade, View
-from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.grading import REASKS, Grade, Level, Verdict, ask_model
+from heartloop.environments.perm.drawn import AnySample
+from heartloop.environments.perm.environment import JUDGES, View
 from heartloop.environments.telling import told
-from heartloop.judging import ask
 from heartloop.prompts import load_prompt
 
 __all__ = ["DIMENSIONS", "REASKS", "LLMUser"]
-
-REASKS = 1
-"""Re-asks of a judge whose answer does not fit (ours)."""
 
 DIMENSIONS: Mapping[str, str] = {
     "relevant": "content effectiveness",
@@ -45,17 +41,7 @@ DIMENSIONS: Mapping[str, str] = {
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
-    reason: str = Field(min_length=1)
-    quote: str = Field(min_length=1)
-
-
-class _Level(_Answer):
-    score: StrictInt = Field(ge=1, le=5)
-
-
-class _Marks(_Answer):
+class _Marks(Verdict):
     relevant: _Mark
     clear: _Mark
     concise: _Mark
@@ -89,39 +75,29 @@ class LLMUser:
             "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: AnySample) -> None:
         """Models judge every sample, in any language."""
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         text = view.judged_by(judge)
-
-        def grounded(answer: _Answer) -> str | None:
-            if not answer.reason.strip():
-                return "the reason is blank"
-            if not stands_in(answer.quote, [text]):
-                return f"the quote {answer.quote!r} does not stand in what you judge; quote exact words"
-            return None
-
         sample = view.scenario
-        persona = f"{sample.person} ({sample.persona.gender})"
-        system = self._prompts[judge].fill(persona=persona, scenario=sample.scenario, query=sample.query)
+        system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
         part = "The notes" if judge == "resonation" else "The response"
         messages = [
             Message(role="system", content=system),
             Message(role="user", content=self._prompts["judge_turn"].fill(part=told([(part, text)]))),
         ]
-        kind: type[_Answer] = _Marks if judge == "bystander" else _Level
-        answer = await ask(
+        kind: type[Verdict] = _Marks if judge == "bystander" else Level
+        answer = await ask_model(
             self._model,
             messages,
             kind,
-            reasks=REASKS,
+            text,
             sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
-            check=grounded,
             heard=log.listener(judge, 0, "judge"),
         )
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):
             marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}
             return Grade(sum(marks.values()), reason, quote, marks)
-        return Grade(answer.score if isinstance(answer, _Level) else 0, reason, quote)
+        return Grade(answer.score if isinstance(answer, Level) else 0, reason, quote)

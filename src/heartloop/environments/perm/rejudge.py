@@ -11,10 +11,9 @@ from typing import Any
 
 from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog
-from heartloop.environments.perm.environment import MAX_TURNS, Grade, Perm, PermUser, View
-from heartloop.environments.perm.scenario import Scenario
+from heartloop.environments.perm.drawn import AnySample
+from heartloop.environments.perm.environment import MAX_TURNS, Grade, Perm, PermUser, View, rules_of
 from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
-from heartloop.scoring.perspectives import BYSTANDER_WEIGHT
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -29,7 +28,7 @@ class StoredPerson(JudgedAnew[PermUser]):
         return await self._judge.grade(judge, view, log)
 
 
-async def rejudged(played: Transcript, scenario: Scenario, judge: PermUser, *, preset: str, max_turns: int) -> Transcript:
+async def rejudged(played: Transcript, scenario: AnySample, judge: PermUser, *, preset: str, max_turns: int) -> Transcript:
     """The answer as the judges read it, by the rules of `preset`. One that is unscored is passed on with its cause, unasked.
 
     Args:
@@ -46,8 +45,12 @@ async def rejudged(played: Transcript, scenario: Scenario, judge: PermUser, *, p
     left = passed_on(played, person.name, person.describe(), preset)
     if left is not None:
         return left
-    weight = float(played.facts.get("bystander_weight", BYSTANDER_WEIGHT))
     perm = Perm(
-        [scenario], person, preset=preset, variant=played.variant, max_turns=min(max_turns, MAX_TURNS), bystander_weight=weight
+        [scenario],
+        person,
+        preset=preset,
+        variant=played.variant,
+        max_turns=min(max_turns, MAX_TURNS),
+        **rules_of(played)._asdict(),
     )
     return await read_again(played, perm)

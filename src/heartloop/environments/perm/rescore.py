@@ -1,38 +1,52 @@
-"""A stored PERM dialogue by another preset: the same grades, another sum; no model is asked.
+"""A stored PERM dialogue by another preset, weight of the bystander, or choice of parts: the same grades, another sum.
 
-Covers one transcript. Does not cover another judge (`rejudge`), nor whole runs (`evaluation.rescoring`). A broken form is worth
-the same by every preset.
+Covers one transcript; no model is asked. Does not cover another judge (`rejudge`), nor whole runs (`evaluation.rescoring`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from heartloop.dialogue import Transcript
-from heartloop.environments.perm.environment import reward_of
+from heartloop.environments.perm.environment import Rules, reward_of, rules_of
 from heartloop.environments.stored import check_rescorable
-from heartloop.scoring.perspectives import PRESETS
+from heartloop.scoring.perspectives import PRESETS, broken_form
 
 __all__ = ["rescored"]
 
 
-def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcript:
-    """The transcript as `preset` sums it; unchanged where it was played so.
+def rescored(
+    transcript: Transcript,
+    *,
+    preset: str,
+    max_turns: int,
+    bystander_weight: float | None = None,
+    without: Sequence[str] | None = None,
+) -> Transcript:
+    """The transcript as `preset` and the rules sum it; unchanged where it was played so.
 
     Args:
         max_turns: as for every environment; here it is 1.
+        bystander_weight: `None` as it was played; so `without`, where nothing is left out by an empty one.
 
     Raises:
-        UseError: another environment, an unknown preset, or more turns than `max_turns`.
+        UseError: another environment, an unknown preset, rules that do not fit, or more turns than `max_turns`.
         InputError: a scored dialogue that keeps no grades.
     """
     check_rescorable(transcript, "perm", PRESETS, preset, max_turns)
-    if preset == transcript.preset:
+    was = rules_of(transcript)
+    rules = Rules(
+        was.bystander_weight if bystander_weight is None else bystander_weight, was.without if without is None else tuple(without)
+    ).checked()
+    if preset == transcript.preset and rules == was:
         return transcript
-    update: dict[str, object] = {"preset": preset}
+    kept = {name: value for name, value in transcript.facts.items() if name not in was.facts}
+    update: dict[str, object] = {"preset": preset, "facts": kept | rules.facts}
     if transcript.score is not None:
-        reward = reward_of(transcript, preset=preset)
+        reward = reward_of(transcript, preset=preset, rules=rules)
+        total = broken_form(rules.weight) if reward is None else reward.total
         if reward is not None:
             turn = transcript.turns[0]
-            evidence = {**turn.evidence, "reward": reward._asdict()}
-            update["turns"] = (turn.model_copy(update={"evidence": evidence}),)
-            update["score"], update["rewards"] = reward.total, (reward.total,)
+            update["turns"] = (turn.model_copy(update={"evidence": {**turn.evidence, "reward": reward._asdict()}}),)
+        update["score"], update["rewards"] = total, (total,)
     return transcript.model_copy(update=update)

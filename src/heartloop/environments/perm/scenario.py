@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
-from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
+from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
+from heartloop.environments.records import Matter, Persona, Tag, Word, Written, load_set, read_set
 
-__all__ = ["EMOTIONS", "SETS", "Emotion", "Persona", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios"]
+__all__ = [
+    "EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios", "who_is",
+]  # fmt: skip
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -36,16 +39,10 @@ SETS = ("samples",)
 
 _SCHEMA = "docs/perm.md"
 
-Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
 
-
-class Persona(Part):
-    """Who speaks."""
-
-    name: str = Field(min_length=2)
-    age: int = Field(ge=14, le=96)
-    gender: Literal["woman", "man", "non-binary"]
-    occupation: str = Field(min_length=4)
+def who_is(persona: Persona) -> str:
+    """A persona as prompts tell it."""
+    return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
 class Scenario(Written):
@@ -78,6 +75,11 @@ class Scenario(Written):
     def person(self) -> str:
         """Name, age and trade."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def who(self) -> str:
+        """As prompts tell it."""
+        return who_is(self.persona)
 
     @property
     def stratum(self) -> str:
@@ -120,32 +122,21 @@ def problems_of(scenario: Scenario) -> list[str]:
         found.append(f"the query has {words} words; expected 14 to 110")
     if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|we|our|us)\b", scenario.query):
         found.append("the query is not in the first person")
-    for name, text in (("scenario", scenario.scenario), ("query", scenario.query)):
-        if re.search(r"[*\[\]{}<>#_]|[\u2014]", text):
-            found.append(f"the {name} has a bracket, mark or dash that nobody says")
+    found += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
     said = scenario.query.lower()
     if said.count(scenario.emotion) and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
         found.append(f"the query says {scenario.emotion!r} itself; let it be heard instead")
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
         found.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    for name, matter in _matters(scenario):
-        for cue in matter.cues:
-            if (
-                cue != cue.lower()
-                or len(cue.split()) > 4
-                or not re.fullmatch(r"[a-z0-9àâäáãåçéèêëíîïñóôöõøúûüýšžčćğışąęłńśźżőű' -]+", cue)
-            ):
-                found.append(f"cue {cue!r} of {name} is not one to four lower-case words")
-        if len(set(matter.cues)) < len(matter.cues):
-            found.append(f"a cue of {name} stands twice")
+    found += problems_in_cues(_matters(scenario))
     told = f"{scenario.scenario} {scenario.query}".lower()
     for touch in scenario.touches:
-        if not any(_stands(cue, told) for cue in touch.cues):
+        if not any(stands(cue, told) for cue in touch.cues):
             found.append(f"no cue of the touch {touch.text!r} stands in scenario or query")
-    if not any(_stands(cue, told) for cue in scenario.cause.cues):
+    if not any(stands(cue, told) for cue in scenario.cause.cues):
         found.append("no cue of the cause stands in scenario or query")
-    if sum(_stands(cue, told) for cue in scenario.need.cues) > len(scenario.need.cues) // 2:
+    if sum(stands(cue, told) for cue in scenario.need.cues) > len(scenario.need.cues) // 2:
         found.append("most cues of the need stand in scenario or query; it is what they do not say")
     return found
 
@@ -156,7 +147,3 @@ def _matters(scenario: Scenario) -> list[tuple[str, Matter]]:
         ("cause", scenario.cause), ("need", scenario.need), *named,
         *((f"sore {number}", sore) for number, sore in enumerate(scenario.sores, 1)),
     ]  # fmt: skip
-
-
-def _stands(cue: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None

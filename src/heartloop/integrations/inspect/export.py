@@ -100,7 +100,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
     first = dialogues[0]
     scenarios = list(dict.fromkeys(dialogue.scenario for dialogue in dialogues))
     name = hashlib.sha256(json.dumps([dict(settings), first.model], sort_keys=True, default=str).encode()).hexdigest()[:22]
-    asked = ("preset", "variant", "max_turns", "relation_weight", "window", "limit", "user", "exclude_tags")
+    asked = ("preset", "variant", "max_turns", "relation_weight", "window", "bystander_weight", "limit", "user", "exclude_tags")
     arguments = {"scenarios": settings.get("scenario_set"), **{key: settings.get(key) for key in asked}}
     others = {role: model for role, model in first.models.items() if role != "policy"}
     spec = EvalSpec(

@@ -1,5 +1,5 @@
 """Scorers and metrics, read from the stored transcript: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM),
-rubric score (EQ-Bench3).
+average (daily), rubric score (EQ-Bench3).
 
 Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
 Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
@@ -22,9 +22,13 @@ from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = ["METRICS", "SCORERS", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "rubric", "success"]
+__all__ = [
+    "METRICS", "SCORERS", "average", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "rubric", "success",
+]  # fmt: skip
 
-SCORERS: Mapping[str, str] = {"sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward", "eqbench": "rubric"}
+SCORERS: Mapping[str, str] = {
+    "sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward", "daily": "average", "eqbench": "rubric",
+}  # fmt: skip
 """What a dialogue's score is called, by environment."""
 
 _BOUNDS = {
@@ -117,6 +121,12 @@ def reward() -> Scorer:
 @scorer(metrics=[mean(), interval(), success(**METRICS["eqbench"]["success"]), failure(**METRICS["eqbench"]["failure"])])
 def rubric() -> Scorer:
     """Rubric score in [0, 100]; unscored as for `emotion`."""
+    return _reader()
+
+
+@scorer(metrics=[mean(), interval(), success(**METRICS["daily"]["success"]), failure(**METRICS["daily"]["failure"])])
+def average() -> Scorer:
+    """Mean of the six metrics times 20; unscored as for `emotion`."""
     return _reader()
 
 

@@ -15,7 +15,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
@@ -188,14 +188,14 @@ def talks_of(settings: CorpusSettings, *, processes: int = 1) -> tuple[list[Talk
     return talks[: len(learn)], talks[len(learn) :]
 
 
-def kept_talks(path: Path, settings: CorpusSettings, *, processes: int = 1) -> tuple[list[Talk], list[Talk]]:
-    """As `talks_of`, read from a JSON-lines file if it is there, else played and written to it.
+def kept_talks(path: Path, make: Callable[[], tuple[list[Talk], list[Talk]]]) -> tuple[list[Talk], list[Talk]]:
+    """Talks to learn from and those kept apart, read from a JSON-lines file if it is there, else made and written to it.
 
     Raises:
         InputError: the file holds something else.
     """
     if not path.is_file():
-        found = talks_of(settings, processes=processes)
+        found = make()
         rows = [json.dumps({"apart": apart, **_record(talk)}) for apart, talks in enumerate(found) for talk in talks]
         part = path.with_suffix(".part")
         part.write_text("\n".join(rows) + "\n", encoding="utf-8")

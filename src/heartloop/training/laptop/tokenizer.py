@@ -1,21 +1,22 @@
 """A word tokenizer of our own: one token a word or punctuation mark, case kept, its leading space included.
 
 Words that occur too seldom in the corpus are left unknown. What is known comes back exactly as it was written, blanks between
-words apart (each run of them becomes one space). The chat template keeps of a system prompt what a small model can use, cuts long
-messages, and takes out `<`, so that no message can hold a marker. Does not cover putting a dialogue together (`chat_format`).
+words apart (each run of them becomes one space; the breaks of a layout stay). The chat template keeps of a system prompt what a
+small model can use, cuts long messages, and takes out `<`, so that no message can hold a marker. Does not cover putting a
+dialogue together (`chat_format`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["CHAT_TEMPLATE", "MARKERS", "build_tokenizer"]
+__all__ = ["ANSWERS", "MARKERS", "TALKS", "Layout", "build_tokenizer", "chat_template"]
 
 MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
@@ -25,12 +26,29 @@ _OPENING = "“"
 """An opening quotation mark is a token of its own, and what follows it the same token as without it, so that it can be copied."""
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
 
-CHAT_TEMPLATE = """\
+
+class Layout(NamedTuple):
+    """What of a dialogue stands in a prompt."""
+
+    headings: tuple[str, ...]
+    """Sections of the system prompt that are kept; the others are left out."""
+    message_words: int
+    """Words that are kept of a message of the person."""
+    breaks: tuple[str, ...] = ()
+    """Pieces of a reply that are one token each, line breaks included; without any, a reply is one line."""
+
+
+TALKS = Layout(("What you are after", "What you know", "Your situation"), 48)
+"""EIBench's goal, what it knows and the situation; of any other system prompt nothing."""
+ANSWERS = Layout(("Who they are", "What has happened"), 120, ("# Analysis\n", "\n\n# Response\n"))
+"""PERM's persona and scenario, and the form of an answer."""
+
+_TEMPLATE = """\
 {%- for m in messages -%}
 <{{ m['role'] }}>
 {%- if m['role'] == 'system' -%}
 {%- set kept = namespace(words=[]) -%}
-{%- for heading in ('What you are after', 'What you know', 'Your situation') -%}
+{%- for heading in HEADINGS -%}
 {%- for part in m['content'].split('## ') -%}
 {%- if part.startswith(heading + '\\n') -%}
 {%- set kept.words = kept.words + part[heading | length:].replace('\\n- ', '\\n').split() -%}
@@ -39,23 +57,36 @@ CHAT_TEMPLATE = """\
 {%- endfor -%}
 {{ (kept.words[:130] | join(' ')).replace('<', '') }}
 {%- else -%}
-{{ (m['content'].split()[:48] | join(' ')).replace('<', '') }}
+{{ (m['content'].split()[:WORDS] | join(' ')).replace('<', '') }}
 {%- endif -%}
 <end>
 {%- endfor -%}
 {%- if add_generation_prompt -%}<assistant>{%- endif -%}
 """
-"""Of EIBench's system prompt the goal, what it knows and the situation, 130 words; of any other system prompt nothing, of any
-other message the first 48 words."""
+_AS_IT_IS = """\
+{%- elif m['role'] == 'assistant' -%}
+{{ m['content'].replace('<', '') }}
+{%- else -%}
+"""
 
 
-def build_tokenizer(texts: Iterable[str], *, least: int = 2, known: Iterable[str] = ()) -> PreTrainedTokenizerFast:
+def chat_template(layout: Layout) -> str:
+    """The template of a layout: 130 words of the system prompt, the first words of other messages, no `<` in any."""
+    headings = ", ".join(f"'{heading}'" for heading in layout.headings)
+    found = _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words))
+    return found.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else found
+
+
+def build_tokenizer(
+    texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout = TALKS
+) -> PreTrainedTokenizerFast:
     """A tokenizer that knows the words of some texts.
 
     Args:
         texts: each counts once, however often it is given.
         least: how often a word must occur to be known.
         known: texts whose words are known however often they occur.
+        layout: what of a dialogue stands in a prompt.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -86,13 +117,14 @@ def build_tokenizer(texts: Iterable[str], *, least: int = 2, known: Iterable[str
     )
     trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
     tokenizer.train_from_iterator([*sorted(set(texts)), *(sorted(set(known)) * least)], trainer)
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in layout.breaks])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         unk_token="<unk>",
         eos_token="<end>",
         additional_special_tokens=["<system>", "<user>", "<assistant>"],
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template(layout),
         clean_up_tokenization_spaces=False,
         model_max_length=1024,
     )

@@ -17,17 +17,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from torch.nn.functional import cross_entropy
 
 from heartloop.supporters.hearing import phrases
 from heartloop.training.chat_format import ChatFormat
-from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks, words_of_strangers
+from heartloop.training.laptop.answers import AnswersSettings, answers_of, words_of_held_out
+from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks, talks_of, words_of_strangers
 from heartloop.training.laptop.priming import PRIMED_CONFIG, prime, primed_parameters
-from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
+from heartloop.training.laptop.tokenizer import ANSWERS, MARKERS, TALKS, build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -40,13 +41,17 @@ class WarmStartSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    corpus: CorpusSettings = CorpusSettings()
+    corpus: Annotated[
+        Annotated[CorpusSettings, Tag("talks")] | Annotated[AnswersSettings, Tag("answers")],
+        Discriminator(lambda given: "answers" if "answers" in dict(given) else "talks"),
+    ] = CorpusSettings()
+    """Talks in EIBench and SAGE, or, where it says `answers`, answers in PERM."""
     seed: int = 0
     """Of the first weights, the order of rows and the exchanged words."""
     least_count: int = Field(default=2, ge=1)
     """How many of the corpus's texts, each counted once, must hold a word in all, so that it is known."""
     strangers: bool = True
-    """The tokenizer also knows every word of EIBench's test people; which sentences they say is not learned."""
+    """The tokenizer also knows every word of the people held out; which sentences they say is not learned."""
     width: int = Field(default=128, ge=64, multiple_of=16)
     layers: int = Field(default=3, ge=2)
     heads: int = Field(default=4, ge=3)
@@ -66,6 +71,10 @@ class WarmStartSettings(BaseModel):
     def hash(self) -> str:
         """First 12 hex digits of the SHA-256 of the settings."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+
+_BREAK_WEIGHT = 5.0
+"""What a token of the form counts in the loss beside a frequent word (ours)."""
 
 
 class Row(NamedTuple):
@@ -191,10 +200,17 @@ def _batches(rows: Sequence[Row], size: int, rng: random.Random) -> Iterator[lis
         yield from batches
 
 
-def train(model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange: Exchange) -> Iterator[dict[str, float]]:
-    """Trains the model in place; gives `step`, `loss` (every token alike) and `seconds` after each step."""
+def train(
+    model: Any, rows: Sequence[Row], settings: WarmStartSettings, exchange: Exchange, *, breaks: Sequence[int] = ()
+) -> Iterator[dict[str, float]]:
+    """Trains the model in place; gives `step`, `loss` (every token alike) and `seconds` after each step.
+
+    Args:
+        breaks: tokens of the form of a reply, one of fifty, without which all the rest is worth nothing: they count more.
+    """
     torch.set_num_threads(settings.threads)
     weights = torch.where(exchange.matter, settings.matter_weight, 1.0)
+    weights[list(breaks)] = _BREAK_WEIGHT
     generator = torch.Generator().manual_seed(settings.seed)
     rng = random.Random(settings.seed)
     circuit, words = primed_parameters(model), [model.model.embed_tokens.weight]
@@ -254,10 +270,13 @@ def prepare(
     (home / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
     corpus = hashlib.sha256(settings.corpus.model_dump_json().encode()).hexdigest()[:12]
     tell("Playing the talks to learn from.")
-    learn, apart = kept_talks(folder / f"talks-{corpus}.jsonl", settings.corpus, processes=processes)
+    learn, apart = kept_talks(folder / f"talks-{corpus}.jsonl", lambda: _made(settings.corpus, processes))
     texts = (message.content for talk in learn for message in talk.messages)
-    known = words_of_strangers() if settings.strangers else ()
-    tokenizer = build_tokenizer(texts, least=settings.least_count, known=known)
+    answers = isinstance(settings.corpus, AnswersSettings)
+    strangers = words_of_held_out(settings.corpus) if isinstance(settings.corpus, AnswersSettings) else words_of_strangers()
+    known = strangers if settings.strangers else ()
+    layout = ANSWERS if answers else TALKS
+    tokenizer = build_tokenizer(texts, least=settings.least_count, known=known, layout=layout)
     form = ChatFormat(tokenizer)
     rows, held_out = rows_of(learn, form), rows_of(apart, form)
     torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
@@ -265,7 +284,8 @@ def prepare(
     size = sum(p.numel() for p in model.parameters())
     tell(f"{len(rows)} talks, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
     lines: list[str] = []
-    for line in train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer))):
+    breaks = tokenizer.convert_tokens_to_ids(list(layout.breaks))
+    for line in train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks=breaks):
         lines.append(json.dumps(line))
         if line["step"] % 50 == 0:
             tell(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
@@ -278,6 +298,12 @@ def prepare(
     part.write_text("\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n", encoding="utf-8")
     part.replace(curve)
     return WarmStart(home / "model", curve, perplexity)
+
+
+def _made(corpus: CorpusSettings | AnswersSettings, processes: int) -> tuple[list[Talk], list[Talk]]:
+    if isinstance(corpus, AnswersSettings):
+        return answers_of(corpus, processes=processes)
+    return talks_of(corpus, processes=processes)
 
 
 def _fixed(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast, *, frequent: int = 300) -> set[int]:

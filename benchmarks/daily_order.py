@@ -1,0 +1,124 @@
+"""In which order do daily's embedded judges put the scripted supporters? `python -m benchmarks.daily_order --half held-out`
+
+Plays the seven supporters on one half of the instances, under several seeds, and prints the mean, the six metrics, and which of
+the claims of docs/decisions/0012 hold. Covers the embedded judges only; says nothing about language models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.order import Claim, Round, measure
+from benchmarks.page import DOCS, rewrite
+from heartloop.dialogue import Transcript
+from heartloop.environments.daily import SETS, Daily, EmbeddedUser, load_scenarios
+from heartloop.environments.daily.environment import JUDGES
+from heartloop.environments.episode import play
+from heartloop.environments.records import half_of
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.scoring.daily import METRICS
+from heartloop.supporters import RANKED, Supporter
+
+PAGE = DOCS / "results" / "daily.md"
+RESULTS = Path(__file__).parent / "results" / "daily_order_held_out.json"
+SPEAKERS = tuple(name for name in RANKED if name != "silent")
+
+ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0012; within a group no order is claimed
+    "mean": (("listener",), ("coach",), ("fixer", "template", "flatterer"), ("lecturer",), ("silent",)),
+    "topic": (("listener", "coach"), ("fixer", "template", "flatterer", "lecturer"), ("silent",)),
+    "value": (tuple(name for name in SPEAKERS if name != "lecturer"), ("lecturer",)),
+    "colloquial": (("listener", "coach"), ("template", "lecturer")),
+}
+COLUMNS = ("mean", *JUDGES)
+
+Means = Mapping[str, Mapping[str, float]]
+"""By supporter and column."""
+
+
+def transcripts(half: str, seed: int) -> list[Transcript]:
+    """Every supporter on one half (`tuning`, `held-out`, `all`) of the instances."""
+    instances = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
+    daily = Daily(instances, EmbeddedUser())
+
+    async def go() -> list[Transcript]:
+        return [await play(daily, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in instances for name in RANKED]
+
+    return asyncio.run(go())
+
+
+def means_of(played: Sequence[Transcript]) -> Means:
+    """The mean of the six and each metric, by supporter."""
+    found: dict[str, dict[str, float]] = {}
+    for name in RANKED:
+        mine = [t for t in played if t.model == f"heartloop/{name}"]
+        found[name] = {
+            "mean": fmean(t.score for t in mine if t.score is not None),
+            **{judge: fmean(t.turns[0].evidence["scores"][judge] for t in mine) for judge in JUDGES},
+        }
+    return found
+
+
+def claims(means: Means) -> list[Claim]:
+    """The claims of docs/decisions/0012 on these dialogues."""
+    held: list[Claim] = []
+    for column, ranks in ORDER.items():
+        for higher, lower in pairwise(ranks):
+            held += [Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column]) for a in higher for b in lower]
+    held.append(Claim("colloquial: flatterer > lecturer", means["flatterer"]["colloquial"] > means["lecturer"]["colloquial"]))
+    return held
+
+
+def played(arguments: argparse.Namespace, seed: int) -> Round:
+    """One seed: means by supporter."""
+    dialogues = transcripts(arguments.half, seed)
+    means = means_of(dialogues)
+    table = [
+        f"{'':10}" + "".join(f"{column:>11}" for column in COLUMNS),
+        *(f"{name:10}" + "".join(f"{row[column]:11.2f}" for column in COLUMNS) for name, row in means.items()),
+    ]
+    record = {
+        "people": len(dialogues) // len(RANKED),
+        "dialogues": len(dialogues),
+        "unscored": sum(not t.scored for t in dialogues),
+        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
+    }
+    return Round(f"{record['people']} people", table, claims(means), record)
+
+
+def table(whole: Mapping[str, Any]) -> str:
+    """The part of docs/results/daily.md that this program writes."""
+    runs = whole["runs"]
+    first = runs[0]
+    kept = [f"{sum(run['claims'].values())} of {len(run['claims'])} (seed {run['seed']})" for run in runs]
+    broken = sorted({text for run in runs for text, holds in run["claims"].items() if not holds})
+    heads = ("mean", *(METRICS[judge].lower() for judge in JUDGES))
+    lines = [
+        f"Means, {whole['half']} half ({first['people']} of the {len(load_scenarios(SETS[0]))} instances), seed {first['seed']}; "
+        f"{whole['machine']}. Claims that hold: {', '.join(kept)}.",
+        "",
+        "| | " + " | ".join(heads) + " |",
+        "|:---|" + "---:|" * len(heads),
+        *(f"| {name} | " + " | ".join(f"{row[column]:.2f}" for column in COLUMNS) + " |" for name, row in first["means"].items()),
+    ]
+    lines += ["", "Do not hold under every seed: " + "; ".join(broken) + "."] if broken else []
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints the tables; exits 1 if a claim does not hold. `--write` instead puts the committed record into the page."""
+    if "--write" in sys.argv[1:]:
+        rewrite(PAGE, "daily_order", table(json.loads(RESULTS.read_text(encoding="utf-8"))))
+        return
+    measure(__doc__, played)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""PERM's reward in TRL's GRPOTrainer, with LoRA: `python examples/perm_trl.py Qwen/Qwen2.5-7B-Instruct` (extra `trl`)."""
+
+from __future__ import annotations
+
+import argparse
+
+from datasets import Dataset
+from peft import LoraConfig
+from trl import GRPOConfig, GRPOTrainer
+
+from heartloop.integrations.trl import perm_reward, perm_rows
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("model", help="a Hugging Face name, or a directory")
+parser.add_argument("--judge", default="embedded", help="the model behind the four judges, e.g. openrouter/openai/gpt-4o-mini")
+parser.add_argument("--steps", type=int, default=-1, help="of the optimiser; by default once through the samples")
+parser.add_argument("--tokens", type=int, default=1536, help="of the longest answer")
+parser.add_argument("--out", default="runs/perm_trl")
+parser.add_argument("--cpu", action="store_true")
+given = parser.parse_args()
+
+trainer = GRPOTrainer(
+    model=given.model,
+    reward_funcs=perm_reward(judge=given.judge),
+    args=GRPOConfig(
+        output_dir=given.out,
+        learning_rate=1e-5,
+        num_generations=8,
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=4,
+        max_completion_length=given.tokens,
+        max_steps=given.steps,
+        num_train_epochs=1,
+        logging_steps=1,
+        report_to="none",
+        use_cpu=given.cpu,
+        bf16=not given.cpu,
+    ),
+    train_dataset=Dataset.from_list(perm_rows()),
+    peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"),
+)
+trainer.train()
+trainer.save_model()

@@ -1,0 +1,187 @@
+"""The environment of daily conversation: one answer of a companion that remembers (PERM section 3.4 and App. A.8).
+
+Covers the turn, what the model under test is told, who is asked, the score, and what a transcript keeps. The six judges are one
+protocol, `DailyUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the numbers
+(`heartloop.scoring.daily`).
+
+The model under test gets the profile, notes of earlier talks and noted days, all with their dates and today's, and the query as
+the person's message. Six judges, one a metric, are asked at the same time; one that has no answer leaves the dialogue unscored,
+whatever the others said. There is no mood to follow: the state is empty. The score is the mean of the six, 1 to 5, and the one
+reward.
+
+The paper names the metrics and prints an instance; guidelines, prompts and instances are unpublished, so those here are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple, Protocol
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.daily.scenario import Memory, Scenario
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
+from heartloop.errors import InputError, UseError
+from heartloop.prompts import load_prompt
+from heartloop.scoring.daily import METRICS, average
+
+__all__ = ["JUDGES", "MAX_TURNS", "PRESETS", "VARIANTS", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
+
+MAX_TURNS = 1
+"""Policy replies in a dialogue: an instance has one."""
+
+PRESETS = ("paper",)
+"""Ways to sum: the mean of the six."""
+
+VARIANTS = ("plain",)
+"""Forms of the policy prompt."""
+
+JUDGES: tuple[str, ...] = tuple(METRICS)
+"""Who is asked, in the order in which their calls are kept: one a metric."""
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # whatever the machine's language
+
+
+class View(NamedTuple):
+    """What there is to judge."""
+
+    scenario: Scenario
+    reply: str
+    seed: int
+
+
+class DailyUser(Protocol):
+    """The six judges."""
+
+    @property
+    def name(self) -> str:
+        """`embedded`, or the model's name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the judges."""
+        ...
+
+    def admit(self, scenario: Scenario) -> None:
+        """Refuses an instance it cannot judge.
+
+        Raises:
+            InputError: says what the instance lacks.
+        """
+        ...
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        """What one of `JUDGES` gives the answer, 1 to 5; the six are asked at the same time."""
+        ...
+
+
+def remembered(scenario: Scenario) -> dict[str, str]:
+    """What a companion knows, as the model under test and the judges are told it: blanks of their prompts, by name."""
+    return {
+        "persona": f"{scenario.person} ({scenario.persona.gender})",
+        "about": scenario.about,
+        "today": _day(scenario.today),
+        "notes": _lines(scenario.dialogue_memory),
+        "events": _lines(scenario.event_memory),
+    }
+
+
+def _lines(memories: Sequence[Memory]) -> str:
+    return "\n".join(f"- {_day(memory.on)}: {memory.text}" for memory in memories)
+
+
+def _day(day: date) -> str:
+    return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
+
+
+class Daily(Staged[Scenario, DailyUser]):
+    """Daily conversation over a list of instances, with one kind of judges.
+
+    Raises:
+        UseError: unknown preset or variant, or another number of turns than one.
+        InputError: two instances of one id, or one that the judges cannot judge.
+    """
+
+    name = "daily"
+
+    def __init__(
+        self,
+        scenarios: Sequence[Scenario],
+        user: DailyUser,
+        *,
+        preset: str = PRESETS[0],
+        variant: str = VARIANTS[0],
+        max_turns: int = MAX_TURNS,
+    ) -> None:
+        check_choice("preset", preset, PRESETS)
+        check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
+        if max_turns != MAX_TURNS:
+            raise UseError(f"max_turns is {max_turns}; a dialogue of daily has one turn, leave it out")
+        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
+        self.policy = load_prompt(__package__, "policy")
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> DailyEpisode:
+        """A fresh episode.
+
+        Raises:
+            InputError: no such instance.
+        """
+        return DailyEpisode(self, self.scenario(scenario_id), seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        scenario = self.scenarios[scenario_id]
+        known = remembered(scenario)
+        facts = {
+            "kind": scenario.kind,
+            "want": scenario.want,
+            "title": scenario.title,
+            "person": scenario.person,
+            "tags": " ".join(scenario.tags),
+            **{name: known[name] for name in ("about", "today", "notes", "events")},
+        }
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
+
+
+class DailyEpisode(LoggedEpisode):
+    """One person and one answer."""
+
+    def __init__(self, environment: Daily, scenario: Scenario, seed: int) -> None:
+        super().__init__()
+        self._daily = environment
+        self._scenario = scenario
+        self._seed = seed
+        self._mean: float | None = None
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._daily.policy.fill(**remembered(self._scenario))
+
+    async def open(self) -> str:
+        return self._scenario.query
+
+    async def step(self, reply: str) -> UserTurn:
+        view = View(self._scenario, reply, self._seed)
+        grades = await ask_all(JUDGES, lambda judge, log: self._daily.user.grade(judge, view, log), self._log)
+        evidence = evidence_of(grades)
+        self._mean = average(evidence["scores"])
+        return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
+
+    def outcome(self) -> Outcome:
+        """The mean of the six, which is also the one turn's reward. The states are empty."""
+        return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
+
+
+def average_of(transcript: Transcript) -> float:
+    """The mean of a stored dialogue, from what its judges gave.
+
+    Raises:
+        InputError: the transcript keeps no grades.
+    """
+    try:
+        return average(transcript.turns[0].evidence["scores"])
+    except (LookupError, TypeError, AttributeError, UseError) as error:
+        raise InputError(
+            f"{transcript.scenario}: the transcript lacks {error}; expected the grades of its judges, play it again"
+        ) from error

@@ -1,0 +1,75 @@
+"""The LLM judges of daily conversation: six structured questions to a model about one answer, one a metric.
+
+Covers what each judge is told and what counts as an answer. Does not cover the score (`environment`). The levels lie in
+`prompts/`, in our own words after the metrics' descriptions (PERM App. A.8). No judge is told what the embedded ones read by:
+they know what the companion knew, and the query.
+
+Six questions instead of one (ours; the paper does not say): in one answer a model tends to give all metrics what it thinks of the
+whole, and a mean of six that say the same thing is one metric. The six share all of their prompt but the metric's own part, which
+comes last, so that an endpoint that keeps prompts reads the rest once.
+
+An answer that does not fit, a score in words, two scores or a quote that does not stand there, is asked again once. What cannot
+be mended raises, so that the dialogue is unscored instead of guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Message, Sampling
+from heartloop.environments.daily.environment import JUDGES, View, remembered
+from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.episode import CallLog
+from heartloop.environments.grading import Grade, Level, ask_model
+from heartloop.environments.telling import told
+from heartloop.prompts import load_prompt
+
+__all__ = ["LLMUser"]
+
+
+class LLMUser:
+    """The six judges as one model.
+
+    Args:
+        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
+        role: under which models and sampling are told, as for a stored dialogue.
+    """
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        self._model = model
+        self._role = "judge" if role == "simulator" else role
+        self._sampling = sampling or Sampling()
+        self._prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+        }
+
+    def admit(self, scenario: Scenario) -> None:
+        """Models judge every instance, in any language."""
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        system = self._prompts["judge"].fill(
+            **remembered(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
+        )
+        answer = await ask_model(
+            self._model,
+            [
+                Message(role="system", content=system),
+                Message(role="user", content=self._prompts["judge_turn"].fill(answer=told([("The answer", view.reply)]))),
+            ],
+            Level,
+            view.reply,
+            sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
+            heard=log.listener(judge, 0, "judge"),
+        )
+        return Grade(answer.score, answer.reason.strip(), answer.quote.strip())

@@ -1,0 +1,50 @@
+"""A stored answer of daily conversation read by other judges: the same words, other grades.
+
+Covers who stands in for the judges in the one turn loop. Does not cover what every environment shares (`environments.stored`),
+nor whole runs (`evaluation.rejudging`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.dialogue import Transcript
+from heartloop.environments.daily.environment import MAX_TURNS, Daily, DailyUser, View
+from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.episode import CallLog
+from heartloop.environments.grading import Grade
+from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+
+__all__ = ["StoredPerson", "rejudged"]
+
+
+class StoredPerson(JudgedAnew[DailyUser]):
+    """Other judges of an answer that is stored; with what it was played with."""
+
+    def describe(self) -> Mapping[str, Any]:
+        return about_judged(self._played, self._judge.name, self._judge.describe())
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        return await self._judge.grade(judge, view, log)
+
+
+async def rejudged(played: Transcript, scenario: Scenario, judge: DailyUser, *, preset: str, max_turns: int) -> Transcript:
+    """The answer as the judges read it. One that is unscored is passed on with its cause, unasked.
+
+    Args:
+        scenario: the instance, word for word as it was played.
+        max_turns: as for every environment; here it is 1.
+
+    Raises:
+        InputError: as `check_readable`.
+        UseError: another number of turns than one.
+        BudgetSpent: a hard stop was reached.
+    """
+    check_readable(played, scenario, judge)
+    person = StoredPerson(played, judge)
+    left = passed_on(played, person.name, person.describe(), preset)
+    if left is not None:
+        return left
+    daily = Daily([scenario], person, preset=preset, variant=played.variant, max_turns=min(max_turns, MAX_TURNS))
+    return await read_again(played, daily)

@@ -1,0 +1,288 @@
+"""The sections of a recipe: who is met, how a dialogue goes, what learns, from what, how much, and where.
+
+Covers the settings, their meanings, ranges and what fits together within a section. Does not cover what fits between sections,
+nor the file that a recipe is (`recipe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from heartloop.environments.catalogue import entry_of
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN
+from heartloop.spending import DEAREST, Price
+from heartloop.training.dialogue_settings import TRAINED, DialogueSettings
+
+__all__ = [
+    "COMPOSED",
+    "LAPTOP",
+    "Algorithm",
+    "Batch",
+    "Dialogue",
+    "Machine",
+    "Optimiser",
+    "People",
+    "Policy",
+    "Prices",
+    "Section",
+    "Watching",
+]
+
+COMPOSED = "composed"
+"""Name of EIBench's composed training set (`heartloop scenarios compose`)."""
+
+LAPTOP = "laptop"
+"""Name of the policy that is made on the spot, before training (`training.laptop`)."""
+
+
+class Section(BaseModel):
+    """Settings under one name: frozen, each known, each with a docstring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
+    @classmethod
+    def _several(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+
+class People(Section):
+    """Who is talked with."""
+
+    train: str
+    """`composed` (EIBench's training set), a set's name, or a file of scenarios."""
+    held_out: str
+    """A set's name or a file; nobody of it is trained on."""
+    exclude_tags: tuple[str, ...] = ()
+    """Nobody with one of these content tags is met."""
+    held_out_share: float | None = Field(default=None, gt=0.0, lt=1.0)
+    """Where both are one set: the share of it that is held out, spread evenly over intentions or scenes."""
+    train_limit: int | None = Field(default=None, ge=1)
+    """So many training scenarios, evenly over intentions or scenes; all by default."""
+    held_out_limit: int | None = Field(default=None, ge=1)
+    """So many held-out scenarios, spread in the same way."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if (self.train == self.held_out) != (self.held_out_share is not None):
+            raise ValueError("held_out_share is for one set that is both trained on and held out from, and needed there")
+        return self
+
+
+class Dialogue(DialogueSettings):
+    """How a dialogue goes: `DialogueSettings`, of which `scenarios`, `transcripts` and `seed` follow from the run."""
+
+    scenarios: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_run(cls, given: Any) -> Any:
+        for name, says in (("scenarios", "people.train"), ("seed", "seed"), ("transcripts", "watching.transcripts_every")):
+            if isinstance(given, Mapping) and name in given:
+                raise ValueError(f"{name} is not set here; {says} says it")
+        return given
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        entry = entry_of(self.environment)
+        if self.environment not in TRAINED:
+            raise ValueError(f"{self.environment} has no rewards for training; expected {' or '.join(TRAINED)}")
+        for what, chosen, known in (("preset", self.preset, entry.presets), ("variant", self.variant, entry.variants)):
+            if chosen is not None and chosen not in known:
+                raise ValueError(f"{self.environment} has no {what} {chosen!r}; expected {' or '.join(known)}")
+        return self
+
+
+class Policy(Section):
+    """The model that learns, and how it draws its replies."""
+
+    model: str
+    """`laptop`, a Hugging Face name, or a directory."""
+    warm_start: Mapping[str, Any] = Field(default_factory=dict)
+    """Of the laptop policy: settings of `training.laptop.warm_start`."""
+    lora_rank: int | None = Field(default=None, ge=1)
+    """Of LoRA's matrices (Hu et al. 2022); all weights are trained without it."""
+    lora_alpha: int | None = Field(default=None, ge=1)
+    """LoRA: what they add counts `lora_alpha / lora_rank`; needed with a rank."""
+    lora_targets: str | tuple[str, ...] | None = None
+    """LoRA: names of the layers that get them; `all-linear` by default."""
+    template: Mapping[str, Any] = Field(default_factory=dict)
+    """Options of the chat template, e.g. `enable_thinking`."""
+    max_prompt: int = Field(ge=1)
+    """Tokens of the longest prompt; a dialogue that outgrows it is answered with silence."""
+    max_response: int = Field(ge=1)
+    """Tokens of a sample's response: one reply, or with `dialogue.sample: dialogue` all that follows the first prompt."""
+    temperature: float = Field(gt=0.0)
+    """Of drawing replies, held-out evaluations included."""
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    """1 draws from all tokens."""
+    top_k: int = Field(default=0, ge=0)
+    """0 draws from all tokens."""
+
+    @model_validator(mode="after")
+    def _loras(self) -> Self:
+        if (self.lora_rank is None) != (self.lora_alpha is None) or (self.lora_rank is None and self.lora_targets is not None):
+            raise ValueError(
+                f"lora_rank is {self.lora_rank}, lora_alpha {self.lora_alpha}, lora_targets {self.lora_targets}; "
+                "expected a rank and an alpha together, or none of them"
+            )
+        return self
+
+
+class Algorithm(Section):
+    """What is learned from a group of rollouts."""
+
+    name: Literal["ctc_grpo", "grpo", "ppo"]
+    """Groups with turn credit (EIBench), groups without, or a critic (RLVER)."""
+    alpha: float = Field(default=ALPHA, ge=0.0)
+    """CTC-GRPO: weight of the turn credit; 0 is without process rewards."""
+    centre: bool = True
+    """CTC-GRPO: process rewards less their mean over the rollout."""
+    sigma_min: float = Field(default=SIGMA_MIN, ge=0.0)
+    """CTC-GRPO, GRPO: floor of a group's std."""
+    ddof: Literal[0, 1] = 1
+    """CTC-GRPO, GRPO: 1 for the sample std."""
+    clip: float = Field(gt=0.0)
+    """Of the importance ratio, token by token."""
+    kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of the KL loss against the first policy; 0 keeps no reference."""
+    entropy: float = 0.0
+    """Coefficient of the entropy bonus."""
+    gamma: float = Field(default=1.0, gt=0.0, le=1.0)
+    """PPO: rewards are summed over the turns undiscounted beforehand, so this acts within a turn only."""
+    lam: float = Field(default=1.0, gt=0.0, le=1.0)
+    """PPO: lambda of GAE."""
+    critic_learning_rate: float | None = Field(default=None, ge=0.0)
+    """PPO only, and needed there."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """PPO: steps in which the critic alone learns."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.critic_learning_rate is not None) != (self.name == "ppo"):
+            raise ValueError(f"critic_learning_rate is {self.critic_learning_rate!r}; ppo needs one, and only ppo has a critic")
+        if self.name == "grpo" and self.alpha:
+            raise ValueError(f"alpha is {self.alpha:g}; grpo has no turn credit, write alpha: 0, or ctc_grpo")
+        return self
+
+
+class Optimiser(Section):
+    """AdamW's steps."""
+
+    learning_rate: float = Field(ge=0.0)
+    """Its peak; 0 learns nothing, for a control."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """After the warm-up."""
+    warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of all steps with a rising learning rate; `warmup_steps` goes before it."""
+    warmup_steps: int | None = Field(default=None, ge=0)
+    """The same in steps."""
+    min_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Cosine: where the learning rate ends, as a share of its peak."""
+    weight_decay: float = Field(default=0.01, ge=0.0)
+    """Decoupled, AdamW's."""
+    max_norm: float = Field(default=1.0, gt=0.0)
+    """Gradients are scaled down to it."""
+
+
+class Batch(Section):
+    """How much is played and learned in a step.
+
+    A step plays `scenarios` x `rollouts` dialogues. With one sample a turn that is up to `max_turns` times as many samples. verl
+    multiplies its mini-batch by the rollouts: one update takes `mini_batch` x `rollouts` samples, so EIBench's 16 scenarios x 8
+    rollouts x 8 turns are 1,024 samples and its mini-batch of 32 makes 4 updates of 256. verl refuses a mini-batch above
+    `scenarios` (the published 32 above 16) unless it packs samples by their tokens, which is why `tokens_per_device` is the only
+    way here.
+    """
+
+    scenarios: int = Field(ge=1)
+    """People in a step."""
+    rollouts: int = Field(ge=1)
+    """Dialogues with each."""
+    mini_batch: int = Field(ge=1)
+    """As verl counts: in scenarios; times `rollouts` it is in samples."""
+    passes: int = Field(default=1, ge=1)
+    """Over the samples of a step."""
+    steps: int = Field(ge=1)
+    """Of the whole run."""
+    tokens_per_device: int = Field(ge=1)
+    """Tokens that one device takes at once; decides memory and speed, not the result. At least one whole sample."""
+
+    @property
+    def dialogues(self) -> int:
+        """Dialogues in a step."""
+        return self.scenarios * self.rollouts
+
+    @property
+    def samples_per_update(self) -> int:
+        """Samples in one update of the weights."""
+        return self.mini_batch * self.rollouts
+
+
+class Prices(Section):
+    """What a simulator's tokens cost, in any currency."""
+
+    input: float = Field(ge=0.0, lt=DEAREST)
+    """Money per million tokens that it reads."""
+    output: float = Field(ge=0.0, lt=DEAREST)
+    """Money per million tokens that it answers with."""
+
+
+class Watching(Section):
+    """What is written down while it learns."""
+
+    validate_every: int = Field(default=0, ge=0)
+    """Steps between two evaluations on the held-out people; 0 is never."""
+    validate_first: bool = True
+    """Also before the first step."""
+    save_every: int = Field(default=0, ge=0)
+    """Steps between two checkpoints; the last step always has one."""
+    keep: int | None = Field(default=None, ge=1)
+    """Checkpoints that stay; all by default."""
+    transcripts_every: int = Field(default=0, ge=0)
+    """Keep the dialogues of every so many steps; 0 is none."""
+    loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
+    """Beside JSON lines, which are always written."""
+    prices: Prices | None = None
+    """The simulator's; with them the cost of each step is written down."""
+
+    @property
+    def price(self) -> Price | None:
+        """The prices as `spending` reckons with them."""
+        return None if self.prices is None else Price(self.prices.input, self.prices.output)
+
+
+class Machine(Section):
+    """Where it runs; changes no published number."""
+
+    device: Literal["cpu", "gpu"] = "gpu"
+    """What trains and draws."""
+    engine: Literal["hf_cpu", "vllm", "sglang"] = "vllm"
+    """What draws replies; `hf_cpu` is ours, for processors."""
+    ranks: int = Field(default=1, ge=1)
+    """GPUs of a node, or training processes on a CPU."""
+    nodes: int = Field(default=1, ge=1)
+    """Machines; several want a Ray cluster."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that one copy of the drawing model is spread over."""
+    engine_memory: float = Field(default=0.5, gt=0.0, lt=1.0)
+    """Share of a GPU's memory for the engine."""
+    offload: bool = False
+    """Weights and optimiser wait in main memory while replies are drawn."""
+    flash_attention: bool = True
+    """Needs the package flash-attn; samples are then packed without padding."""
+    workers: int = Field(default=8, ge=1)
+    """Processes that play dialogues."""
+    cpus: int | None = Field(default=None, ge=1)
+    """What Ray is told this machine has; by itself it counts cores, of which verl's actors want more than a laptop has."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.device == "cpu") != (self.engine == "hf_cpu"):
+            raise ValueError(
+                f"engine is {self.engine!r} on the device {self.device!r}; hf_cpu goes with cpu, vllm and sglang with gpu"
+            )
+        return self

@@ -1,0 +1,177 @@
+"""The rules of daily conversation: one turn, six judges at once, the mean, and what a transcript keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from heartloop.chat import Reply, ScriptedChat
+from heartloop.dialogue import Transcript
+from heartloop.environments.daily.environment import JUDGES, Daily, View, remembered
+from heartloop.environments.daily.rejudge import rejudged
+from heartloop.environments.daily.rescore import rescored
+from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.episode import CallLog, play
+from heartloop.environments.grading import Grade
+from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
+from heartloop.scoring.daily import METRICS, average
+from tests.daily_sample import AWAKE, LIE, SWIM
+
+ANSWER = "No, I'd not write the six years. What could you say of the two?"
+LEVELS = dict(zip(JUDGES, (4, 3, 5, 2, 4, 3), strict=True))  # 21 in sum
+
+
+class Fixed:
+    """Judges that give what they are told, and say when they were asked."""
+
+    name = "fixed"
+
+    def __init__(self, breaks: Mapping[str, Exception] | None = None, **levels: int) -> None:
+        self.levels = {**LEVELS, **levels}
+        self.breaks = breaks or {}
+        self.asked: dict[str, View] = {}
+        self._all = asyncio.Event()
+
+    def admit(self, scenario: Scenario) -> None:
+        if scenario.title == "cannot be judged":
+            raise InputError("cannot be judged")
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"models": {"judge": "fixed"}}
+
+    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+        self.asked[judge] = view
+        if len(self.asked) == len(JUDGES):
+            self._all.set()
+        await asyncio.wait_for(self._all.wait(), 5)  # nobody answers before all are asked
+        for _ in range(JUDGES[::-1].index(judge)):  # the first is the last to answer
+            await asyncio.sleep(0)
+        log.listener(judge, 0, "judge")(Reply(f"{judge} says"), 0)
+        if judge in self.breaks:
+            raise self.breaks[judge]
+        return Grade(self.levels[judge], f"because of {judge}", "six years", {"seen": judge})
+
+
+async def played(user: Fixed, answer: str = ANSWER, **settings: Any) -> Transcript:
+    return await play(Daily([LIE], user, **settings), LIE.id, ScriptedChat([answer]), seed=3)
+
+
+class TestWhatTheModelIsTold:
+    async def test_profile_today_notes_and_days_and_then_the_query(self) -> None:
+        policy = ScriptedChat([ANSWER])
+        await play(Daily([LIE], Fixed()), LIE.id, policy)
+        system, user = policy.asked[0]
+        known = (LIE.person, LIE.about, "Thursday 2025-02-06", *(memory.text for memory in LIE.memories))
+        assert all(text in system.content for text in known)
+        assert user.content == LIE.query
+
+    async def test_nothing_that_the_embedded_judges_read_by(self) -> None:
+        policy = ScriptedChat([ANSWER])
+        await play(Daily([LIE], Fixed()), LIE.id, policy)
+        told = " ".join(message.content for message in policy.asked[0])
+        assert LIE.values is not None
+        hidden = [LIE.asked, LIE.implied, *LIE.openings, *LIE.sores, *LIE.values.sides, *LIE.values.slants]
+        assert not any(matter.text in told for matter in hidden)
+        assert "overtaken" not in told
+        assert "idle" not in told
+
+    @pytest.mark.parametrize("instance", [AWAKE, LIE, SWIM])
+    def test_every_memory_stands_on_a_line_with_its_day(self, instance: Scenario) -> None:
+        known = remembered(instance)
+        lines = [*known["notes"].splitlines(), *known["events"].splitlines()]
+        assert len(lines) == len(instance.memories)
+        for line, memory in zip(lines, instance.memories, strict=True):
+            assert line.endswith(memory.text)
+            assert memory.on.isoformat() in line
+        assert known["today"].startswith({5: "Saturday", 3: "Thursday"}[instance.today.weekday()])
+
+
+class TestScore:
+    async def test_it_is_the_mean_of_the_six_and_the_one_turns_reward(self) -> None:
+        transcript = await played(Fixed())
+        assert transcript.score == pytest.approx(21 / 6)
+        assert transcript.rewards == (transcript.score,)
+        assert (transcript.stop, len(transcript.turns), transcript.turns[0].message) == ("turn_limit", 1, None)
+        assert transcript.turns[0].evidence["scores"] == LEVELS
+
+    def test_nothing_is_imputed(self) -> None:
+        with pytest.raises(UseError, match="expected empathy, topic"):
+            average({name: 3 for name in METRICS if name != "value"})
+        with pytest.raises(UseError, match="value is 6; expected 1 to 5"):
+            average({**LEVELS, "value": 6})
+        with pytest.raises(UseError, match="value is 0"):
+            average({**LEVELS, "value": 0})
+
+    async def test_reasons_and_quotes_are_kept_and_calls_in_the_judges_order(self) -> None:
+        transcript = await played(Fixed())
+        evidence = transcript.turns[0].evidence
+        assert list(evidence["reasons"]) == list(JUDGES)
+        assert evidence["quotes"]["fluency"] == "six years"
+        assert [call.purpose for call in transcript.calls if call.role == "judge"] == list(JUDGES)
+
+    async def test_one_without_an_answer_leaves_it_unscored_with_its_cause(self) -> None:
+        transcript = await played(Fixed({"fluency": AnswerError("none")}))
+        assert (transcript.score, transcript.rewards) == (None, ())
+        assert transcript.failure is not None
+        assert transcript.failure.role == "fluency judge"
+
+    async def test_a_spent_budget_is_no_judges_failure(self) -> None:
+        with pytest.raises(BudgetSpent):
+            await played(Fixed({"empathy": AnswerError("none"), "value": BudgetSpent("spent")}))
+
+    async def test_the_transcript_names_person_day_and_memory(self) -> None:
+        facts = (await played(Fixed())).facts
+        assert (facts["kind"], facts["want"], facts["today"]) == ("values", "thinking", "Thursday 2025-02-06")
+        assert "Jadwiga" in facts["events"]
+        assert "Schubert" in facts["notes"]
+
+
+class TestWrongUse:
+    @pytest.mark.parametrize("settings", [{"preset": "unit"}, {"variant": "warm"}, {"max_turns": 2}, {"max_turns": 0}])
+    def test_settings_that_there_are_not(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(UseError):
+            Daily([LIE], Fixed(), **settings)
+
+    def test_people_that_cannot_be(self) -> None:
+        with pytest.raises(InputError, match="twice"):
+            Daily([LIE, LIE], Fixed())
+        with pytest.raises(InputError, match="cannot be judged"):
+            Daily([LIE.model_copy(update={"title": "cannot be judged"})], Fixed())
+
+
+class TestStored:
+    async def test_the_mean_is_worked_out_again_from_the_grades(self) -> None:
+        stored = await played(Fixed())
+        assert rescored(stored.model_copy(update={"score": 1.0}), preset="paper", max_turns=1) == stored
+        failed = await played(Fixed({"value": AnswerError("none")}))
+        assert rescored(failed, preset="paper", max_turns=1) == failed
+
+    async def test_without_grades_or_of_another_kind_it_is_refused(self) -> None:
+        stored = await played(Fixed())
+        for scores in ({}, {"empathy": 3}, {**LEVELS, "value": "4"}, None):
+            bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"scores": scores}}),)})
+            with pytest.raises(InputError, match="play it again"):
+                rescored(bare, preset="paper", max_turns=1)
+        with pytest.raises(UseError, match="preset"):
+            rescored(stored, preset="unit", max_turns=1)
+        with pytest.raises(UseError, match="environment"):
+            rescored(stored.model_copy(update={"environment": "perm"}), preset="paper", max_turns=1)
+
+    async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
+        stored = await played(Fixed())
+        found = await rejudged(stored, LIE, Fixed(value=1), preset="paper", max_turns=1)
+        assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
+        assert found.score == pytest.approx(17 / 6)
+        again = await rejudged(found, LIE, Fixed(), preset="paper", max_turns=1)
+        assert again.score == stored.score
+
+    async def test_an_unscored_one_is_passed_on_unasked_and_another_text_refused(self) -> None:
+        judge = Fixed()
+        found = await rejudged(await played(Fixed({"topic": AnswerError("none")})), LIE, judge, preset="paper", max_turns=1)
+        assert (found.score, judge.asked) == (None, {})
+        other = LIE.model_copy(update={"query": LIE.query + " Hm?"})
+        with pytest.raises(InputError, match="another text"):
+            await rejudged(await played(Fixed()), other, Fixed(), preset="paper", max_turns=1)

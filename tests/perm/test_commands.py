@@ -1,0 +1,100 @@
+"""PERM's options on the command line: in the run, in the report, in `rescore`, and refused elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.analysis import read_run
+from heartloop.analysis.provenance import command_of
+from heartloop.cli import app
+from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.errors import UseError
+from heartloop.scoring.perspectives import perm_reward
+
+PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/listener", "--limit", "4"]
+
+
+def heartloop(*words: str) -> str:
+    found = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def dialogues(run: Path) -> list[Transcript]:
+    return list(read_transcripts(run / "transcripts.jsonl", torn_tail=False))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("perm") / "run"
+    heartloop(*PLAY, "--out", str(path))
+    return path
+
+
+def test_the_rules_are_settings_of_the_run_and_words_of_its_command(tmp_path: Path) -> None:
+    heartloop(*PLAY, "--bystander-weight", "1.0", "--without", "length", "--without", "resonation", "--out", str(tmp_path / "r"))
+    settings = json.loads((tmp_path / "r" / "settings.json").read_text())
+    assert (settings["bystander_weight"], settings["without"]) == (1.0, ["resonation", "length"])
+    command, _ = command_of(read_run(tmp_path / "r"))
+    assert command is not None
+    assert "--bystander-weight 1.0 --without resonation --without length" in command
+    page = (tmp_path / "r" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Left out of the reward" in page
+    for dialogue in dialogues(tmp_path / "r"):
+        scores = dialogue.turns[0].evidence["scores"]
+        right = perm_reward(
+            None, scores["expression"], scores["reception"], scores["bystander"], 0, parts=("expression", "reception"),
+            bystander_weight=1.0,
+        )  # fmt: skip
+        assert dialogue.score == right.total
+
+
+def test_by_default_the_published_weight_stands_in_the_settings(run: Path) -> None:
+    settings = json.loads((run / "settings.json").read_text())
+    assert (settings["bystander_weight"], settings["without"]) == (0.5, [])
+
+
+def test_rescored_it_is_what_it_would_have_been_and_calls_nobody(run: Path, tmp_path: Path) -> None:
+    heartloop(*PLAY, "--bystander-weight", "1.0", "--out", str(tmp_path / "live"))
+    said = heartloop("rescore", str(run), "--bystander-weight", "1.0", "--out", str(tmp_path / "anew"))
+    assert "4 dialogues computed anew, 4 scores changed." in said
+    assert [d.score for d in dialogues(tmp_path / "anew")] == [d.score for d in dialogues(tmp_path / "live")]
+    command, _ = command_of(read_run(tmp_path / "anew"))
+    assert command is not None
+    assert command.endswith("--bystander-weight 1")
+
+
+def test_what_was_left_out_is_put_in_again_by_nothing(run: Path, tmp_path: Path) -> None:
+    heartloop(*PLAY, "--without", "bystander", "--out", str(tmp_path / "alone"))
+    heartloop("rescore", str(tmp_path / "alone"), "--without", "nothing")
+    beside = tmp_path / "alone-without-nothing"
+    assert [d.score for d in dialogues(beside)] == [d.score for d in dialogues(run)]
+    command, _ = command_of(read_run(beside))
+    assert command is not None
+    assert command.endswith("--without nothing")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["eval", "perm", "--without", "warmth"], "unknown part to leave out 'warmth'"),
+        (["eval", "perm", "--bystander-weight", "-1"], "at least 0"),
+        (
+            ["eval", "perm", "--without", "resonation", "--without", "expression", "--without", "reception"],
+            "one of them at least",
+        ),
+        (["eval", "sage", "--bystander-weight", "1"], "nobody stands by in sage"),
+        (["eval", "empa", "--without", "length"], "has no parts to leave out"),
+    ],
+)
+def test_what_does_not_fit_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UseError, match=said):
+        CliRunner().invoke(
+            app,
+            [*words, "--user", "embedded", "--model", "heartloop/coach", "--out", str(tmp_path / "r")],
+            catch_exceptions=False,
+        )

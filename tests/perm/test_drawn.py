@@ -1,0 +1,153 @@
+"""Samples drawn from EmpatheticDialogues: which, in what order, without what, and who can judge them. The CSV is invented."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.authoring.perm_samples import LEAST_WORDS, draw
+from heartloop.authoring.raw_dialogues import RawDialogue, Said, read_dialogues
+from heartloop.cli import app
+from heartloop.dialogue import read_transcripts
+from heartloop.environments.catalogue import entry_of, home_of
+from heartloop.environments.perm import DrawnSample, EmbeddedUser, Perm, load_people
+from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.errors import InputError, UseError
+from tests.faulty_server import FaultyServer
+
+HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
+LINES = [
+    "hit:1_conv:1,1,proud,I built a boat_comma_ alone.,0,I finally built a boat_comma_ and it floats.,5|5|5_5|5|5,",
+    'hit:1_conv:1,2,proud,I built a boat_comma_ alone.,1,Well done! "Alone" you say?,5|5|5_5|5|5,',
+    'hit:2_conv:2,1,sad,My bird left.,2,The cage is "open" and my bird is gone_comma_ I think.,4|4|4_4|4|4,',
+    "hit:2_conv:2,2,sad,My bird left.,3,I am sorry to hear it.,4|4|4_4|4|4,,one|two_comma_ three",
+    "hit:3_conv:3,1,sad,It rains.,2,It rains.,4|4|4_4|4|4,",
+    "hit:3_conv:3,2,sad,It rains.,3,Oh no.,4|4|4_4|4|4,",
+    "hit:4_conv:4,1,moody,It is late and I sit here.,2,I sit here and it is late again.,4|4|4_4|4|4,",
+    "hit:4_conv:4,2,moody,It is late and I sit here.,3,Why?,4|4|4_4|4|4,",
+    "hit:5_conv:5,1,sad,My sister Ingrid moved.,2,My sister Ingrid moved away_comma_ her mail is i@example.org now.,4|4|4_4|4|4,",
+    "hit:5_conv:5,2,sad,My sister Ingrid moved.,3,Far?,4|4|4_4|4|4,",
+    "hit:6_conv:6,1,lonely,I want to die some days.,2,Some days I want to die and nobody asks.,4|4|4_4|4|4,",
+    "hit:6_conv:6,2,lonely,I want to die some days.,3,I am here.,4|4|4_4|4|4,",
+    "hit:7_conv:7,1,proud,I built a boat_comma_ alone.,8,I finally built a boat_comma_ and it floats.,5|5|5_5|5|5,",
+    "hit:7_conv:7,2,proud,I built a boat_comma_ alone.,9,Great.,5|5|5_5|5|5,",
+]  # fmt: skip
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join([HEADER, *LINES]) + "\n", encoding="utf-8")
+    return path
+
+
+def dialogue(number: int, emotion: str) -> RawDialogue:
+    turns = (Said("person", f"This is what I say as number {number}."), Said("supporter", "Yes?"))
+    return RawDialogue(f"train.csv, {number}", {"emotion": emotion, "situation": f"It was number {number}."}, turns)
+
+
+class TestWhich:
+    def test_the_first_words_are_the_query_with_commas_and_quotes_as_they_were(self, source: Path) -> None:
+        found = {s.source: s for s in draw(read_dialogues(source, "empathetic").dialogues).samples}
+        boat = found["train.csv, hit:1_conv:1"]
+        assert (boat.emotion, boat.query) == ("proud", "I finally built a boat, and it floats.")
+        assert boat.scenario == "I built a boat, alone."
+        assert found["train.csv, hit:2_conv:2"].query == 'The cage is "open" and my bird is gone, I think.'
+
+    def test_what_is_not_taken_is_counted_with_its_reason(self, source: Path) -> None:
+        drawn = draw(read_dialogues(source, "empathetic").dialogues)
+        assert drawn.passed == {
+            f"the person begins with fewer than {LEAST_WORDS} words": 1,
+            "its label is none of the 32 emotions": 1,
+            "another dialogue begins with the same words": 1,
+        }
+
+    def test_personal_data_is_gone_and_counted(self, source: Path) -> None:
+        drawn = draw(read_dialogues(source, "empathetic").dialogues)
+        whole = "".join(s.model_dump_json() for s in drawn.samples)
+        assert "Ingrid" not in whole
+        assert "example.org" not in whole
+        assert drawn.removed["email"] == 1
+
+    def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
+        dialogues = read_dialogues(source, "empathetic").dialogues
+        assert [s.tags for s in draw(dialogues).samples if s.emotion == "lonely"] == [("suicide",)]
+        without = draw(dialogues, exclude=["suicide"])
+        assert not any(s.emotion == "lonely" for s in without.samples)
+        assert without.passed["it touches suicide"] == 1
+        with pytest.raises(UseError, match="unknown tag"):
+            draw(dialogues, exclude=["sadness"])
+
+    def test_a_limit_is_spread_over_the_emotions_and_a_larger_one_holds_the_smaller(self) -> None:
+        dialogues = [dialogue(n, EMOTIONS[n % 32] if n % 3 else "sad") for n in range(400)]
+        some, more = (draw(dialogues, limit=n, seed=4).samples for n in (64, 128))
+        assert set(Counter(s.emotion for s in some).values()) == {2}
+        assert {s.id for s in some} <= {s.id for s in more}
+        assert {s.id for s in draw(dialogues, limit=64, seed=5).samples} != {s.id for s in some}
+        assert draw(dialogues[::-1], limit=64, seed=4).samples == some
+
+    def test_nothing_that_fits_is_an_error_that_says_why(self) -> None:
+        with pytest.raises(InputError, match="2 x its label is none of the 32 emotions"):
+            draw([dialogue(1, "moody"), dialogue(2, "moody")])
+
+
+class TestCommand:
+    def drawn(self, source: Path, out: Path, *more: str) -> Path:
+        found = CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out), *more], catch_exceptions=False)
+        assert found.exit_code == 0, found.output
+        assert "4 samples written" in found.output
+        return out
+
+    def test_a_file_comes_of_it_that_the_other_commands_know(self, source: Path, tmp_path: Path) -> None:
+        out = self.drawn(source, tmp_path / "mine.jsonl")
+        assert home_of(str(out)).name == "perm"
+        people = load_people(str(out))
+        assert all(isinstance(one, DrawnSample) and one.persona is None for one in people)
+        entry = entry_of("perm")
+        assert all(one.query in entry.sheet(one) and one.id in entry.line(one) for one in people)
+        checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
+        assert (checked.exit_code, "only the form is checked" in checked.output) == (0, True)
+        with pytest.raises(UseError, match="is there already"):
+            CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out)], catch_exceptions=False)
+
+    def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
+        people = load_people(str(self.drawn(source, tmp_path / "mine.jsonl")))
+        with pytest.raises(InputError, match="use --simulator MODEL for drawn samples"):
+            Perm(people, EmbeddedUser())
+
+    async def test_judge_models_grade_them(self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        out = self.drawn(source, tmp_path / "mine.jsonl")
+        async with FaultyServer() as server:
+            monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
+            words = ["eval", "perm", "--scenarios", str(out), "--model", "vllm/policy", "--simulator", "vllm/judge"]
+            found = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--out", str(tmp_path / "run")])
+        assert found.exit_code == 0, found.output
+        played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl", torn_tail=False))
+        assert len(played) == 4
+        assert all(t.scored and t.turns[0].evidence["format"] == "" for t in played)
+        assert all("no more is known" in body["messages"][0]["content"] for body in server.bodies)
+
+    def test_a_line_with_another_form_is_refused_with_its_place(self, source: Path, tmp_path: Path) -> None:
+        out = self.drawn(source, tmp_path / "mine.jsonl")
+        lines = out.read_text(encoding="utf-8").splitlines()
+        broken = {**json.loads(lines[1]), "emotion": "moody"}
+        out.write_text("\n".join([lines[0], json.dumps(broken)]), encoding="utf-8")
+        with pytest.raises(InputError, match="line 2, emotion"):
+            load_people(str(out))
+
+
+def test_lines_that_a_csv_writer_quoted_are_the_same(source: Path, tmp_path: Path) -> None:
+    quoted = tmp_path / "quoted.csv"
+    with quoted.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerows(line.split(",") for line in [HEADER, *LINES])
+    plain, again = (draw(read_dialogues(path, "empathetic").dialogues).samples for path in (source, quoted))
+    assert [(s.emotion, s.scenario, s.query) for s in again if s.emotion == "proud"] == [
+        (s.emotion, s.scenario, s.query) for s in plain if s.emotion == "proud"
+    ]
