@@ -126,7 +126,8 @@ class TestThePage:
         assert "Who keeps a clear and warm head" in html
         assert "repaired" in html
         assert 'id="criteria"' in html
-        assert re.search(r"depth of insight</th><td[^>]*>yes</td>\s*<td[^>]*><b>10\.0</b> <span class=\"interval\">", html)
+        cell = r"<td[^>]*><b>10\.0</b> <span class=\"count\">n \d+</span> <span class=\"interval\">"
+        assert re.search(r"depth of insight</th><td[^>]*>yes</td>\s*" + cell, html)
         assert re.search(r"warmth</th><td[^>]*>no</td>", html)
         assert "x/good left out 3 sections, which the judge saw empty." in html
         assert "x/poor left out 3 sections" in html

@@ -306,6 +306,15 @@ def test_the_sum_by_unit_and_without_a_bystander() -> None:
     assert told["reward"] == "0.000 + 0.000 + 0.000 = 0.000"
 
 
+def test_the_sum_tells_what_was_left_out() -> None:
+    talk = perm_talk("m", "s", SHOWY)
+    facts = {**talk.facts, "without": "resonation length"}
+    told = dict(answer(talk.model_copy(update={"facts": facts}))["answer"]["sum"])
+    assert (told["resonation"], told["length"]) == ("left out", "left out: 0")
+    assert told["harmonic mean"] == "2 / (1/1.00 + 1/1.00) = 1.000"
+    assert told["reward"] == "1.000 − 0.200 + 0.000 = 0.800"
+
+
 def test_a_broken_or_unscored_answer_is_shown_as_such() -> None:
     broken = answer(perm_talk("m", "s", None, broken="text before"))["answer"]
     assert broken["broken"] == "something stands before `# Analysis`"

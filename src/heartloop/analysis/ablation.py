@@ -1,8 +1,8 @@
 """PERM's reward with a part left out or weighed otherwise, from stored grades: what each model would have, and in what order.
 
 Covers the switches of `scoring.perspectives` (PERM Tables 2 and 6 turn the same ones), under both presets. No model is asked
-and no formula is added: a graded answer is summed anew, a broken form is worth the same everywhere. Does not cover what training
-with such a reward would do, which is what the paper's tables show.
+and no formula is added: a graded answer is summed anew, a broken form is worth what the weight makes it. Does not cover what
+training with such a reward would do, which is what the paper's tables show.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heartloop.analysis.card import ModelScore
 from heartloop.analysis.graded import Graded
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.errors import UseError
-from heartloop.scoring.perspectives import BROKEN_FORMAT, LENGTH_WEIGHT, PARTS, PRESETS, Part, perm_reward
+from heartloop.scoring.perspectives import LENGTH_WEIGHT, PARTS, PRESETS, Part, broken_form, perm_reward
 from heartloop.scoring.statistics import spearman_matrix
 
 __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
@@ -98,9 +98,9 @@ def _mean(found: Sequence[Graded], preset: str, variant: Variant) -> float:
 
 
 def _total(g: Graded, preset: str, variant: Variant) -> float:
-    if g.broken:
-        return BROKEN_FORMAT
     weight = g.weight if variant.bystander_weight is None else variant.bystander_weight
+    if g.broken:
+        return broken_form(weight)
     resonation, expression, reception, bystander = (g.scores[judge] for judge in JUDGES)
     return perm_reward(
         resonation,

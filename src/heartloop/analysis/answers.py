@@ -12,11 +12,11 @@ from typing import Any
 from heartloop.analysis.graded import Graded, broken_words, graded
 from heartloop.analysis.text import printable, utf16_place
 from heartloop.dialogue import Transcript, Turn
-from heartloop.environments.perm.environment import JUDGES
+from heartloop.environments.perm.environment import JUDGES, rules_of
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.quotes import spans_of
-from heartloop.scoring.perspectives import BROKEN_FORMAT, FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
+from heartloop.scoring.perspectives import FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
 
 __all__ = ["TOPS", "answer", "said_by"]
 
@@ -41,7 +41,7 @@ def answer(transcript: Transcript) -> dict[str, Any]:
         return {"answer": shown}
     if found.broken:
         shown["broken"] = printable(broken_words(found.broken))
-        shown["sum"] = [["a broken form", f"is judged by nobody and worth {100 * BROKEN_FORMAT:g}"]]
+        shown["sum"] = [["a broken form", f"is judged by nobody and worth {found.points:g}"]]
         return {"answer": shown}
     shown["judges"] = [_judged(judge, turn, found, parts) for judge in JUDGES]
     shown["tokens"] = found.tokens
@@ -80,17 +80,21 @@ def _judged(judge: str, turn: Turn, found: Graded, parts: list[list[str]]) -> di
 
 def _sum(found: Graded) -> list[list[str]]:
     """The reward as one would write it down: what, and how."""
-    preset, reward = found.dialogue.preset, found.reward
+    preset, reward, rules = found.dialogue.preset, found.reward, rules_of(found.dialogue)
     assert reward is not None
-    shares = [normalised(found.scores[part], preset=preset) for part in PARTS]
     how = "{:g} / 5" if preset == "released" else "({:g} − 1) / 4"
-    lines = [[part, f"{how.format(found.scores[part])} = {share:.2f}"] for part, share in zip(PARTS, shares, strict=True)]
-    mean = f"3 / ({' + '.join(f'1/{share:.2f}' for share in shares)})" if min(shares) else "one share is 0, and so is the mean:"
-    lines.append(["harmonic mean", f"{mean} = {reward.empathy:.3f}" if min(shares) else f"{mean} {reward.empathy:.3f}"])
-    beside = f"{found.weight:g} × ({found.scores['bystander']:g} / 100 − 1) = {_signed(reward.bystander)}"
-    lines.append(["bystander", beside if found.weight else "its weight is 0: 0"])
+    counted = [part for part in PARTS if part not in rules.without]
+    shares = {part: normalised(found.scores[part], preset=preset) for part in counted}
+    lines = [[part, f"{how.format(found.scores[part])} = {shares[part]:.2f}" if part in shares else "left out"] for part in PARTS]
+    if min(shares.values()):
+        mean = f"{len(shares)} / ({' + '.join(f'1/{share:.2f}' for share in shares.values())}) ="
+    else:
+        mean = "one share is 0, and so is the mean:"
+    lines.append(["harmonic mean", f"{mean} {reward.empathy:.3f}"])
+    beside = f"{rules.weight:g} × ({found.scores['bystander']:g} / 100 − 1) = {_signed(reward.bystander)}"
+    lines.append(["bystander", beside if rules.weight else "its weight is 0: 0"])
     over = f"−{LENGTH_WEIGHT:g} × max({found.tokens} − {FREE_TOKENS}, 0) = {_signed(reward.length)}"
-    lines.append(["length", over])
+    lines.append(["length", "left out: 0" if "length" in rules.without else over])
     lines.append(["reward", f"{reward.empathy:.3f} {_plus(reward.bystander)} {_plus(reward.length)} = {_signed(reward.total)}"])
     return lines
 

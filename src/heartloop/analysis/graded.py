@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from heartloop.analysis.measures import points_of
 from heartloop.dialogue import Transcript
-from heartloop.environments.perm.environment import JUDGES, reward_of
+from heartloop.environments.perm.environment import JUDGES, reward_of, rules_of
 from heartloop.environments.perm.format import BROKEN
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.errors import InputError
-from heartloop.scoring.perspectives import BYSTANDER_WEIGHT, PermReward
+from heartloop.scoring.perspectives import PermReward
 
 __all__ = ["Graded", "broken_words", "graded", "marks_of"]
 
@@ -41,7 +41,7 @@ class Graded(NamedTuple):
     @property
     def weight(self) -> float:
         """The bystander's, as it was played with."""
-        return float(self.fact("bystander_weight") or BYSTANDER_WEIGHT)
+        return rules_of(self.dialogue).weight
 
     def fact(self, name: str) -> str:
         """A fact of its sample; empty where it has none."""
