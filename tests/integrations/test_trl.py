@@ -20,9 +20,9 @@ import pytest
 
 import heartloop
 from heartloop.environments.catalogue import entry_of
+from heartloop.environments.perm.environment import Rules
 from heartloop.integrations.trl import perm_reward, perm_rows
 from heartloop.scoring.perspectives import BROKEN_FORMAT
-from heartloop.training.perm_terms import PermTerms
 from tests.faulty_server import FaultyServer
 from tests.perm_sample import SAMPLE
 
@@ -69,7 +69,7 @@ async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: 
     assert logged["perm/unscored"] == 0
     terms = sum(logged[f"perm/{name}_term"] for name in ("empathy", "bystander", "length"))
     assert terms == pytest.approx(first)
-    (without,) = await perm_reward(samples, terms=PermTerms(("bystander",)))(completions=[ANSWER], scenario=[SAMPLE.id])
+    (without,) = await perm_reward(samples, rules=Rules(without=("bystander",)))(completions=[ANSWER], scenario=[SAMPLE.id])
     assert without is not None
     assert without > first
 

@@ -143,7 +143,7 @@ class TestPublished:
     def test_perms_ablations_are_variants(self) -> None:
         for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
             for part in ("resonation", "expression", "reception", "bystander"):  # Table 2
-                assert read_recipe(name, variants=[f"no_{part}"]).dialogue.terms.without == (part,)
+                assert read_recipe(name, variants=[f"no_{part}"]).dialogue.rules.without == (part,)
             assert read_recipe(name, variants=["unit"]).dialogue.preset == "unit"
 
     def test_rlvers_models(self) -> None:

@@ -24,10 +24,10 @@ from heartloop.dialogue import Message, Sampling, Transcript
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.empa import Empa
 from heartloop.environments.episode import SILENCE, play
+from heartloop.environments.perm.environment import Rules
 from heartloop.errors import UseError
 from heartloop.scoring.credit import REWARDS
 from heartloop.training.generation import Generated
-from heartloop.training.perm_terms import PermTerms
 from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
 from heartloop.training.template_format import TemplateFormat
 from tests.training import tiny_policy
@@ -327,9 +327,9 @@ async def test_an_answer_in_perm_is_worth_its_reward() -> None:
         assert worth.outcome == pytest.approx(transcript.score)
         assert not worth.broken
         assert worth.process.tolist() == [transcript.score]
-    weighed = worth_of(transcript, policy.spoken, kind="outcome", terms=PermTerms(bystander_weight=1.0))
+    weighed = worth_of(transcript, policy.spoken, kind="outcome", rules=Rules(1.0))
     bystander = transcript.turns[0].evidence["scores"]["bystander"]
     assert transcript.score is not None
     assert weighed.outcome == pytest.approx(transcript.score - 0.5 * (1 - bystander / 100))
-    thoughtless = worth_of(transcript, policy.spoken, kind="outcome", think=True, terms=PermTerms(bystander_weight=1.0))
+    thoughtless = worth_of(transcript, policy.spoken, kind="outcome", think=True, rules=Rules(1.0))
     assert (thoughtless.outcome, thoughtless.broken) == (-1.0, True)

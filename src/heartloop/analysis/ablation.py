@@ -13,29 +13,27 @@ from typing import NamedTuple
 
 from heartloop.analysis.card import ModelScore
 from heartloop.analysis.graded import Graded
-from heartloop.environments.perm.environment import JUDGES
+from heartloop.environments.perm.environment import Rules
 from heartloop.errors import UseError
-from heartloop.scoring.perspectives import LENGTH_WEIGHT, PARTS, PRESETS, Part, broken_form, perm_reward
+from heartloop.scoring.perspectives import PARTS, PRESETS, broken_form
 from heartloop.scoring.statistics import spearman_matrix
 
 __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
 
 
 class Variant(NamedTuple):
-    """One setting of the switches of `perm_reward`; a weight of `None` is the one the answer was played with."""
+    """One setting of the switches of the reward; a weight of `None` is the one the answer was played with."""
 
     name: str
-    parts: tuple[Part, ...] = PARTS
+    without: tuple[str, ...] = ()
     bystander_weight: float | None = None
-    length_weight: float = LENGTH_WEIGHT
 
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("all parts"),
-    *(Variant(f"no {left}", tuple(part for part in PARTS if part != left)) for left in PARTS),
-    Variant("no bystander", bystander_weight=0.0),
+    *(Variant(f"no {left}", (left,)) for left in (*PARTS, "bystander")),
     *(Variant(f"bystander {weight:.1f}", bystander_weight=weight) for weight in (0.1, 0.5, 1.0)),
-    Variant("no length", length_weight=0.0),
+    Variant("no length", ("length",)),
 )
 """The first is the full reward; 0.1, 0.5 and 1.0 are the weights of PERM Table 6."""
 
@@ -98,21 +96,8 @@ def _mean(found: Sequence[Graded], preset: str, variant: Variant) -> float:
 
 
 def _total(g: Graded, preset: str, variant: Variant) -> float:
-    weight = g.weight if variant.bystander_weight is None else variant.bystander_weight
-    if g.broken:
-        return broken_form(weight)
-    resonation, expression, reception, bystander = (g.scores[judge] for judge in JUDGES)
-    return perm_reward(
-        resonation,
-        expression,
-        reception,
-        bystander,
-        g.tokens,
-        preset=preset,
-        parts=variant.parts,
-        bystander_weight=weight,
-        length_weight=variant.length_weight,
-    ).total
+    rules = Rules(g.weight if variant.bystander_weight is None else variant.bystander_weight, variant.without)
+    return broken_form(rules.weight) if g.broken else rules.reward(g.scores, g.tokens, preset).total
 
 
 def _places(means: dict[str, float]) -> dict[str, int]:

@@ -270,7 +270,7 @@ MEASURES: Mapping[str, Measure] = {
         ),
         max_turns=perm.MAX_TURNS,
         title="reward",
-        of="Reward times 100, at most 100; a broken form is worth -50",
+        of="Reward times 100, at most 100; a broken form is worth -50, or less where the bystander weighs more",
         reached="reached {0:g}",
         fell="fell below {0:g}",
         zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),

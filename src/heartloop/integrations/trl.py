@@ -19,8 +19,9 @@ from typing import Any
 from heartloop.chat import ScriptedChat
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.episode import play
+from heartloop.environments.perm.environment import Rules
 from heartloop.models import close, resolve
-from heartloop.training.perm_terms import PermTerms, perm_log, perm_return
+from heartloop.training.perm_terms import perm_log, perm_return
 
 __all__ = ["RewardFunction", "perm_reward", "perm_rows"]
 
@@ -45,7 +46,7 @@ def perm_reward(
     *,
     judge: str = "embedded",
     preset: str | None = None,
-    terms: PermTerms | None = None,
+    rules: Rules | None = None,
     max_connections: int = 64,
     seed: int = 0,
 ) -> RewardFunction:
@@ -57,18 +58,18 @@ def perm_reward(
         scenarios: the set or file whose ids the rows name.
         judge: `embedded`, or the model behind the four judges.
         preset: as `heartloop eval perm --preset` takes it.
-        terms: what the reward is made of; by default all of it.
+        rules: what the reward is made of; by default all of it, the bystander at 0.5.
         max_connections: calls in flight at the judge's endpoint.
         seed: of the judges; TRL's step is added to it, so that the answers of a group are judged alike.
 
     Raises:
-        UseError: no such set, model or preset.
+        UseError: no such set, model or preset, or rules that do not hold.
         InputError: a sample that does not fit.
     """
     entry = entry_of("perm")
     model = None if judge == "embedded" else resolve(judge, max_connections=max_connections)
     environment = entry.build(entry.load(scenarios), entry.person(model), preset=preset)
-    chosen = terms or PermTerms()
+    chosen = (rules or Rules()).checked()
 
     async def perm(
         completions: Sequence[str | Sequence[Mapping[str, str]]],

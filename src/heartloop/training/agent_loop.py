@@ -110,7 +110,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             return []
         opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
         worth = worth_of(
-            transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened, terms=settings.terms
+            transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened, rules=settings.rules
         )
         metrics = {
             "generate_sequences": server.seconds,

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from heartloop.dialogue import Sampling
 from heartloop.environments.catalogue import Ready, entry_of
+from heartloop.environments.perm.environment import Rules
 from heartloop.errors import UseError
 from heartloop.models import resolve
 from heartloop.scoring.credit import RewardKind
-from heartloop.scoring.perspectives import PARTS
-from heartloop.training.perm_terms import PermTerms, Term
+from heartloop.scoring.perspectives import BYSTANDER_WEIGHT, PARTS
+from heartloop.training.perm_terms import Term
 
 __all__ = ["AGENT", "TRAINED", "DialogueSettings", "group_of", "write_agent_loops"]
 
@@ -93,18 +94,19 @@ class DialogueSettings(BaseModel):
 
     @model_validator(mode="after")
     def _perms(self) -> Self:
-        if self.environment != "perm" and self.terms != PermTerms():
+        if self.environment != "perm" and (self.without, self.bystander_weight) != (None, None):
             raise ValueError(f"without and bystander_weight are for perm; the reward of {self.environment} has no such terms")
         if self.environment == "perm" and self.max_turns != 1:
             raise ValueError(f"max_turns is {self.max_turns}; a dialogue of perm has one turn, write max_turns: 1")
-        if set(PARTS) <= set(self.terms.without):
+        if set(PARTS) <= set(self.without or ()):
             raise ValueError(f"without leaves none of {', '.join(PARTS)}; leave one of them in")
         return self
 
     @property
-    def terms(self) -> PermTerms:
+    def rules(self) -> Rules:
         """What PERM's reward is made of, as it is learned from."""
-        return PermTerms(self.without or (), self.bystander_weight)
+        weight = BYSTANDER_WEIGHT if self.bystander_weight is None else self.bystander_weight
+        return Rules(weight, self.without or ()).checked()
 
     def build(self) -> tuple[Ready, list[Any]]:
         """The environment, and the models to close when it is not needed for a while.

@@ -23,6 +23,7 @@ from heartloop.chat import Reply
 from heartloop.dialogue import Message, Sampling, Transcript, Usage, visible, writable
 from heartloop.environments.empa import MAX_TURNS
 from heartloop.environments.episode import SILENCE
+from heartloop.environments.perm.environment import Rules
 from heartloop.errors import UseError
 from heartloop.scoring.credit import (
     RewardKind,
@@ -33,8 +34,9 @@ from heartloop.scoring.credit import (
     rewards_to_go,
 )
 from heartloop.scoring.energy import longest_step
+from heartloop.scoring.perspectives import broken_form
 from heartloop.training.generation import TokenServer
-from heartloop.training.perm_terms import PermTerms, perm_return, worst_return
+from heartloop.training.perm_terms import perm_return
 
 __all__ = ["PromptFormat", "Sample", "Span", "Spoken", "TokenPolicy", "Worth", "samples", "token_rewards", "worth_of"]
 
@@ -231,7 +233,7 @@ def worth_of(
     kind: RewardKind,
     think: bool = False,
     opened: bool = False,
-    terms: PermTerms | None = None,
+    rules: Rules | None = None,
 ) -> Worth:
     """The rewards of a scored dialogue.
 
@@ -242,7 +244,7 @@ def worth_of(
     Args:
         think: a reply that is not a think block and then something said makes the dialogue worth a constant, the lowest there is.
         opened: the prompt already holds the opening tag.
-        terms: PERM only, what its reward is made of.
+        rules: PERM only, what its reward is made of.
 
     Raises:
         UseError: the dialogue is unscored, or of an environment without rewards for training.
@@ -263,9 +265,9 @@ def worth_of(
         outcome, worst_outcome = float(transcript.stop == "success"), 0.0
         worst_turns = -MAX_TURNS * longest_step(preset=transcript.preset) / lacking
     elif transcript.environment == "perm":
-        terms = terms or PermTerms()
-        outcome = perm_return(transcript, terms)
-        process, worst_outcome = np.array([outcome]), worst_return(terms)
+        rules = rules or Rules()
+        outcome = perm_return(transcript, rules)
+        process, worst_outcome = np.array([outcome]), broken_form(rules.weight)
         worst_turns = worst_outcome
     else:
         raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage, eibench, empa or perm")

@@ -106,7 +106,7 @@ class Rules(NamedTuple):
         """Of the bystander, as it counts."""
         return 0.0 if "bystander" in self.without else self.bystander_weight
 
-    def reward(self, scores: Mapping[str, int], tokens: int, preset: str) -> PermReward:
+    def reward(self, scores: Mapping[str, float], tokens: int, preset: str) -> PermReward:
         """The reward of what `JUDGES` gave."""
         resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
         return perm_reward(
