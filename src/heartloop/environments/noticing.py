@@ -16,9 +16,10 @@ from heartloop.environments.cues import stands
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import Matter
 
-__all__ = ["cost_of", "felt_in", "level_of", "named_in", "quote_of", "said_in"]
+__all__ = ["DENIAL", "cost_of", "felt_in", "level_of", "named_in", "quote_of", "said_in"]
 
-_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
+DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
+"""Words that deny the feeling named just behind them."""
 
 
 def named_in(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str]:
@@ -48,7 +49,7 @@ def felt_in(sentences: Sequence[str], names: Sequence[str], denies: int) -> tupl
         for n, word in enumerate(words):
             keys = list(_near(word, rows))
             keys += [name for name in phrases if " ".join(words[n : n + len(name.split())]).startswith(name)]
-            if keys and not _DENIAL & set(words[max(0, n - denies) : n]):
+            if keys and not DENIAL & set(words[max(0, n - denies) : n]):
                 said.add(word)
                 for key in keys:
                     found.setdefault(key, text)

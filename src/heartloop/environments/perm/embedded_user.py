@@ -23,11 +23,11 @@ from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english
 from heartloop.appraisal.lexicon import classes_of, weight_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.environments.episode import CallLog
+from heartloop.environments.noticing import cost_of, level_of, named_in, quote_of, said_in
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
-from heartloop.environments.quotes import stands_in
 from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
@@ -101,10 +101,10 @@ def resonated(view: View) -> Grade:
     told = _runs(f"{sample.scenario} {sample.query}")
     own = [text for text in split_sentences(view.analysis) if not _is_copy(text, told, table["copied"])]
     if not own:
-        return Grade(1, needs()["reasons"]["copied"], _quote(split_sentences(view.analysis), view.analysis))
+        return Grade(1, needs()["reasons"]["copied"], quote_of(split_sentences(view.analysis), view.analysis))
     feelings, misread, beside_them = felt(own, sample.feelings, sample.misreadings, int(table["denies"]))
-    cause, need = _named(own, (sample.cause,)), _named(own, _unsaid(sample))
-    particulars = {**_named(own, sample.touches), **cause}
+    cause, need = named_in(own, (sample.cause,)), named_in(own, _unsaid(sample))
+    particulars = {**named_in(own, sample.touches), **cause}
     seen = {
         "feelings": sorted(feelings), "misreadings": sorted(misread), "beside": sorted(beside_them), "cause": bool(cause),
         "particulars": len(particulars), "need": bool(need),
@@ -129,7 +129,7 @@ def resonated(view: View) -> Grade:
         level, reason, grounds = level - 1, "misread", misread
     elif level > 1 and feelings and len(misread) + len(beside_them) > len(feelings):  # one of so many had to be right
         level, reason = level - 1, "scattershot"
-    return Grade(level, needs()["reasons"][reason], _quote(list(grounds.values()) or own, view.analysis), seen)
+    return Grade(level, needs()["reasons"][reason], quote_of(list(grounds.values()) or own, view.analysis), seen)
 
 
 def expressed(view: View) -> Grade:
@@ -137,7 +137,7 @@ def expressed(view: View) -> Grade:
     table, appraisal = needs()["expression"], _appraised(view)
     reasons = needs()["reasons"]
     if appraisal.silent:
-        return Grade(1, reasons["silent"], _quote([], view.response))
+        return Grade(1, reasons["silent"], quote_of([], view.response))
     voices = table["voices"][_sample(view).want]
     sounds = {name: confidence * voices[name[0]] for name, confidence in appraisal.strategies.items()}
     voice = max(sounds.values(), default=0.0)
@@ -147,13 +147,13 @@ def expressed(view: View) -> Grade:
     bound *= table["handed_back"] if _hands_back(_sample(view), appraisal) else 1.0
     points = table["start"] + table["voice"] * voice + table["bound"] * bound - lost
     points += table["speaks"] if lost <= table["plain"] and appraisal.words > needs()["bystander"]["concise"]["least"] else 0.0
-    level = _level(points, table["levels"])
+    level = level_of(points, table["levels"])
     reason = ("cold", "service", "acquaintance", "friend", "words")[level - 1]
     worst = max(appraisal.flaws, key=lambda flaw: table["flaws"].get(flaw.kind, 0.0) * flaw.severity, default=None)
     best = max(appraisal.sentences, key=lambda s: s.bound, default=None)
     lead = worst.quote if worst is not None and level < 3 else best.text if best is not None else ""
     seen = {"points": round(points, 2), "flaws": _flaws(appraisal), "bound": round(bound, 2)}
-    return Grade(level, reasons[reason], _quote([lead], view.response), seen)
+    return Grade(level, reasons[reason], quote_of([lead], view.response), seen)
 
 
 def received(view: View) -> Grade:
@@ -172,7 +172,7 @@ def received(view: View) -> Grade:
     moves = [*_touched(sample, appraisal), *_stung(sample, appraisal), *_told_wrong(sample, appraisal)]
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
-    level = _level(points, table["reception"]["levels"])
+    level = level_of(points, table["reception"]["levels"])
     if _hands_back(sample, appraisal):
         level = min(level, table["reception"]["handed_back"])
     lead: Move = ("untouched", 0.0, "")
@@ -185,7 +185,7 @@ def received(view: View) -> Grade:
         "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
         "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
     }
-    return Grade(level, table["reasons"][lead[0]], _quote([lead[2]], view.response), seen)
+    return Grade(level, table["reasons"][lead[0]], quote_of([lead[2]], view.response), seen)
 
 
 def beside(view: View) -> Grade:
@@ -194,7 +194,7 @@ def beside(view: View) -> Grade:
     names = ("relevant", "clear", "concise", "sober", "accurate")
     if appraisal.silent:
         marks = dict.fromkeys(names, round(table["silent"]))
-        return Grade(sum(marks.values()), needs()["reasons"]["silent"], _quote([], view.response), marks)
+        return Grade(sum(marks.values()), needs()["reasons"]["silent"], quote_of([], view.response), marks)
     sentences, whole = appraisal.sentences, 1.0 - appraisal.broken
     stated = [s for s in sentences if not s.question and not (s.tentative and s.strategies and s.strategies[0][0][0] == "B")]
     bounds = [s.bound if s.related else 0.0 for s in stated or sentences if not s.broken] or [0.0]
@@ -212,8 +212,8 @@ def beside(view: View) -> Grade:
         "clear": clear["start"] - clear["broken"] * appraisal.broken - clear["long"] * long - clear["scattered"] * guesses,
         "concise": concise["start"] - concise["overlong"] * appraisal.severity("overlong") - concise["again"] * again
         - concise["free"] * free,
-        "sober": sober["start"] - _costs(sober, appraisal) - sober["exclamation"] * view.response.count("!"),
-        "accurate": accurate["start"] + accurate["bound"] * best - _costs(accurate, appraisal)
+        "sober": sober["start"] - cost_of(appraisal, sober) - sober["exclamation"] * view.response.count("!"),
+        "accurate": accurate["start"] + accurate["bound"] * best - cost_of(appraisal, accurate)
         - accurate["invented"] * _invents(_sample(view), appraisal),
     }  # fmt: skip
     little = concise["least_share"] if appraisal.words < concise["least"] else 1.0
@@ -221,7 +221,7 @@ def beside(view: View) -> Grade:
     worst = max(appraisal.flaws, key=lambda flaw: flaw.severity, default=None)
     reason = worst.kind if worst is not None and worst.severity >= 0.5 else "bound" if best >= 0.5 else "acquaintance"
     lead = worst.quote if worst is not None else ""
-    return Grade(sum(marks.values()), needs()["reasons"][reason], _quote([lead], view.response), marks)
+    return Grade(sum(marks.values()), needs()["reasons"][reason], quote_of([lead], view.response), marks)
 
 
 def _story(sample: Scenario) -> Story:
@@ -254,21 +254,8 @@ def _not_told(cues: tuple[str, ...], told: str) -> tuple[str, ...]:
     return tuple(cue for cue in cues if cue not in stands)
 
 
-def _level(points: float, steps: Sequence[float]) -> int:
-    return 1 + sum(points >= step for step in steps)
-
-
-def _costs(table: Mapping[str, float], appraisal: Appraisal) -> float:
-    return sum(table.get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
-
-
 def _flaws(appraisal: Appraisal) -> dict[str, float]:
     return {flaw.kind: round(appraisal.severity(flaw.kind), 2) for flaw in appraisal.flaws}
-
-
-def _quote(texts: Sequence[str], part: str) -> str:
-    """The first of the texts that stands in the part, or else its first line."""
-    return next((text for text in texts if text and stands_in(text, [part])), part.strip().split("\n")[0])
 
 
 def _runs(text: str) -> frozenset[tuple[str, str, str]]:
@@ -279,16 +266,6 @@ def _runs(text: str) -> frozenset[tuple[str, str, str]]:
 def _is_copy(text: str, told: frozenset[tuple[str, str, str]], share: float) -> bool:
     runs = _runs(text)
     return bool(runs) and len(runs & told) / len(runs) >= share
-
-
-def _named(sentences: Sequence[str], matters: Sequence[Matter]) -> dict[str, str]:
-    """Those matters that a sentence names, by their text, with the sentence."""
-    found: dict[str, str] = {}
-    rows = tuple((matter.text, matter.cues) for matter in matters)
-    for text in sentences:
-        for key in matters_named(read_sentence(text), rows):
-            found.setdefault(key, text)
-    return found
 
 
 def _guesses(sentences: Sequence[str], table: Mapping[str, float]) -> bool:
@@ -302,21 +279,14 @@ def _touched(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     """Particular things of theirs that were taken up, in sentences bound to this person."""
     points, least = needs()["moves"]["touch"], needs()["credit"]["untouched"]
     bound = {s.text: s.bound for s in appraisal.sentences if not s.broken and s.bound >= least}
-    named = _named(list(bound), sample.touches)
+    named = named_in(list(bound), sample.touches)
     return [("touch", points * min(1.0, bound[text] + 0.3), text) for text in list(named.values())[:2]]
 
 
 def _stung(sample: Scenario, appraisal: Appraisal) -> list[Move]:
     """What stings or bores this person; words that they have used themselves sting nobody."""
-    said = fold(sample.query)
-    found: dict[int, Move] = {}
-    for s in appraisal.sentences:
-        text = fold(s.text)
-        for number, sore in enumerate(sample.sores):
-            cues = (fold(cue) for cue in sore.cues)
-            if not s.broken and any(_says(cue, text) and not _says(cue, said) for cue in cues):
-                found.setdefault(number, ("sore", needs()["moves"]["sore"], s.text))
-    return list(found.values())
+    points = needs()["moves"]["sore"]
+    return [("sore", points, text) for text in said_in(appraisal, sample.sores, sample.query).values()]
 
 
 def _hands_back(sample: Scenario, appraisal: Appraisal) -> bool:
@@ -325,7 +295,7 @@ def _hands_back(sample: Scenario, appraisal: Appraisal) -> bool:
     told, least = _runs(_turned(f"{sample.scenario} {sample.query}")), table["credit"]["untouched"]
     speech = [s for s in appraisal.sentences if not s.broken]
     about = [_runs(_turned(s.text)) for s in speech if s.bound >= least]
-    more = any(s.question or s.insight is not None for s in speech) or _named([s.text for s in speech], _unsaid(sample))
+    more = any(s.question or s.insight is not None for s in speech) or named_in([s.text for s in speech], _unsaid(sample))
     return bool(about) and not more and all(len(runs & told) >= table["reception"]["copied_from"] * len(runs) for runs in about)
 
 
@@ -358,7 +328,3 @@ def _told_wrong(sample: Scenario, appraisal: Appraisal) -> list[Move]:
         if many and len(wrong) > len(right):
             return [("not_mine", table["moves"]["not_mine"], next(iter(wrong.values())))]
     return []
-
-
-def _says(cue: str, folded: str) -> bool:
-    return re.search(rf"\b{re.escape(cue)}", folded) is not None

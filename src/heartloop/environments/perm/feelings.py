@@ -13,11 +13,10 @@ from typing import NamedTuple
 from heartloop.appraisal import matters_named
 from heartloop.appraisal.lexicon import is_function_word
 from heartloop.appraisal.words import read_sentence, words_of
+from heartloop.environments.noticing import DENIAL
 from heartloop.environments.reacting import weights_of
 
 __all__ = ["Felt", "families", "felt"]
-
-_DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
 
 
 class Felt(NamedTuple):
@@ -55,7 +54,7 @@ def felt(sentences: Sequence[str], feelings: Sequence[str], misreadings: Sequenc
             family = families().get(two) or families().get(word, "")
             own = _own(two, tuple(feelings)) or _own(word, tuple(feelings))
             wrong = "" if own else _own(two, other) or _own(word, other)
-            if not (own or wrong or family) or _DENIAL & set(words[max(0, n - denies) : n]):
+            if not (own or wrong or family) or DENIAL & set(words[max(0, n - denies) : n]):
                 continue
             if own or (family in mine and not wrong):
                 right.setdefault(family or own, text)
