@@ -82,17 +82,24 @@ def test_a_mark_that_never_closes_breaks_its_sentence() -> None:
     assert reply.broken > 0
 
 
+@pytest.mark.parametrize("text", ['The bolt is 4" long and you shut it at nine.', 'A " alone.'])
+def test_an_inch_opens_nothing(text: str) -> None:
+    assert quotations_in(text, TOLD) == ((text,), frozenset(), 0)
+
+
 @pytest.mark.parametrize(
-    "text", ['The bolt is 4" long and you shut it at nine.', 'You shut the coop door" at nine.', 'A " alone.']
+    "text", ['You shut the coop door" at nine.', 'I do not want to hurry you lightly"?', 'I hear ""the coop door"".']
 )
-def test_a_stray_mark_opens_nothing(text: str) -> None:
-    assert quotations_in(text, TOLD) == ((*quotations_in(text, ()).sentences,), None, 0)
+def test_a_mark_that_closes_what_never_opened_breaks_its_sentence(text: str) -> None:
+    """A policy in training wrote such."""
+    assert [s.broken for s in appraise(text, STORY).sentences] == [True]
+    assert [s.broken for s in appraise(text.replace('"', ""), STORY).sentences] == [False]
 
 
 def test_a_quotation_may_go_over_sentences() -> None:
     assert quotations_in('You said "with the iron bolt. My brother" and stopped.', TOLD).hollow == 1  # two messages
     over = quotations_in('You said "ma\'am. I shut the coop door" and stopped.', TOLD)
-    assert (over.hollow, over.unclosed) == (0, None)
+    assert (over.hollow, over.unpaired) == (0, frozenset())
 
 
 def test_a_reply_without_hollow_quotations_is_left_as_it_is() -> None:
@@ -107,7 +114,7 @@ def test_any_marks_are_read_and_nothing_but_quoted_words_goes(reply: str, told: 
     whole = quotations_in(reply, [told] * 2)
     assert found == whole
     assert found.hollow or found.sentences == quotations_in(reply, [reply]).sentences
-    assert (found.unclosed is None) or found.hollow
+    assert len(found.unpaired) <= len(found.sentences)
 
 
 @given(st.lists(st.sampled_from([*" ".join(TOLD).split(), "nobody", "orchid", "lantern"]), min_size=1, max_size=12))

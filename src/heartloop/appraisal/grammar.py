@@ -25,6 +25,8 @@ _SECOND = class_set("second_person")
 _THIRD = class_set("third_person")
 _LEADING = class_set("leading")
 _PRESENT = class_set("present_verb")
+_GUESSES = class_set("guess")
+_OPENS_IT = frozenset({"if", "whether", "or", "right", "no", "yes"})
 _HAS = {
     name: f"has:{name}"
     for name in (
@@ -65,9 +67,9 @@ def _inverted(words: Sequence[str]) -> bool:
 
 
 def is_question(sentence: Sentence) -> bool:
-    """Whether it asks: a question mark, or the word order of a question without one."""
+    """Whether it asks: a question mark behind anything but a statement about oneself, or the word order of a question."""
     if sentence.asks:
-        return True
+        return not _tells(sentence)
     if sentence.exclaims or not sentence.clauses:
         return False
     words = sentence.clauses[0]
@@ -75,6 +77,19 @@ def is_question(sentence: Sentence) -> bool:
     if len(words) > i + 3 and words[i] in _WH:
         return words[i + 1] in _INVERTING and (words[i + 2] in _SUBJECT or _is(words[i + 2], "possessive"))
     return _inverted(words) and not sentence.text.rstrip().endswith((".", ":", ","))
+
+
+def _tells(sentence: Sentence) -> bool:
+    """Whether it says something of the speaker and asks nothing, a question mark behind it or not: "I'll think of it today?"
+
+    A guess ("I take it you slept?"), a wh-word, `if`, `or` or a tag makes it a question. A policy in training found that a mark
+    was enough.
+    """
+    first = sentence.clauses[0] if sentence.clauses else ()
+    i = _head(first)
+    if len(first) < i + 3 or first[i] != "i" or first[i + 1] in _GUESSES:
+        return False
+    return not _has_tag(sentence) and not (_WH | _OPENS_IT) & set(sentence.words) and not any(map(_inverted, sentence.clauses))
 
 
 def is_open_question(sentence: Sentence) -> bool:

@@ -19,6 +19,7 @@ __all__ = ["Quotations", "quotations_in", "without_hollow"]
 
 _MARK = '"'
 _OPENS_BEHIND = frozenset(" ([-—*_,:")
+_CLOSES_BEHIND = frozenset(".,;:!?'" + _MARK)
 _GREETINGS = class_set("greeting")
 _SHORT = 3
 """Quotations of so many words or fewer are compared whole, longer ones by their runs of so many words."""
@@ -30,8 +31,8 @@ class Quotations(NamedTuple):
 
     sentences: tuple[str, ...]
     """As `split_sentences` gives them; hollow words are gone, their marks are left."""
-    unclosed: int | None
-    """Number of the sentence in which a mark opens that never closes."""
+    unpaired: frozenset[int]
+    """Numbers of sentences with a mark that opens and never closes, or closes what never opened."""
     hollow: int
     """How many quotations were emptied."""
 
@@ -56,19 +57,21 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
     their order. One that
     does not, that mostly holds what was quoted before (in this reply or an `earlier` one), that is a mere greeting, or whose mark
     never closes, is hollow: its words say nothing of this person, whatever they name. A policy in training found that they did.
+    A mark without its partner is told apart: nobody speaks so.
 
     >>> told = ["Good morning. The hens are out, and I shut the coop door myself."]
     >>> quotations_in('I hear "I shut the coop door myself". And "the wooden bolt".', told).sentences
     ('I hear "I shut the coop door myself".', 'And "".')
     >>> quotations_in('You said "good morning". I hear "the hens', told)
-    Quotations(sentences=('You said "".', 'I hear "'), unclosed=1, hollow=2)
+    Quotations(sentences=('You said "".', 'I hear "'), unpaired=frozenset({1}), hollow=2)
     """
     sentences = split_sentences(reply)
-    found = list(_quotations(sentences))
-    if not found:
-        return Quotations(tuple(sentences), None, 0)
+    strays: set[int] = set()
+    found = list(_quotations(sentences, strays))
+    if not found and not strays:
+        return Quotations(tuple(sentences), frozenset(), 0)
     said = [f" {' '.join(turned(words_of(message)))} " for message in told]
-    before = {quoted.text for other in earlier for quoted in _quotations(split_sentences(other))}
+    before = {quoted.text for other in earlier for quoted in _quotations(split_sentences(other), set())}
     left = list(sentences)
     hollow: list[_Quotation] = []
     for quoted in found:
@@ -77,12 +80,15 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
         before.add(quoted.text)
     for number, first, behind in sorted((part for quoted in hollow for part in quoted.parts), reverse=True):
         left[number] = left[number][:first] + left[number][behind:]
-    unclosed = next((quoted.parts[0][0] for quoted in found if not quoted.closed), None)
-    return Quotations(tuple(left), unclosed, len(hollow))
+    unpaired = strays | {quoted.parts[0][0] for quoted in found if not quoted.closed}
+    return Quotations(tuple(left), frozenset(unpaired), len(hollow))
 
 
-def _quotations(sentences: Sequence[str]) -> Iterator[_Quotation]:
-    """In order; one may go over several sentences. A mark opens behind a space or the like, before something."""
+def _quotations(sentences: Sequence[str], strays: set[int]) -> Iterator[_Quotation]:
+    """In order; one may go over several sentences. A mark opens behind a space or the like, before something.
+
+    `strays` takes the numbers of sentences with a mark that closes what never opened; behind a digit it is an inch.
+    """
     parts: list[tuple[int, int, int]] = []
     first: int | None = None
     for number, text in enumerate(sentences):
@@ -96,6 +102,8 @@ def _quotations(sentences: Sequence[str]) -> Iterator[_Quotation]:
                 parts, first = [], None
             elif before in _OPENS_BEHIND and text[at + 1 : at + 2].strip():
                 first = at + 1
+            elif before.isalpha() or before in _CLOSES_BEHIND:
+                strays.add(number)
         if first is not None:
             parts.append((number, first, len(text)))
             first = None

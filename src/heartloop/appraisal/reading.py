@@ -64,7 +64,7 @@ def appraise(reply: str, story: Story, earlier: Sequence[str] = ()) -> Appraisal
     quotations = quotations_in(reply, story.told, earlier)
     meant = [read_sentence(text) for text in quotations.sentences]
     broken = tuple(
-        b or is_spliced(s, ground) or number == quotations.unclosed
+        b or is_spliced(s, ground) or number in quotations.unpaired
         for number, (s, b) in enumerate(zip(read, broken_sentences(read), strict=True))
     )
     bonds = [bond(sentence, ground) for sentence in meant]
