@@ -33,6 +33,7 @@ from heartloop.environments.catalogue import stratified
 from heartloop.environments.eibench.composer import places
 from heartloop.environments.perm.drawn import DrawnSample, read_drawn
 from heartloop.environments.records import Persona, Tag
+from heartloop.environments.telling import quoted
 from heartloop.errors import UseError
 
 __all__ = ["SENTENCES", "PermEnriching"]
@@ -108,7 +109,7 @@ class PermEnriching:
         """What fills the blanks of the prompt."""
         (gender, name), (other_gender, other_name) = seeded.facts["names"]
         return {
-            **{blank: seeded.facts[blank] for blank in ("query", "situation", "emotion")},
+            **{blank: quoted(seeded.facts[blank]) for blank in ("query", "situation", "emotion")},
             "name": name, "gender": gender, "other_name": other_name, "other_gender": other_gender,
             "least": str(SENTENCES[0]), "most": str(SENTENCES[1]), "tags": ", ".join(seeded.facts["tags"]) or "none",
         }  # fmt: skip
