@@ -26,7 +26,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of its own
 	$(TRAIN_BIN)/python -m pytest tests/training

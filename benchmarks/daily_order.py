@@ -7,25 +7,21 @@ the claims of docs/decisions/0012 hold. Covers the embedded judges only; says no
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Round, measure
+from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.dialogue import Transcript
 from heartloop.environments.daily import SETS, Daily, EmbeddedUser, load_scenarios
 from heartloop.environments.daily.environment import JUDGES
-from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.evaluation.settings import dialogue_seed
 from heartloop.scoring.daily import METRICS
-from heartloop.supporters import RANKED, Supporter
+from heartloop.supporters import RANKED
 
 PAGE = DOCS / "results" / "daily.md"
 RESULTS = Path(__file__).parent / "results" / "daily_order_held_out.json"
@@ -39,19 +35,11 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0012; within
 }
 COLUMNS = ("mean", *JUDGES)
 
-Means = Mapping[str, Mapping[str, float]]
-"""By supporter and column."""
-
 
 def transcripts(half: str, seed: int) -> list[Transcript]:
     """Every supporter on one half (`tuning`, `held-out`, `all`) of the instances."""
     instances = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
-    daily = Daily(instances, EmbeddedUser())
-
-    async def go() -> list[Transcript]:
-        return [await play(daily, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in instances for name in RANKED]
-
-    return asyncio.run(go())
+    return talks(Daily(instances, EmbeddedUser()), seed, RANKED)
 
 
 def means_of(played: Sequence[Transcript]) -> Means:
@@ -68,10 +56,7 @@ def means_of(played: Sequence[Transcript]) -> Means:
 
 def claims(means: Means) -> list[Claim]:
     """The claims of docs/decisions/0012 on these dialogues."""
-    held: list[Claim] = []
-    for column, ranks in ORDER.items():
-        for higher, lower in pairwise(ranks):
-            held += [Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column]) for a in higher for b in lower]
+    held = in_order(ORDER, means)
     held.append(Claim("colloquial: flatterer > lecturer", means["flatterer"]["colloquial"] > means["lecturer"]["colloquial"]))
     return held
 
@@ -80,17 +65,7 @@ def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: means by supporter."""
     dialogues = transcripts(arguments.half, seed)
     means = means_of(dialogues)
-    table = [
-        f"{'':10}" + "".join(f"{column:>11}" for column in COLUMNS),
-        *(f"{name:10}" + "".join(f"{row[column]:11.2f}" for column in COLUMNS) for name, row in means.items()),
-    ]
-    record = {
-        "people": len(dialogues) // len(RANKED),
-        "dialogues": len(dialogues),
-        "unscored": sum(not t.scored for t in dialogues),
-        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
-    }
-    return Round(f"{record['people']} people", table, claims(means), record)
+    return by_supporter(dialogues, means, claims(means), 2)
 
 
 def table(whole: Mapping[str, Any]) -> str:

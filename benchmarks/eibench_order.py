@@ -8,19 +8,16 @@ nothing about language models.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from benchmarks.order import Claim, Round, measure
+from benchmarks.order import Claim, Round, measure, talks
 from heartloop.dialogue import Transcript
 from heartloop.environments.eibench import SCENES, EIBench, EmbeddedUser, load_scenarios
-from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.evaluation.settings import dialogue_seed
 from heartloop.scoring.statistics import bootstrap_interval
-from heartloop.supporters import SUPPORTERS, Supporter
+from heartloop.supporters import SUPPORTERS
 
 NAMES = tuple(name for name in SUPPORTERS if name != "garbage")
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within a group no order is claimed
@@ -34,12 +31,7 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within
 def transcripts(half: str, seed: int, names: Sequence[str] = NAMES) -> list[Transcript]:
     """Every named supporter on one half (`tuning`, `held-out`, `all`) of the test set."""
     scenarios = [s for s in load_scenarios("test") if half in ("all", half_of(s.id))]
-    bench = EIBench(scenarios, EmbeddedUser())
-
-    async def go() -> list[Transcript]:
-        return [await play(bench, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in scenarios for name in names]
-
-    return asyncio.run(go())
+    return talks(EIBench(scenarios, EmbeddedUser()), seed, names)
 
 
 def outcomes(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:

@@ -8,29 +8,21 @@ user only; says nothing about language models.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from benchmarks.order import Claim, Round, measure
+from benchmarks.order import Claim, Round, measure, talks
 from heartloop.dialogue import Transcript
-from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
-from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import GENERAL, Supporter
+from heartloop.supporters import GENERAL
 
 
 def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:
     """Every named supporter on one half (`tuning`, `held-out`, `all`) of the sets."""
     scenarios = [s for name in sets for s in load_scenarios(name) if half in ("all", half_of(s.id))]
-    sage = Sage(scenarios, EmbeddedUser())
-
-    async def go() -> list[Transcript]:
-        return [await play(sage, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in scenarios for name in names]
-
-    return asyncio.run(go())
+    return talks(Sage(scenarios, EmbeddedUser()), seed, names)
 
 
 def means(played: Sequence[Transcript], fact: str = "family") -> dict[tuple[str, str], float]:

@@ -8,7 +8,6 @@ language models.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
@@ -16,15 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.order import Claim, Round, measure
+from benchmarks.order import Claim, Round, measure, talks
 from heartloop.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.empa.environment import case_of
-from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.evaluation.settings import dialogue_seed
 from heartloop.scoring.energy import AXES, trace
-from heartloop.supporters import RANKED, Supporter
+from heartloop.supporters import RANKED
 
 LOW = ("template", "lecturer", "flatterer", "silent")
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0009; within a group no order is claimed
@@ -45,12 +42,7 @@ class Steps(NamedTuple):
 def transcripts(half: str, seed: int, names: Sequence[str] = RANKED) -> list[Transcript]:
     """Every named supporter on one half (`tuning`, `held-out`, `all`) of the cases."""
     cases = [s for s in load_scenarios() if half in ("all", half_of(s.id))]
-    empa = Empa(cases, EmbeddedUser())
-
-    async def go() -> list[Transcript]:
-        return [await play(empa, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in cases for name in names]
-
-    return asyncio.run(go())
+    return talks(Empa(cases, EmbeddedUser()), seed, names)
 
 
 def short(played: Transcript) -> str:

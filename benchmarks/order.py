@@ -1,4 +1,4 @@
-"""What the programmes that ask for the order of the scripted supporters have in common: arguments, seeds, claims, the record.
+"""What the programmes that ask for the order of the scripted supporters have in common: dialogues, arguments, claims, the record.
 
 Covers one round a seed and what is kept of it. Does not cover which claims there are (each `*_order.py`, from its decision).
 """
@@ -6,16 +6,26 @@ Covers one round a seed and what is kept of it. Does not cover which claims ther
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
+from heartloop.dialogue import Transcript
+from heartloop.environments.catalogue import Ready
+from heartloop.environments.episode import play
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.supporters import Supporter
 
-__all__ = ["Claim", "Round", "measure"]
+__all__ = ["Claim", "Means", "Round", "by_supporter", "in_order", "measure", "talks"]
+
+Means = Mapping[str, Mapping[str, float]]
+"""By supporter and column."""
 
 
 class Claim(NamedTuple):
@@ -34,6 +44,45 @@ class Round(NamedTuple):
     claims: Sequence[Claim]
     record: Mapping[str, Any]
     """What is kept of it besides seed, seconds and claims."""
+
+
+def talks(environment: Ready, seed: int, names: Sequence[str]) -> list[Transcript]:
+    """Every named supporter with every person of the environment."""
+
+    async def go() -> list[Transcript]:
+        return [
+            await play(environment, one, Supporter(name), seed=dialogue_seed(seed, one, 0))
+            for one in environment.scenario_ids
+            for name in names
+        ]
+
+    return asyncio.run(go())
+
+
+def in_order(order: Mapping[str, Sequence[Sequence[str]]], means: Means) -> list[Claim]:
+    """The claims that each column puts every supporter of a group above every one of the next."""
+    return [
+        Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column])
+        for column, ranks in order.items()
+        for higher, lower in pairwise(ranks)
+        for a in higher
+        for b in lower
+    ]
+
+
+def by_supporter(dialogues: Sequence[Transcript], means: Means, claims: Sequence[Claim], digits: int) -> Round:
+    """A round of one-turn dialogues: a row a supporter."""
+    columns = list(next(iter(means.values())))
+    people = len(dialogues) // len(means)
+    table = [f"{'':10}" + "".join(f"{column:>12}" for column in columns)]
+    table += [f"{name:10}" + "".join(f"{row[column]:12.{digits}f}" for column in columns) for name, row in means.items()]
+    record = {
+        "people": people,
+        "dialogues": len(dialogues),
+        "unscored": sum(not t.scored for t in dialogues),
+        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
+    }
+    return Round(f"{people} people", table, claims, record)
 
 
 def measure(

@@ -8,23 +8,19 @@ anew. Covers the embedded judges only; says nothing about language models.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Round, measure
+from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.dialogue import Transcript
-from heartloop.environments.episode import play
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.records import half_of
-from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import RANKED, Supporter
+from heartloop.supporters import RANKED
 
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0011; within a group no order is claimed
     "reward": (("listener",), ("coach",), ("fixer", "template"), ("flatterer", "lecturer"), ("silent",)),
@@ -40,19 +36,11 @@ COLUMNS = ("reward", *JUDGES, "alone")
 RESULTS = Path(__file__).parent / "results" / "perm_order_held_out.json"
 PAGE = DOCS / "results" / "perm.md"
 
-Means = Mapping[str, Mapping[str, float]]
-"""By supporter and column."""
-
 
 def transcripts(half: str, seed: int) -> list[Transcript]:
     """Every supporter on one half (`tuning`, `held-out`, `all`) of the samples."""
     samples = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
-    perm = Perm(samples, EmbeddedUser())
-
-    async def go() -> list[Transcript]:
-        return [await play(perm, s.id, Supporter(name), seed=dialogue_seed(seed, s.id, 0)) for s in samples for name in RANKED]
-
-    return asyncio.run(go())
+    return talks(Perm(samples, EmbeddedUser()), seed, RANKED)
 
 
 def means_of(played: Sequence[Transcript]) -> Means:
@@ -71,10 +59,7 @@ def means_of(played: Sequence[Transcript]) -> Means:
 
 def claims(means: Means) -> list[Claim]:
     """The claims of docs/decisions/0011 on these dialogues."""
-    held: list[Claim] = []
-    for column, ranks in ORDER.items():
-        for higher, lower in pairwise(ranks):
-            held += [Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column]) for a in higher for b in lower]
+    held = in_order(ORDER, means)
     flatterer = means["flatterer"]
     highest = max(JUDGES[:3], key=lambda part: flatterer[part])
     held.append(Claim("flatterer: expression is the highest of its parts", highest == "expression"))
@@ -84,19 +69,10 @@ def claims(means: Means) -> list[Claim]:
 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
-    """One seed: means of every part."""
+    """One seed: means by supporter."""
     dialogues = transcripts(arguments.half, seed)
     means = means_of(dialogues)
-    people = len(dialogues) // len(RANKED)
-    table = [f"{'':10}" + "".join(f"{column:>12}" for column in COLUMNS)]
-    table += [f"{name:10}" + "".join(f"{row[column]:12.3f}" for column in COLUMNS) for name, row in means.items()]
-    record = {
-        "people": people,
-        "dialogues": len(dialogues),
-        "unscored": sum(not t.scored for t in dialogues),
-        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
-    }
-    return Round(f"{people} people", table, claims(means), record)
+    return by_supporter(dialogues, means, claims(means), 3)
 
 
 def table(results: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
     shown = heartloop("scenarios", "show", "0000-0000", "--from", "people.jsonl", cwd=tmp_path).out
     assert "Secretly wants someone to listen" in shown
     assert profile()["scene"] in shown
-    assert "of released people only the form is checked" in heartloop("scenarios", "check", "people.jsonl", cwd=tmp_path).out
+    assert "of what others wrote only the form is checked" in heartloop("scenarios", "check", "people.jsonl", cwd=tmp_path).out
 
 
 @pytest.mark.parametrize(

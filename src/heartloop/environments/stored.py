@@ -7,7 +7,7 @@ through the one turn loop once more, and the ones that are passed on unscored. D
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from heartloop.chat import Reply
@@ -25,6 +25,7 @@ __all__ = [
     "about_judged",
     "check_readable",
     "check_rescorable",
+    "judged_again",
     "passed_on",
     "read_again",
     "unscored",
@@ -137,6 +138,33 @@ def about_judged(played: Transcript, judge: str, told: Mapping[str, Any], *, unu
         "sampling": {**sampling, **({"judge": judged["judge"]} if "judge" in judged else {})},
         "prompts": {**played.prompts, **prompts},
     }
+
+
+async def judged_again(
+    played: Transcript,
+    scenario: Any,
+    person: JudgedAnew[Any],
+    about: Mapping[str, Any],
+    preset: str,
+    build: Callable[[], Environment],
+) -> Transcript:
+    """A stored dialogue as another judge has it, through the turn loop once more.
+
+    One that is unscored is passed on with its cause, unasked.
+
+    Args:
+        scenario: word for word as it was played.
+        person: stands for the user.
+        about: what the person says of itself (`about_judged`).
+        build: the environment with that person, where a dialogue can be read.
+
+    Raises:
+        InputError: as `check_readable`.
+        BudgetSpent: a hard stop was reached.
+    """
+    check_readable(played, scenario, person)
+    left = passed_on(played, person.name, about, preset)
+    return left if left is not None else await read_again(played, build())
 
 
 async def read_again(played: Transcript, environment: Environment) -> Transcript:

@@ -55,7 +55,7 @@ def spans_in(text: str, today: date) -> list[Span]:
     """The times a text names, in no order.
 
     >>> spans_in("That was two weeks ago.", date(2025, 6, 16))[0][:2]
-    (datetime.date(2025, 5, 28), datetime.date(2025, 6, 6))
+    (datetime.date(2025, 5, 29), datetime.date(2025, 6, 6))
     """
     low = text.lower()
     found: list[Span] = []

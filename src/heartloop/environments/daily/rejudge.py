@@ -14,7 +14,7 @@ from heartloop.environments.daily.environment import MAX_TURNS, Daily, DailyUser
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -37,14 +37,13 @@ async def rejudged(played: Transcript, scenario: Scenario, judge: DailyUser, *, 
         max_turns: as for every environment; here it is 1.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         UseError: another number of turns than one.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is not None:
-        return left
-    daily = Daily([scenario], person, preset=preset, variant=played.variant, max_turns=min(max_turns, MAX_TURNS))
-    return await read_again(played, daily)
+
+    def build() -> Daily:
+        return Daily([scenario], person, preset=preset, variant=played.variant, max_turns=min(max_turns, MAX_TURNS))
+
+    return await judged_again(played, scenario, person, person.describe(), preset, build)

@@ -18,7 +18,7 @@ from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Rea
 from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -43,15 +43,19 @@ async def rejudged(played: Transcript, scenario: AnyScenario, judge: EIBenchUser
         max_turns: policy replies in a dialogue at most, as it was played.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is not None:
-        return left
-    bench = EIBench(
-        [scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, relation_weight=relation_weight_of(played)
-    )
-    return await read_again(played, bench)
+
+    def build() -> EIBench:
+        return EIBench(
+            [scenario],
+            person,
+            preset=preset,
+            variant=played.variant,
+            max_turns=max_turns,
+            relation_weight=relation_weight_of(played),
+        )
+
+    return await judged_again(played, scenario, person, person.describe(), preset, build)

@@ -19,7 +19,7 @@ from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, V
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 
 __all__ = ["FormJudge", "StoredPerson", "rejudged"]
 
@@ -68,19 +68,23 @@ async def rejudged(played: Transcript, scenario: Scenario, judge: EmpaUser, *, p
         max_turns: policy replies in a dialogue at most, as it was played.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is not None:
-        return left
     limit = min(max_turns, len(played.turns))  # no further reply is stored
-    empa = Empa(
-        [scenario], person, preset=preset, variant=played.variant, max_turns=limit, window=int(played.facts.get("window", "1"))
-    )
-    found = await read_again(played, empa)
+
+    def build() -> Empa:
+        return Empa(
+            [scenario],
+            person,
+            preset=preset,
+            variant=played.variant,
+            max_turns=limit,
+            window=int(played.facts.get("window", "1")),
+        )
+
+    found = await judged_again(played, scenario, person, person.describe(), preset, build)
     if found.stop == "turn_limit" and limit < max_turns:
         left_off = played.stop if played.stop == "goodbye" else "cut"
         return found.model_copy(update={"stop": left_off})

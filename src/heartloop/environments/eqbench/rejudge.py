@@ -13,7 +13,7 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import EQBench, EQBenchUser, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -35,13 +35,12 @@ async def rejudged(played: Transcript, scenario: Scenario, judge: EQBenchUser, *
         scenario: the scenario, word for word as it was played.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is not None:
-        return left
-    bench = EQBench([scenario], person, preset=preset, variant=played.variant, max_turns=max_turns)
-    return await read_again(played, bench)
+
+    def build() -> EQBench:
+        return EQBench([scenario], person, preset=preset, variant=played.variant, max_turns=max_turns)
+
+    return await judged_again(played, scenario, person, person.describe(), preset, build)

@@ -13,7 +13,7 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import MAX_TURNS, Grade, Perm, PermUser, View, rules_of
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 
 __all__ = ["StoredPerson", "rejudged"]
 
@@ -36,21 +36,20 @@ async def rejudged(played: Transcript, scenario: AnySample, judge: PermUser, *, 
         max_turns: as for every environment; here it is 1.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         UseError: another number of turns than one.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is not None:
-        return left
-    perm = Perm(
-        [scenario],
-        person,
-        preset=preset,
-        variant=played.variant,
-        max_turns=min(max_turns, MAX_TURNS),
-        **rules_of(played)._asdict(),
-    )
-    return await read_again(played, perm)
+
+    def build() -> Perm:
+        return Perm(
+            [scenario],
+            person,
+            preset=preset,
+            variant=played.variant,
+            max_turns=min(max_turns, MAX_TURNS),
+            **rules_of(played)._asdict(),
+        )
+
+    return await judged_again(played, scenario, person, person.describe(), preset, build)

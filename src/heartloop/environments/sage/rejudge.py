@@ -20,7 +20,7 @@ from heartloop.environments.sage.environment import Feeling, Sage, SageUser, Spe
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.environments.sage.rescore import decided_to_leave
 from heartloop.environments.staging import answered
-from heartloop.environments.stored import JudgedAnew, about_judged, check_readable, passed_on, read_again
+from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
 from heartloop.scoring.emotion import band
 
 __all__ = ["StoredPerson", "rejudged"]
@@ -53,13 +53,12 @@ async def rejudged(played: Transcript, scenario: AnyScenario, judge: SageUser, *
         max_turns: policy replies in a dialogue at most, as it was played.
 
     Raises:
-        InputError: as `check_readable`.
+        InputError: the person is another text than the one that was played, or the judge cannot read it.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, judge)
     person = StoredPerson(played, judge)
-    left = passed_on(played, person.name, person.describe(played.variant), preset)
-    if left is not None:
-        return left
-    sage = Sage([scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, start=played.start["emotion"])
-    return await read_again(played, sage)
+
+    def build() -> Sage:
+        return Sage([scenario], person, preset=preset, variant=played.variant, max_turns=max_turns, start=played.start["emotion"])
+
+    return await judged_again(played, scenario, person, person.describe(played.variant), preset, build)
