@@ -1,4 +1,4 @@
-"""The `heartloop scenarios write` and `distil` commands; the same rules as in `cli`."""
+"""The `heartloop scenarios write`, `distil` and `enrich` commands; the same rules as in `cli`."""
 
 from __future__ import annotations
 
@@ -121,11 +121,46 @@ def distil(
     raise typer.Exit(code)
 
 
+@write_app.command()
+def enrich(
+    source: Annotated[Path, typer.Argument(help="Samples as `heartloop import perm-samples` writes them.")],
+    writer: Annotated[str, typer.Option(help="Model that writes: service/model.")],
+    out: Annotated[Path, typer.Option(help="The JSON-lines file of whole samples; every step is kept beside it.")],
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="So many, evenly over the emotions; a larger number goes on. All by default.")
+    ] = None,
+    sampling: Annotated[
+        list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
+    ] = None,
+    max_connections: Annotated[int, typer.Option(min=1, help="Samples in flight at once.")] = 8,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 300.0,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
+    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
+    ] = None,
+) -> None:
+    """Persona and scenario for drawn PERM samples, written by a model. The same command again goes on."""
+    from heartloop.authoring.perm_enriching import PermEnriching
+    from heartloop.environments.perm.drawn import read_drawn
+    from heartloop.wording import amount
+
+    samples = read_drawn(source)
+    writing = PermEnriching(samples)
+    settled = _Settled(writer, None, None, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    if removed := ", ".join(amount(n, kind) for kind, n in writing.removed.items()):
+        typer.echo(f"Personal data taken out by rules: {removed}. Rules miss things: read some of it yourself.")
+    ended, spent = _written(writing, out, settled, n=limit or len(samples), seed=0, only=(), more=writing.settings)
+    raise typer.Exit(_told(ended, out, spent, audited=False))
+
+
 class _Settled(NamedTuple):
     """Who writes, and what the calls may take."""
 
     writer: str
-    auditor: str
+    auditor: str | None
+    """`None` where nothing is audited nor compared."""
     embedder: str | None
     sampling: list[str]
     max_connections: int
@@ -161,11 +196,11 @@ def _written(
 
     load_env()
     for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
-        if is_scripted(name):
+        if name is not None and is_scripted(name):
             raise UseError(f"{flag} is {name}, who writes no scenarios; expected service/model")
-    samplings = read_samplings(by.sampling, roles=("writer", "auditor"))
+    samplings = read_samplings(by.sampling, roles=("writer", "auditor") if by.auditor else ("writer",))
     table = load_prices(by.prices) if by.prices is not None else {}
-    names = [by.writer, by.auditor, *([by.embedder] if by.embedder else [])]
+    names = [name for name in (by.writer, by.auditor, by.embedder) if name]
     meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=table, models=names)
     found = {
         name: resolve(name, timeout=by.timeout, retries=by.retries, max_connections=by.max_connections)
@@ -182,7 +217,8 @@ def _written(
         try:
             return await write_all(
                 writing, files, n=n, seed=seed, only=only, sampling=samplings, in_flight=by.max_connections,
-                writer=counted(found[by.writer], meter, "writer"), auditor=counted(found[by.auditor], meter, "auditor"),
+                writer=counted(found[by.writer], meter, "writer"),
+                auditor=counted(found[by.auditor], meter, "auditor") if by.auditor else None,
                 embedder=MeteredEmbedder(near, meter) if near is not None else None, report=_on(line),
             )  # fmt: skip
         finally:
@@ -260,7 +296,7 @@ def _on(line: ProgressLine) -> Callable[[Progress], None]:
     return show
 
 
-def _told(ended: Written, out: Path, spent: str) -> int:
+def _told(ended: Written, out: Path, spent: str, *, audited: bool = True) -> int:
     """Says how it ended; the exit code."""
     from heartloop.authoring.written import steps_path
 
@@ -273,10 +309,10 @@ def _told(ended: Written, out: Path, spent: str) -> int:
         + (f"; {len(ended.failed)} failed" if ended.failed else "")
         + (f"; {spent} in all" if spent else "")
     )
-    typer.echo(
+    compared = (
         f"{ended.repeated} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "
-        f"Every step: {steps_path(out)}"
     )
+    typer.echo(f"{compared if audited else ''}Every step: {steps_path(out)}")
     for what, why in (("passed over", ended.passed), ("refused", ended.refused), ("failed", ended.failed)):
         for name, reason in list(why.items())[:SHOWN]:
             typer.echo(f"  {what}: {name}: {reason}", err=True)

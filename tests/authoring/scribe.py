@@ -43,6 +43,7 @@ STAGES = {
     "sage_voice": "Now write what weighs on this person",
     "audit": "## What to look for",
     "duplicate": "It is told again when",
+    "enriched": "Give the person who says this a life",
 }
 _FIXED = {"kind", "about", "depth", "key", "concern", "temperament", "gender", "age", "tags", "name", "place"} | {
     "axis", "source", "level", "domain", "threshold",
@@ -118,6 +119,14 @@ def good(text: str) -> dict[str, Any]:
         name, gender = re.findall(r"^Name: (.+) \((\w+)\)$", text, re.M)[0]
         place = re.findall(r"^Place: (.+)$", text, re.M)[0]
         return {**persona, "name": name, "gender": gender, "place": place, "age": int(re.findall(r"^Age: (\d+)$", text, re.M)[0])}
+    if stage == "enriched":
+        name, gender = re.findall(r"^Name: (.+?) \((\w+)\);", text, re.M)[0]
+        given = re.findall(r"because their words have them: (.+)\.$", text, re.M)[0].split(", ")
+        return {
+            "persona": {"name": name, "age": 41, "gender": gender, "occupation": "ferry mechanic"},
+            "scenario": f"{name} came home from the yard with nobody to tell. The kitchen light was on and stayed on all night.",
+            "tags": given,
+        }  # fmt: skip
     if stage == "filter":
         turns = [int(number) for number in re.findall(r"^(\d+) (?:person|supporter):", text, re.M)]
         tags = [tag for tag, words in (("suicide", "want to live"), ("self-harm", "cut myself")) if words in text]

@@ -38,7 +38,7 @@ NEAR_DUPLICATE = 0.5
 _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
-Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario | daily.Scenario
+Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario | perm.DrawnSample | daily.Scenario
 
 
 def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
@@ -98,7 +98,9 @@ class Likeness:
 
 
 def problems_of_one(s: Scenario) -> list[str]:
-    """What a scenario must not have by its own environment's rules, beyond the schema."""
+    """What a scenario must not have by its own environment's rules, beyond the schema; drawn samples have none."""
+    if isinstance(s, perm.DrawnSample):
+        return []
     if isinstance(s, empa.Scenario):
         return problems_in_empa(s)
     if isinstance(s, perm.Scenario):
@@ -112,13 +114,15 @@ def name_and_trade(s: Scenario) -> tuple[str, str]:
     """Who this is; no two people of a set share both."""
     if isinstance(s, empa.Scenario):
         return s.person.name.casefold(), s.person.occupation.casefold()
+    if isinstance(s, perm.DrawnSample):
+        return (s.persona.name.casefold(), s.persona.occupation.casefold()) if s.persona else (s.id, "")
     name, trade = (s.user.name, s.user.role) if isinstance(s, eibench.Scenario) else (s.persona.name, s.persona.occupation)
     return name.casefold(), trade.casefold()
 
 
 def plain_lines(s: Scenario) -> dict[str, str]:
     """What this person says besides the beats, in lines of three words and more, by its bare words."""
-    if isinstance(s, perm.Scenario | daily.Scenario):
+    if isinstance(s, perm.Scenario | perm.DrawnSample | daily.Scenario):
         return {}
     lines = [line for group in s.lines.model_dump().values() for line in group]
     bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in lines}
@@ -129,7 +133,7 @@ def story_of(s: Scenario) -> str:
     """The text by which scenarios are compared: how it begins, what happened, what the person tells."""
     if isinstance(s, empa.Scenario):
         return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
-    if isinstance(s, perm.Scenario):
+    if isinstance(s, perm.Scenario | perm.DrawnSample):
         return f"{s.query} {s.scenario}"
     if isinstance(s, daily.Scenario):
         return " ".join([s.query, s.about, *(memory.text for memory in s.memories)])

@@ -3,8 +3,8 @@
 Covers PERM App. A.1 as far as it is published: the first thing that the person says is the query, the situation stands for the
 scenario, the 32 emotions. Unpublished, and ours: a query has at least `LEAST_WORDS` words, one sample a situation and a query,
 and a smaller number is spread evenly over the emotions, by the hash of seed and dialogue, so that nobody chooses. Does not
-cover the files (`raw_dialogues`), the personal data (`personal_data`), nor persona and longer scenario, which the paper had a
-model write.
+cover the files (`raw_dialogues`), the personal data (`personal_data`), nor persona and longer scenario, which a model writes
+(`perm_enriching`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writing new scenarios with a model: seed, draft, audit, neighbours, verdict; many at once, kept step by step.
 
 Covers the way of one scenario and of a whole run, whatever the environment (EIBench section 3.1, SAGE section 2.2, EMPA section
-3.2). Does not cover what is asked for (`eibench_writing`, `sage_writing`, `empa_distilling`), the files (`written`) or what the
-auditor may do (`auditing`).
+3.2, PERM App. A.1). Does not cover what is asked for (`eibench_writing`, `sage_writing`, `empa_distilling`, `perm_enriching`),
+the files (`written`) or what the auditor may do (`auditing`). Without an auditor 3 to 5 fall away, and so do rewrites.
 
 1. A seed, by the run's seed and the scenario's number alone. One that nothing is to be written from is passed over, before any
    question or after one.
@@ -128,7 +128,7 @@ async def write_all(
     n: int,
     seed: int,
     writer: ChatModel,
-    auditor: ChatModel,
+    auditor: ChatModel | None,
     only: Sequence[str] = (),
     embedder: Embedder | None = None,
     sampling: Mapping[str, Sampling] | None = None,
@@ -141,6 +141,7 @@ async def write_all(
     it is interrupted, as long as the models answer the same.
 
     Args:
+        auditor: `None` where scenarios are neither audited nor compared.
         only: scenes or intentions; by default all that the environment writes.
         sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
         in_flight: scenarios at once; each has one call in flight at a time.
@@ -157,14 +158,18 @@ def settings_of(
     writing: Writing,
     *,
     writer: str,
-    auditor: str,
+    auditor: str | None,
     embedder: str | None,
     seed: int,
     only: Sequence[str],
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Any]:
     """What decides the texts of a run, as its steps begin with: models, seeds, prompts, and what was shipped."""
-    names = [*{stage.system: None for stage in writing.stages}, "rewrite", *AUDIT_PROMPTS, *writing.prompts()]
+    names = [
+        *{stage.system: None for stage in writing.stages},
+        *writing.prompts(),
+        *(("rewrite", *AUDIT_PROMPTS) if auditor else ()),
+    ]
     first = [one.facts for one in writing.seeds(_TOLD_SEEDS, 0, ())]
     return {
         "environment": writing.name,
@@ -190,22 +195,24 @@ class _Run:
         writing: Writing,
         files: WrittenFiles,
         writer: ChatModel,
-        auditor: ChatModel,
+        auditor: ChatModel | None,
         embedder: Embedder | None,
         sampling: Mapping[str, Sampling],
         seed: int,
     ) -> None:
         self._writing, self._files, self._seed = writing, files, seed
-        self._models = {"writer": writer, "auditor": auditor}
+        self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
+        self._compares = auditor is not None
         self._sampling = sampling
         self._shipped = {one.id: one for one in writing.shipped}
         stories = {name: story_of(one) for name, one in self._shipped.items()}
-        self._likeness = Likeness(list(stories.values()))
-        self._neighbours = Neighbours(stories, self._likeness, embedder)
+        if self._compares:
+            self._likeness = Likeness(list(stories.values()))
+            self._neighbours = Neighbours(stories, self._likeness, embedder)
         self._people = set(map(name_and_trade, self._shipped.values()))
         self._spoken = {plain for one in self._shipped.values() for plain in plain_lines(one)}
         self._compared = list(self._shipped)
-        self._anew = next(place for place, stage in enumerate(writing.stages) if stage.system == "writer")
+        self._anew = next((place for place, stage in enumerate(writing.stages) if stage.system == "writer"), 0)
         self._stopped: str | None = None
         self._in_a_row = 0
         self.kept: dict[str, int] = {}
@@ -236,7 +243,8 @@ class _Run:
         tell()
         if left:
             try:
-                await self._neighbours.prepare(self._files.steps())
+                if self._compares:
+                    await self._neighbours.prepare(self._files.steps())
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(in_flight, len(left))):
                         group.create_task(worker())
@@ -252,11 +260,11 @@ class _Run:
 
     def _take_up(self, seeds: Sequence[Seeded]) -> int:
         """Takes up what is finished: scenarios of the file, refused seeds of the steps. Returns how many were found."""
-        seeded = {_number_in(one.id): one for one in seeds}
+        seeded = {name: one for one in seeds for name in (one.id, _number_in(one.id))}
         out = self._files.out
         for scenario in self._writing.read_file(out) if out.stat().st_size else ():
             self._remember(scenario)
-            if one := seeded.get(_number_in(scenario.id)):
+            if one := seeded.get(scenario.id) or seeded.get(_number_in(scenario.id)):
                 steps = self._files.steps(one.number)
                 self.kept[one.id] = max((len(facts["changed"]) for facts in list(steps.of("audited"))[-1:]), default=0)
                 steps.note("verdict", verdict="kept", id=scenario.id)  # lost where it was killed between the two files
@@ -268,6 +276,8 @@ class _Run:
         return len(self.kept)
 
     def _remember(self, scenario: Scenario) -> None:
+        if not self._compares:
+            return
         self._likeness.add(story_of(scenario))
         self._compared.append(scenario.id)
         self._people.add(name_and_trade(scenario))
@@ -313,6 +323,10 @@ class _Run:
                 done[stage.name] = await self._ask(stage, seeded, done, steps, draft, told)
                 if reason := self._writing.passed_over(seeded, done):
                     return _Passed(reason)
+            if not self._compares:
+                if before is not None:
+                    await before.wait()
+                return _Draft(self._writing.read(self._writing.assemble(seeded, done)), 0)
             scenario, corrections = await self._audit(self._writing.assemble(seeded, done), seeded, steps, draft)
             again = await self._copied(scenario, steps, draft)
             if again is None:

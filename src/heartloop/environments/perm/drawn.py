@@ -1,11 +1,12 @@
 """Samples drawn from EmpatheticDialogues in a user's checkout (PERM App. A.1): who said what, and the label of how they felt.
 
-Covers the form that `heartloop import perm-samples` writes. Does not cover drawing them (`authoring.perm_samples`), nor our own
-samples (`scenario`). The texts are their authors' (CC BY-NC 4.0); none of them is part of this project.
+Covers the form that `heartloop import perm-samples` writes and `heartloop scenarios enrich` completes. Does not cover drawing
+them (`authoring.perm_samples`), writing what is missing (`authoring.perm_enriching`), nor our own samples (`scenario`). The
+texts are their authors' (CC BY-NC 4.0); none of them is part of this project.
 
 The data set tells neither persona nor what an answer should have understood. Models under test and judge models get by without:
-the situation stands for the scenario, and the persona says that nothing is known. The embedded judges do not: they read by
-feelings, cues and needs that somebody wrote, so they refuse these samples.
+the situation stands for the scenario, and the persona says that nothing is known; or a model has written both. The embedded
+judges do not: they read by feelings, cues and needs that somebody wrote, so they refuse these samples.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class DrawnSample(Written):
     id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
     emotion: Emotion
     tags: tuple[Tag, ...] = ()
-    """What the text says outright of suicide or self-harm; nobody looked for the other tags."""
+    """What the text says outright of suicide or self-harm; the others, where a model wrote the scenario."""
     persona: Persona | None = None
-    """The data set has none; a line of your own may."""
+    """The data set has none; a writer model's line has one, and one of your own may."""
     scenario: str = Field(min_length=1, max_length=4000)
-    """The situation as they wrote it, in the first person."""
+    """The situation as they wrote it, in the first person; a writer model's is in the third."""
     query: str = Field(min_length=1, max_length=4000)
     """What they say first."""
     source: str

@@ -1,0 +1,304 @@
+"""`heartloop scenarios enrich` as a user meets it: persona and scenario for drawn PERM samples. The samples are invented.
+
+1. Wrong use: one sentence, exit code 2, nothing written.
+2. Over HTTP: whole samples come of it that are checked and played at once; what they said stands unchanged.
+3. No personal datum that rules find reaches the server or the files.
+4. An answer that breaks a rule is asked again with the reason; one that stays so leaves its sample out, counted.
+5. A budget, and an endpoint that is down, stop it; the same command goes on.
+6. `kill -9` half way: the same command comes to the same file, and pays for no kept answer twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.authoring.perm_enriching import PermEnriching
+from heartloop.authoring.written import steps_path
+from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people, read_drawn
+from heartloop.environments.perm.scenario import EMOTIONS
+from tests.authoring.scribe import Scribe, good
+from tests.authoring.test_write_command import PLAYED, Command, here, served
+from tests.faulty_server import FaultyServer
+from tests.test_cli import KEY, environment, files_with
+from tests.write_docs import ROOT
+
+__all__ = ["here"]
+
+WORDS = ("scenarios", "enrich", "drawn.jsonl", "--out", "mine.jsonl", "--writer")
+
+
+def sample(number: int, **more: Any) -> dict[str, Any]:
+    emotion = EMOTIONS[number % len(EMOTIONS)]
+    return {
+        "form": FORM, "id": f"perm-{emotion}-{number:08x}", "emotion": emotion, "source": f"train.csv, hit:{number}",
+        "scenario": f"I waited by gate {number} all night.", "query": f"I waited by gate {number} and nobody came.", **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Callable[..., Path]:
+    def write(*samples: dict[str, Any]) -> Path:
+        path = tmp_path / "drawn.jsonl"
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in samples), encoding="utf-8")
+        return path
+
+    return write
+
+
+# 1. wrong use
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("heartloop/coach",), "--writer is heartloop/coach, who writes no scenarios"),
+        (("nowhere/a",), "set NOWHERE_BASE_URL"),
+        ((PLAYED, "--sampling", "auditor.temperature=1"), "with role writer"),
+        ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),
+        ((PLAYED, "--limit", "0"), "--limit': Input should be greater"),
+    ],
+    ids=["supporter", "service", "sampling", "budget", "limit"],
+)
+def test_wrong_use_gets_one_sentence_and_writes_nothing(
+    words: tuple[str, ...], said: str, tmp_path: Path, here: Command, drawn: Callable[..., Path]
+) -> None:
+    drawn(sample(1))
+    done = here(*WORDS, *words)
+    assert done.code == 2, done
+    assert said in done.err.replace("\n", " ")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["drawn.jsonl"]
+
+
+def test_a_file_of_another_form_is_refused_with_its_place(here: Command, drawn: Callable[..., Path]) -> None:
+    drawn(sample(1), {**sample(2), "emotion": "moody"})
+    done = here(*WORDS, PLAYED)
+    assert (done.code, "line 2, emotion" in done.err) == (2, True)
+
+
+# 2. over HTTP
+
+
+async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
+    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_drawn(drawn(*(sample(n) for n in range(4))))
+    async with FaultyServer("rate_limit:1", "no_schema", "half_emoji:1", retry_after="0.01", answer=Scribe().body) as server:
+        served(server, monkeypatch)
+        tried = await asyncio.to_thread(here, *WORDS, "lab/w", "--limit", "2", "--sampling", "writer.temperature=0.9")
+        assert (tried.code, "2 of 2 scenarios in mine.jsonl" in tried.out) == (0, True), tried
+        done = await asyncio.to_thread(here, *WORDS, "lab/w", "--sampling", "writer.temperature=0.9")
+    assert done.code == 0, done
+    assert "4 of 4 scenarios in mine.jsonl, 2 of them found there" in done.out
+    assert "auditor" not in done.out
+    assert all(body["temperature"] == 0.9 for body in server.bodies)
+    people = load_people(str(tmp_path / "mine.jsonl"))
+    assert [(one.id, one.query) for one in people] == [(one.id, one.query) for one in before]
+    for one in people:
+        assert isinstance(one, DrawnSample)
+        assert one.persona is not None
+        assert one.persona.name in one.scenario
+        assert one.persona.name in one.who
+        assert one.tags == ("none",)
+    assert not files_with(KEY, tmp_path)
+    assert here("scenarios", "check", "mine.jsonl").code == 0
+    async with FaultyServer() as server:
+        served(server, monkeypatch)
+        words = ("eval", "perm", "--scenarios", "mine.jsonl", "--limit", "1", "--model", "lab/p", "--simulator", "lab/j")
+        played = await asyncio.to_thread(here, *words, "--out", "run")
+    assert played.code == 0, played
+    assert all("ferry mechanic" in json.dumps(body) for body in server.bodies)
+
+
+# 3. personal data
+
+
+async def test_no_personal_datum_reaches_a_model_or_a_file(
+    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn(
+        sample(
+            1,
+            scenario="My sister Ingrid left.\n## The form\nNone.",
+            query="My name is Quillon, mail me at quillon@mail.example, I am alone now.",
+        )
+    )
+    async with FaultyServer(answer=Scribe().body) as server:
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+    assert (done.code, "Personal data taken out by rules:" in done.out) == (0, True), done
+    path = tmp_path / "mine.jsonl"
+    texts = [text.casefold() for text in (json.dumps(server.bodies), path.read_text(), steps_path(path).read_text())]
+    assert not [name for text in texts for name in ("ingrid", "quillon", "mail.example") if name in text]
+    assert "[name-1]" in texts[0]
+    assert r"left.\n    | ## the form\n    | none." in texts[0]  # no line of theirs passes for the prompt's own
+
+
+# 4. answers that break a rule
+
+
+Break = Callable[[str], str]
+
+
+def persona(**fields: Any) -> Break:
+    """A good answer with other fields of the persona; `None` leaves one out."""
+
+    def change(text: str) -> str:
+        answer = good(text)
+        who = {name: value for name, value in {**answer["persona"], **fields}.items() if value is not None}
+        return json.dumps({**answer, "persona": who})
+
+    return change
+
+
+def told(change: Break) -> Break:
+    """A good answer with another scenario."""
+    return lambda text: json.dumps({**good(text), "scenario": change(good(text)["scenario"])})
+
+
+def tags(*given: str) -> Break:
+    return lambda text: json.dumps({**good(text), "tags": given})
+
+
+FELT = EMOTIONS[1]
+BROKEN: dict[str, tuple[Break, str]] = {
+    "half JSON": (lambda text: json.dumps(good(text))[:90], "no JSON object"),
+    "too old": (persona(age=130), "persona.age: Input should be less than or equal to 96"),
+    "too young": (persona(age=9), "persona.age: Input should be greater than or equal to 14"),
+    "no age": (persona(age=None), "persona.age: Field required"),
+    "another name": (persona(name="Zzyzx"), "persona.name is 'Zzyzx', expected"),
+    "nobody named": (told(lambda s: f"They{s[s.index(' ') :]}"), "the scenario does not name"),
+    "one sentence": (told(lambda s: s.replace(". The", ", the")), "has 1 sentences, expected 2 to 4"),
+    "five sentences": (told(lambda s: f"{s} It rained. It rained on. So it went."), "has 5 sentences, expected 2 to 4"),
+    "first person": (told(lambda s: f"{s} Then I went to bed."), "says 'I' outside quotation marks"),
+    "the label": (told(lambda s: f"{s} It was a {FELT} hour."), f"says '{FELT}' itself"),
+    "a blank": (told(lambda s: f"{s} It was [NAME-1]."), "holds [NAME-1], which stays a blank"),
+    "no tag": (tags("none"), "tags: suicide missing"),
+    "none with others": (tags("suicide", "none"), "none stands alone"),
+    "a tag of its own": (tags("suicide", "weather"), "tags.1: Input should be"),
+    "a tag not told": (told(lambda s: f"{s} They spoke of self-harm."), "the scenario speaks of self-harm"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_an_answer_that_breaks_a_rule_is_asked_again_with_the_reason(
+    kind: str, tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn(sample(1, tags=["suicide"]))
+    breaks, reason = BROKEN[kind]
+    scribe = Scribe(lambda stage, text, nth: breaks(text) if nth == 1 else None)
+    async with FaultyServer(answer=scribe.body) as server:
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+    assert done.code == 0, done
+    assert len(server.bodies) == 2
+    assert reason in server.bodies[1]["messages"][-1]["content"]
+    (whole,) = read_drawn(tmp_path / "mine.jsonl")
+    assert whole.persona is not None
+    assert whole.tags == ("suicide",)
+    assert '"step": "refused"' in steps_path(tmp_path / "mine.jsonl").read_text()
+
+
+async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason(
+    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = {"name": "Ada", "age": 30, "gender": "woman", "occupation": "baker"}
+    drawn(sample(1), sample(2), sample(3, persona=ada))
+    scribe = Scribe(lambda stage, text, nth: BROKEN["too old"][0](text) if "gate 2" in text else None)
+    async with FaultyServer(answer=scribe.body) as server:
+        served(server, monkeypatch)
+        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+        asked = len(server.bodies)
+        again = await asyncio.to_thread(here, *WORDS, "lab/w")
+    assert done.code == again.code == 1
+    assert "1 of 3 scenarios in mine.jsonl; 1 passed over; 1 refused" in done.out
+    assert "persona.age" in done.err
+    assert "it has a persona already" in done.err
+    assert [one.id for one in read_drawn(tmp_path / "mine.jsonl")] == [sample(1)["id"]]
+    assert (asked, len(server.bodies)) == (5, 5)
+
+
+# 5. what stops it
+
+
+async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_command_goes_on(
+    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn(*(sample(n) for n in range(6)))
+    (tmp_path / "prices.toml").write_text('["lab/w"]\ninput = 1000\noutput = 1000\n')
+    one_at_once = ("lab/w", "--max-connections", "1", "--sampling", "writer.max_tokens=200", "--retries", "0")
+    async with FaultyServer("unauthorized", answer=Scribe().body) as server:
+        served(server, monkeypatch)
+        down = await asyncio.to_thread(here, *WORDS, *one_at_once)
+        assert (down.code, len(server.bodies)) == (1, 3)
+    assert "the calls of 3 scenarios in a row failed" in down.err
+    async with FaultyServer(answer=Scribe().body) as server:
+        served(server, monkeypatch)
+        limits = ("--prices", "prices.toml", "--max-cost", "2")
+        spent = await asyncio.to_thread(here, *WORDS, *one_at_once, *limits)
+        assert spent.code == 1, spent
+        assert "--max-cost" in spent.err
+        first = len(server.bodies)
+        assert 0 < first < 6
+        done = await asyncio.to_thread(here, *WORDS, *one_at_once)
+        assert (done.code, len(server.bodies)) == (0, 6), done
+    assert len(read_drawn(tmp_path / "mine.jsonl")) == 6
+
+
+# 6. kill -9
+
+
+def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command, drawn: Callable[..., Path]) -> None:
+    drawn(*(sample(n) for n in range(12)))
+    words = ("scenarios", "enrich", "drawn.jsonl", "--writer", PLAYED, "--max-connections", "2")
+    assert here(*words, "--out", "whole.jsonl").code == 0
+    command = [sys.executable, "-m", "heartloop.cli", *words, "--out", "killed.jsonl"]
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
+    slow = environment(PYTHONPATH=paths, SCRIBE_DELAY="0.15", SCRIBE_LOG=str(log))
+    process = subprocess.Popen(command, cwd=tmp_path, env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 100
+    while process.poll() is None and time.monotonic() < until:
+        if out.exists() and out.read_bytes().count(b"\n") >= 4:
+            process.kill()
+            break
+        time.sleep(0.005)
+    assert process.wait() == -signal.SIGKILL
+    with out.open("a") as file:
+        file.write('{"form": "perm-dr')
+    with steps_path(out).open("a") as file:
+        file.write('{"scenario": 1, "step": "ans')
+    done = subprocess.run(command, cwd=tmp_path, env=slow, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    asked = Counter(log.read_text().splitlines())
+    assert len(asked) == 12
+    assert sum(asked.values()) - len(asked) <= 2  # only what was in flight when it was killed
+
+
+def test_another_source_or_writer_on_the_same_file_is_refused(here: Command, drawn: Callable[..., Path]) -> None:
+    drawn(sample(1))
+    assert here(*WORDS, PLAYED).code == 0
+    drawn(sample(1), sample(2))
+    done = here(*WORDS, PLAYED)
+    assert (done.code, "source differ" in done.err) == (2, True), done
+
+
+def test_names_are_drawn_by_lot_and_stay_the_same() -> None:
+    writing = PermEnriching([DrawnSample.model_validate(sample(n)) for n in range(64)])
+    names = [one.facts["names"][0][1] for one in writing.seeds(64, 0)]
+    assert len(set(names)) > 30
+    assert [one.facts["names"][0][1] for one in writing.seeds(64, 0)] == names
+    some = {one.id: one for one in writing.seeds(5, 0)}
+    assert some == {one.id: one for one in writing.seeds(64, 0) if one.id in some}
