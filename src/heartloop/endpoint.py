@@ -272,8 +272,9 @@ class EndpointChat:
     async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
         """Waits before the next attempt and counts it, or raises what no further attempt may mend."""
         if not outcome.passing or tries >= self._retries:
-            # raised here, where no exception is being handled: a chained traceback could show the request's headers
-            raise self._error(outcome, tries + 1, wanted)
+            # raised here, where no exception is being handled, and told to forget any that is: a chained traceback could show the
+            # request's headers
+            raise self._error(outcome, tries + 1, wanted) from None
         self.retried += 1
         await self._sleep(_pause(tries + 1, outcome.wait))
         return tries + 1
