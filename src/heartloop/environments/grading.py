@@ -1,7 +1,8 @@
 """Judges of one answer: what each gives, how all are asked at the same time, what counts as a model's answer.
 
-Shared by PERM and daily conversation. Covers a grade with its reason and quote, and the question to a model. Does not cover what
-a judge is told (each environment's prompts), nor what grades are worth (`heartloop.scoring`).
+Shared by PERM and daily conversation, in part by EQ-Bench3. Covers a grade with its reason and quote, what a judge model says of
+itself, and the question to it. Does not cover what a judge is told (each environment's prompts), nor what grades are worth
+(`heartloop.scoring`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.staging import answered
 from heartloop.judging import answers_in, ask
+from heartloop.prompts import Prompt
 
-__all__ = ["REASKS", "Grade", "Level", "Verdict", "ask_all", "ask_model", "evidence_of", "thoughts_of"]
+__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "ask_model", "evidence_of", "thoughts_of"]
 
 REASKS = 1
 """Re-asks of a judge whose answer does not fit (ours)."""
@@ -49,6 +51,43 @@ class Level(Verdict):
     """A verdict with one level."""
 
     score: StrictInt = Field(ge=1, le=5)
+
+
+class JudgeModel:
+    """A model that judges, as a transcript tells of it; what it is asked is each environment's.
+
+    Args:
+        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
+        role: under which model and sampling are told, as for a stored dialogue.
+        prompts: what it is asked with, by name.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        sampling: Sampling | None = None,
+        role: str = "judge",
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> None:
+        self._model = model
+        self._role = "judge" if role == "simulator" else role
+        self._sampling = sampling or Sampling()
+        self._prompts = prompts or {}
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+        }
+
+    def admit(self, scenario: Any) -> None:
+        """A model judges every scenario, in any language."""
 
 
 Given = TypeVar("Given", bound=Verdict)

@@ -14,48 +14,23 @@ be mended raises, so that the dialogue is unscored instead of guessed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.daily.environment import JUDGES, View, remembered
-from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import Grade, Level, ask_model
+from heartloop.environments.grading import Grade, JudgeModel, Level, ask_model
 from heartloop.environments.telling import told
 from heartloop.prompts import load_prompt
 
 __all__ = ["LLMUser"]
 
 
-class LLMUser:
-    """The six judges as one model.
-
-    Args:
-        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
-        role: under which models and sampling are told, as for a stored dialogue.
-    """
+class LLMUser(JudgeModel):
+    """The six judges as one model."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        self._model = model
-        self._role = "judge" if role == "simulator" else role
-        self._sampling = sampling or Sampling()
-        self._prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "models": {self._role: self._model.name},
-            "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
-        }
-
-    def admit(self, scenario: Scenario) -> None:
-        """Models judge every instance, in any language."""
+        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         system = self._prompts["judge"].fill(

@@ -13,7 +13,6 @@ number out of any text, drops criteria that have none and averages the rest, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -23,14 +22,11 @@ from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Marked, View
-from heartloop.environments.eqbench.scenario import Scenario
+from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.judging import ask
 from heartloop.scoring.rubric import HIGHEST_MARK
 
 __all__ = ["JUDGE_SAMPLING", "REASKS", "LLMUser", "rubric_prompt"]
-
-REASKS = 1
-"""Re-asks of a judge whose answer does not fit (ours)."""
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 """How the judge is asked, as released."""
@@ -38,28 +34,11 @@ JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 _Mark = Annotated[float, Field(ge=0.0, le=HIGHEST_MARK, strict=True)]
 
 
-class LLMUser:
-    """The judge as a model.
-
-    Args:
-        sampling: settings of every call, before those of the release (`JUDGE_SAMPLING`).
-        role: under which model and sampling are told, as for a stored dialogue.
-    """
+class LLMUser(JudgeModel):
+    """The judge as a model; its settings come before those of the release (`JUDGE_SAMPLING`)."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        self._model = model
-        self._role = "judge" if role == "simulator" else role
-        self._sampling = (sampling or Sampling()).over(JUDGE_SAMPLING)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {self._role: self._model.name}, "sampling": {self._role: self._sampling}, "prompts": {}}
-
-    def admit(self, scenario: Scenario) -> None:
-        """Models judge every scenario, in any language."""
+        super().__init__(model, sampling=(sampling or Sampling()).over(JUDGE_SAMPLING), role=role)
 
     async def mark(self, view: View, log: CallLog) -> Marked:
         rubric = view.scenario.form.rubric

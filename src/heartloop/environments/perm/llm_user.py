@@ -14,15 +14,14 @@ be mended raises, so that the dialogue is unscored instead of guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StrictInt
 
 from heartloop.chat import ChatModel
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import REASKS, Grade, Level, Verdict, ask_model
-from heartloop.environments.perm.drawn import AnySample
+from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict, ask_model
 from heartloop.environments.perm.environment import JUDGES, View
 from heartloop.environments.telling import told
 from heartloop.prompts import load_prompt
@@ -49,34 +48,12 @@ class _Marks(Verdict):
     accurate: _Mark
 
 
-class LLMUser:
-    """The four judges as one model, or one of them as another.
-
-    Args:
-        model: judges what nobody else does.
-        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
-        role: under which models and sampling are told, as for a stored dialogue.
-    """
+class LLMUser(JudgeModel):
+    """The four judges as one model, or one of them as another."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        self._model = model
-        self._role = "judge" if role == "simulator" else role
-        self._sampling = sampling or Sampling()
-        self._prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "models": {self._role: self._model.name},
-            "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
-        }
-
-    def admit(self, scenario: AnySample) -> None:
-        """Models judge every sample, in any language."""
+        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         text = view.judged_by(judge)
