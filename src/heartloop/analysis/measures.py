@@ -150,8 +150,8 @@ def _rewards(transcript: Transcript) -> list[float]:
     return [0.0, *(100.0 * reward for reward in transcript.rewards)]
 
 
-def _perm_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; PERM and EQ-Bench3 know no success, so these are how many reached the bounds."""
+def _bounded_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
+    """The mean; PERM, daily conversation and EQ-Bench3 know no success, so these are how many reached the bounds."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
 
@@ -164,11 +164,6 @@ def _rubric_scores(transcript: Transcript) -> list[float]:
 def _means(transcript: Transcript) -> list[float]:
     """The mean of the one answer's metrics; the lowest before it, where nothing was said."""
     return [_A_LEVEL * LOWEST, *(_A_LEVEL * mean for mean in transcript.rewards)]
-
-
-def _daily_sums(dialogues: Grouped, success_at: float, failure_below: float) -> Sums:
-    """The mean; the paper knows no success, so these are how many reached the bounds."""
-    return _perm_sums(dialogues, success_at, failure_below)
 
 
 _A_LEVEL = 20.0  # points of a level, so that 5 is 100
@@ -259,7 +254,7 @@ MEASURES: Mapping[str, Measure] = {
         start=0.0,
         success_at=60.0,
         failure_below=0.0,
-        sums=_perm_sums,
+        sums=_bounded_sums,
         group="emotion",
         group_title="emotion",
         group_order=EMOTIONS,
@@ -286,7 +281,7 @@ MEASURES: Mapping[str, Measure] = {
         start=0.0,
         success_at=75.0,
         failure_below=50.0,
-        sums=_perm_sums,
+        sums=_bounded_sums,
         group="kind",
         group_title="kind of scenario",
         group_order=eqbench.KINDS,
@@ -311,7 +306,7 @@ MEASURES: Mapping[str, Measure] = {
         start=_A_LEVEL * LOWEST,
         success_at=80.0,
         failure_below=50.0,
-        sums=_daily_sums,
+        sums=_bounded_sums,
         group="kind",
         group_title="kind of query",
         group_order=KINDS,

@@ -7,7 +7,7 @@ close. Does not cover quoting by a judge (`heartloop.environments.quotes`), nor 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -54,10 +54,9 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
     """A reply without its hollow quotations.
 
     A quotation stands for what the person said: word for word but for `my` and `your`, in one message, parts between ellipses in
-    their order. One that
-    does not, that mostly holds what was quoted before (in this reply or an `earlier` one), that is a mere greeting, or whose mark
-    never closes, is hollow: its words say nothing of this person, whatever they name. A policy in training found that they did.
-    A mark without its partner is told apart: nobody speaks so.
+    their order. One that does not, that mostly holds what was quoted before (in this reply or an `earlier` one), that is a mere
+    greeting, or whose mark never closes, is hollow: its words say nothing of this person, whatever they name. A policy in training
+    found that they did. A mark without its partner is told apart: nobody speaks so.
 
     >>> told = ["Good morning. The hens are out, and I shut the coop door myself."]
     >>> quotations_in('I hear "I shut the coop door myself". And "the wooden bolt".', told).sentences
@@ -66,12 +65,11 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
     Quotations(sentences=('You said "".', 'I hear "'), unpaired=frozenset({1}), hollow=2)
     """
     sentences = split_sentences(reply)
-    strays: set[int] = set()
-    found = list(_quotations(sentences, strays))
+    found, strays = _marks_in(sentences)
     if not found and not strays:
         return Quotations(tuple(sentences), frozenset(), 0)
     said = [f" {' '.join(turned(words_of(message)))} " for message in told]
-    before = {quoted.text for other in earlier for quoted in _quotations(split_sentences(other), set())}
+    before = {quoted.text for other in earlier for quoted in _marks_in(split_sentences(other))[0]}
     left = list(sentences)
     hollow: list[_Quotation] = []
     for quoted in found:
@@ -81,14 +79,19 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
     for number, first, behind in sorted((part for quoted in hollow for part in quoted.parts), reverse=True):
         left[number] = left[number][:first] + left[number][behind:]
     unpaired = strays | {quoted.parts[0][0] for quoted in found if not quoted.closed}
-    return Quotations(tuple(left), frozenset(unpaired), len(hollow))
+    return Quotations(tuple(left), unpaired, len(hollow))
 
 
-def _quotations(sentences: Sequence[str], strays: set[int]) -> Iterator[_Quotation]:
-    """In order; one may go over several sentences. A mark opens behind a space or the like, before something.
+def _marks_in(sentences: Sequence[str]) -> tuple[list[_Quotation], frozenset[int]]:
+    """The quotations in order, and the numbers of sentences with a mark that closes what never opened.
 
-    `strays` takes the numbers of sentences with a mark that closes what never opened; behind a digit it is an inch.
+    A quotation may go over several sentences. A mark opens behind a space or the like, before something; behind a digit it is an
+    inch.
     """
+    found: list[_Quotation] = []
+    strays: set[int] = set()
+    if not any(_MARK in text for text in sentences):  # nearly always
+        return found, frozenset()
     parts: list[tuple[int, int, int]] = []
     first: int | None = None
     for number, text in enumerate(sentences):
@@ -98,7 +101,7 @@ def _quotations(sentences: Sequence[str], strays: set[int]) -> Iterator[_Quotati
             if character != _MARK:
                 continue
             if first is not None:
-                yield _quotation([*parts, (number, first, at)], sentences, closed=True)
+                found.append(_quotation([*parts, (number, first, at)], sentences, closed=True))
                 parts, first = [], None
             elif before in _OPENS_BEHIND and text[at + 1 : at + 2].strip():
                 first = at + 1
@@ -108,7 +111,8 @@ def _quotations(sentences: Sequence[str], strays: set[int]) -> Iterator[_Quotati
             parts.append((number, first, len(text)))
             first = None
     if parts:
-        yield _quotation(parts, sentences, closed=False)
+        found.append(_quotation(parts, sentences, closed=False))
+    return found, frozenset(strays)
 
 
 def _quotation(parts: Sequence[tuple[int, int, int]], sentences: Sequence[str], *, closed: bool) -> _Quotation:

@@ -68,10 +68,7 @@ def moves_of(view: View, appraisal: Appraisal) -> list[Move]:
     points, scene = needs()["moves"], view.written.scene
     if appraisal.silent or appraisal.broken > 0.5:
         return []
-    told = story_of(view.written, view.said).told
-    *before, now = [
-        _seen(view.written, reply, without_hollow(reply, told, view.heard[:number])) for number, reply in enumerate(view.heard)
-    ]
+    *before, now = [_seen(view, number) for number in range(len(view.heard))]
     bound = max((s.bound for s in appraisal.sentences if s.related and not s.broken), default=0.0)
     quotes = [s.text for s in appraisal.sentences] or [view.heard[-1]]
     quote = now.quote or quotes[0]
@@ -199,8 +196,9 @@ class _Seen(NamedTuple):
     """The clause that gave in, refused, excused or apologised."""
 
 
-def _seen(scenario: Scenario, reply: str, meant: str) -> _Seen:
+def _seen(view: View, number: int) -> _Seen:
     """What a reply undertook. What it did to the other counts in words that are meant, not in quotations of nobody's words."""
+    scenario, reply = view.written, view.heard[number]
     yielded = refused = sorry = excused = closer = False
     ways: dict[str, str] = {}
     sores: dict[str, str] = {}
@@ -229,6 +227,7 @@ def _seen(scenario: Scenario, reply: str, meant: str) -> _Seen:
         closer = closer or stance.seeks_closeness
         light = light or (text if stance.light else "")
     if scenario.wrongs:
+        meant = without_hollow(reply, story_of(scenario, view.said).told, view.heard[:number])
         costs = (s for s in _stances(meant) if _named(s, {"cost": scenario.wrongs[1]}) and not s.excuses and not s.clause.asks)
         cost = next((stance.clause.text for stance in costs), "")
     return _Seen(yielded, refused, ways, owned, cost, sorry, excused, sores, closer, light, quote)
