@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
+from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Transcript
-from heartloop.environments.daily.environment import JUDGES, Daily, View, remembered
+from heartloop.environments.daily.environment import JUDGES, Daily, remembered
 from heartloop.environments.daily.rejudge import rejudged
 from heartloop.environments.daily.rescore import rescored
 from heartloop.environments.daily.scenario import Scenario
-from heartloop.environments.episode import CallLog, play
-from heartloop.environments.grading import Grade
+from heartloop.environments.episode import play
 from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.scoring.daily import METRICS, average
 from tests.daily_sample import AWAKE, LIE, SWIM
+from tests.fixed_judges import FixedJudges
 
 ANSWER = "No, I'd not write the six years. What could you say of the two?"
 LEVELS = dict(zip(JUDGES, (4, 3, 5, 2, 4, 3), strict=True))  # 21 in sum
 
 
-class Fixed:
-    """Judges that give what they are told, and say when they were asked."""
-
-    name = "fixed"
-
+class Fixed(FixedJudges):
     def __init__(self, breaks: Mapping[str, Exception] | None = None, **levels: int) -> None:
-        self.levels = {**LEVELS, **levels}
-        self.breaks = breaks or {}
-        self.asked: dict[str, View] = {}
-        self._all = asyncio.Event()
-
-    def admit(self, scenario: Scenario) -> None:
-        if scenario.title == "cannot be judged":
-            raise InputError("cannot be judged")
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": "fixed"}}
-
-    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        self.asked[judge] = view
-        if len(self.asked) == len(JUDGES):
-            self._all.set()
-        await asyncio.wait_for(self._all.wait(), 5)  # nobody answers before all are asked
-        for _ in range(JUDGES[::-1].index(judge)):  # the first is the last to answer
-            await asyncio.sleep(0)
-        log.listener(judge, 0, "judge")(Reply(f"{judge} says"), 0)
-        if judge in self.breaks:
-            raise self.breaks[judge]
-        return Grade(self.levels[judge], f"because of {judge}", "six years", {"seen": judge})
+        super().__init__({**LEVELS, **levels}, "six years", breaks)
 
 
 async def played(user: Fixed, answer: str = ANSWER, **settings: Any) -> Transcript:

@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
+from heartloop.chat import ScriptedChat
 from heartloop.dialogue import Call, Transcript
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
 from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.scoring.perspectives import BROKEN_FORMAT
+from tests.fixed_judges import FixedJudges
 from tests.perm_sample import SAMPLE
 
 ANSWER = "# Analysis\nHe envies Rohit, and is ashamed of it.\n\n# Response\nYou carried the monitor yourself."
 SCORES = {"resonation": 4, "expression": 3, "reception": 2, "bystander": 70}
 
 
-class Fixed:
-    """Judges that give what they are told, and say when they were asked."""
-
-    name = "fixed"
-
+class Fixed(FixedJudges):
     def __init__(self, breaks: Mapping[str, Exception] | None = None, **scores: int) -> None:
-        self.scores = {**SCORES, **scores}
-        self.breaks = breaks or {}
-        self.asked: dict[str, View] = {}
-        self._all = asyncio.Event()
-
-    def admit(self, scenario: AnySample) -> None:
-        if scenario.title == "cannot be judged":
-            raise InputError("cannot be judged")
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": "fixed"}}
-
-    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        self.asked[judge] = view
-        if len(self.asked) == len(JUDGES):
-            self._all.set()
-        await asyncio.wait_for(self._all.wait(), 5)  # nobody answers before all are asked
-        for _ in range(JUDGES[::-1].index(judge)):  # the first is the last to answer
-            await asyncio.sleep(0)
-        log.listener(judge, 0, "judge")(Reply(f"{judge} says"), 0)
-        if judge in self.breaks:
-            raise self.breaks[judge]
-        return Grade(self.scores[judge], f"because of {judge}", "a word", {"seen": judge})
+        super().__init__({**SCORES, **scores}, "a word", breaks)
 
 
 async def played(user: Fixed, answer: str = ANSWER, **settings: Any) -> Transcript:

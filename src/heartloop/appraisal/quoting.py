@@ -55,8 +55,8 @@ def quotations_in(reply: str, told: Sequence[str], earlier: Sequence[str] = ()) 
 
     A quotation stands for what the person said: word for word but for `my` and `your`, in one message, parts between ellipses in
     their order. One that does not, that mostly holds what was quoted before (in this reply or an `earlier` one), that is a mere
-    greeting, or whose mark never closes, is hollow: its words say nothing of this person, whatever they name. A policy in training
-    found that they did. A mark without its partner is told apart: nobody speaks so.
+    greeting, or whose mark never closes, is hollow: its words say nothing of this person, whatever they name. A policy in
+    training found that they did. A mark without its partner is told apart: nobody speaks so.
 
     >>> told = ["Good morning. The hens are out, and I shut the coop door myself."]
     >>> quotations_in('I hear "I shut the coop door myself". And "the wooden bolt".', told).sentences
