@@ -17,6 +17,7 @@ from statistics import mean
 import pytest
 
 from heartloop.appraisal import Reading, Story, Topic, appraise
+from heartloop.appraisal.words import stem
 from heartloop.errors import UseError
 
 
@@ -76,6 +77,18 @@ def test_telling_it_back_without_a_word_of_ones_own_binds_less(dolores: Story) -
     bare = _first("The stove, the gas and the tablets.", dolores).bound
     said = _first("The stove, the gas and the tablets would frighten me.", dolores).bound
     assert bare < said
+
+
+def test_a_question_mark_behind_a_statement_is_no_word_of_ones_own(dolores: Story) -> None:
+    with_mark = _first("I the stove, the gas and the tablets?", dolores).bound
+    assert with_mark == _first("I the stove, the gas and the tablets.", dolores).bound > 0
+
+
+def test_a_word_of_grammar_is_no_form_of_another_word() -> None:
+    story = Story(("I stayed up on Sunday with the kitchen light on.",), (Topic("letter", ("letter",), False, "core"),))
+    assert _first("You did not sleep on Sunday, did you?", story).insight is None
+    assert _first("Was there a note in the kitchen on Sunday?", story).insight == "letter"
+    assert [stem(word) for word in ("not", "here", "even", "quite")] == ["not", "here", "even", "quite"]
 
 
 @pytest.mark.parametrize(

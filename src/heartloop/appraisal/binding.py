@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from heartloop.appraisal.grammar import is_question
 from heartloop.appraisal.lexicon import class_set, classes_of, data, is_function_word, weight_of
 from heartloop.appraisal.values import Story, Topic
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
@@ -226,7 +227,7 @@ def bond(sentence: Sentence, ground: Ground) -> Bond:
         elif not inside:
             classes = classes_of(word)
             own += 1.0 if not is_function_word(word) or any(c in classes for c in _PREDICATING) else 0.0
-    if sentence.asks:
+    if is_question(sentence):
         own += 1.0
     total = sum(shared.values())
     together = Counter(number for base in shared for number in ground.sentences.get(base, ())).most_common(1)

@@ -186,8 +186,12 @@ def stem(word: str) -> str:
     True
     >>> stem("mum") == stem("mother"), stem("colour") == stem("color"), stem("four") == stem("4")
     (True, True, True)
+    >>> stem("not") == stem("note"), stem("here") == stem("her")  # a word of grammar is nothing's inflection or synonym
+    (False, False)
     """
     base = irregular(word)
+    if is_function_word(base):
+        return base
     if base[:1].isdigit():
         return base.replace(",", "").rstrip(".:")
     shared = _shared()
