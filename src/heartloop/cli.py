@@ -14,6 +14,7 @@ import typer
 
 from heartloop.cli_export import export_app
 from heartloop.cli_import import import_app
+from heartloop.cli_options import MaxConnections, MaxCost, MaxTokens, Prices, Retries, Store, Timeout, Yes
 from heartloop.cli_rejudge import rejudge_app
 from heartloop.cli_runs import runs_app
 from heartloop.cli_train import train_app
@@ -186,21 +187,17 @@ def evaluate_command(
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7, simulator.max_tokens=800."),
     ] = None,
-    max_connections: Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")] = 32,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 120.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
-    ] = None,
+    max_connections: MaxConnections = 32,
+    timeout: Timeout = 120.0,
+    retries: Retries = 6,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    prices: Prices = None,
     pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")] = False,
+    yes: Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="File that keeps every answer; a stored one is not paid for again. Else $HEARTLOOP_STORE.")
-    ] = None,
+    store: Store = None,
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
     from contextlib import nullcontext
@@ -228,9 +225,8 @@ def evaluate_command(
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
-    table = load_prices(prices) if prices is not None else {}
     names = [*model, simulator] if simulator is not None else list(model)
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=table, models=names)
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
     found = open_models(names, timeout=timeout, retries=retries, max_connections=max_connections)
     kept = store_at(store)
     policies: dict[str, ChatModel] = {name: counted(found[name], meter, "policy", kept) for name in model}
@@ -242,13 +238,12 @@ def evaluate_command(
     settings = settings_of(
         built, model, user=user or "llm", scenario_set=people, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings,
-        prices={name: price._asdict() for name, price in table.items()},
+        prices=meter.prices,
         weights={name: getattr(found[name], "source", "") for name in model if name.startswith("checkpoint:")},
     )  # fmt: skip
     run = out or Path("runs") / f"{entry.name}-{settings.hash}"
     paid = [name for name in names if is_paid(name)]
-    bounded = yes or max_tokens is not None or max_cost is not None
-    ask = Pilot(yes=bounded, only=pilot, meter=meter, priced=bool(table)) if pilot or paid else None
+    ask = Pilot(meter, yes=yes, only=pilot) if pilot or paid else None
     with kept or nullcontext():
         ended, played = play_run(
             run, settings, player(built, policies, samplings.get("policy")), meter, max_connections=max_connections,

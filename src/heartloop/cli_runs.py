@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from heartloop.cli_options import NewRun
+
 __all__ = ["runs_app"]
 
 runs_app = typer.Typer(rich_markup_mode=None)
@@ -75,7 +77,7 @@ def rescore(
         list[str] | None,
         typer.Option(help="perm: leave out resonation, expression, reception, bystander or length; or nothing. Repeatable."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The new run directory; by default beside the run.")] = None,
+    out: NewRun = None,
 ) -> None:
     """Compute a run anew from its stored transcripts, by another preset, bounds or weight. No model call."""
     from heartloop.evaluation.rescoring import rescore_run

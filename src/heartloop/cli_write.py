@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from heartloop.cli_options import Embedder, MaxCost, MaxTokens, Prices, Retries, Timeout, WriterSampling, WritingConnections
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -34,26 +36,19 @@ def write(
     auditor: Annotated[str, typer.Option(help="Model that may only correct, and says what is a test scenario told again.")],
     out: Annotated[Path, typer.Option(help="The JSON-lines file of scenarios; every step is kept beside it.")],
     n: Annotated[int, typer.Option("--n", min=1, help="So many scenarios; a larger number later goes on.")] = 20,
-    embedder: Annotated[
-        str | None, typer.Option(help="Model behind /embeddings that finds the nearest scenarios; else character TF-IDF.")
-    ] = None,
+    embedder: Embedder = None,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only this scene (eibench) or hidden intention (sage); repeat for several."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides what the scenarios are made from.")] = 0,
-    sampling: Annotated[
-        list[str] | None,
-        typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000."),
-    ] = None,
-    max_connections: Annotated[int, typer.Option(min=1, help="Scenarios in flight at once.")] = 8,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 300.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
-    ] = None,
+    sampling: WriterSampling = None,
+    max_connections: WritingConnections = 8,
+    timeout: Timeout = 300.0,
+    retries: Retries = 6,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    prices: Prices = None,
 ) -> None:
     """Models write new scenarios: seed, draft, audit, comparison with the shipped ones. The same command again goes on."""
     writing = _writing_of(environment)
@@ -78,22 +73,15 @@ def distil(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, count, call nothing, write nothing.")] = False,
     show: Annotated[int, typer.Option(min=0, help="With --dry-run: print so many dialogues as a model would read them.")] = 0,
-    embedder: Annotated[
-        str | None, typer.Option(help="Model behind /embeddings that finds the nearest cases; else character TF-IDF.")
-    ] = None,
+    embedder: Embedder = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the order of the dialogues, and places and names.")] = 0,
-    sampling: Annotated[
-        list[str] | None,
-        typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000."),
-    ] = None,
-    max_connections: Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")] = 8,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 300.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
-    ] = None,
+    sampling: WriterSampling = None,
+    max_connections: WritingConnections = 8,
+    timeout: Timeout = 300.0,
+    retries: Retries = 6,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    prices: Prices = None,
 ) -> None:
     """EMPA cases from real dialogues of yours: personal data out, then filter, features, person, crisis, labels, lines, audit."""
     from heartloop.authoring.empa_distilling import EmpaDistilling
@@ -132,14 +120,12 @@ def enrich(
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
     ] = None,
-    max_connections: Annotated[int, typer.Option(min=1, help="Samples in flight at once.")] = 8,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")] = 300.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")] = 6,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens.")] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")
-    ] = None,
+    max_connections: WritingConnections = 8,
+    timeout: Timeout = 300.0,
+    retries: Retries = 6,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    prices: Prices = None,
 ) -> None:
     """Persona and scenario for drawn PERM samples, written by a model. The same command again goes on."""
     from heartloop.authoring.perm_enriching import PermEnriching
@@ -199,9 +185,8 @@ def _written(
         if name is not None and is_scripted(name):
             raise UseError(f"{flag} is {name}, who writes no scenarios; expected service/model")
     samplings = read_samplings(by.sampling, roles=("writer", "auditor") if by.auditor else ("writer",))
-    table = load_prices(by.prices) if by.prices is not None else {}
     names = [name for name in (by.writer, by.auditor, by.embedder) if name]
-    meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=table, models=names)
+    meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
     found = {
         name: resolve(name, timeout=by.timeout, retries=by.retries, max_connections=by.max_connections)
         for name in dict.fromkeys(names)

@@ -22,17 +22,18 @@ from heartloop.analysis import Run as Played
 from heartloop.analysis import leaderboard, read_run, write_scores, write_site
 from heartloop.analysis.scores import ALLOWED_UNSCORED
 from heartloop.chat import ChatModel
-from heartloop.dialogue import Transcript, Usage
+from heartloop.dialogue import Sampling, Transcript, Usage
 from heartloop.environments.catalogue import Ready
+from heartloop.errors import UseError
 from heartloop.evaluation import EvaluationSettings, Run, RunDirectory, work_through
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import DECLINED, Estimate, Play
-from heartloop.evaluation.settings import Job, prompts_of
-from heartloop.models import Meter, close, endpoint_habits, resolve
+from heartloop.evaluation.settings import Job, prompts_of, read_samplings
+from heartloop.models import Meter, close, endpoint_habits, is_scripted, resolve
 from heartloop.replay import AnswerStore, Playing
 from heartloop.wording import amount
 
-__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "settings_of", "write_report"]
+__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "sampling_of_judge", "settings_of", "write_report"]
 
 
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
@@ -70,10 +71,16 @@ def open_models(names: Iterable[str], **how: Any) -> dict[str, ChatModel]:
 
 
 class Pilot:
-    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on."""
+    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on.
 
-    def __init__(self, *, yes: bool, only: bool, meter: Meter, priced: bool) -> None:
-        self._yes, self._only, self._meter, self._priced = yes, only, meter, priced
+    Args:
+        yes: goes on after the estimate without asking.
+        only: stops after the estimate.
+        meter: what was spent so far; a limit of it stands for a yes.
+    """
+
+    def __init__(self, meter: Meter, *, yes: bool, only: bool) -> None:
+        self._meter, self._yes, self._only = meter, yes or meter.limited, only
         self.line: ProgressLine | None = None
         """The progress line, taken away while a question stands."""
         self.further = 0
@@ -87,7 +94,7 @@ class Pilot:
             share = all_of_them / estimate.dialogues
             estimate = Estimate(all_of_them, round(estimate.calls * share), round(estimate.tokens * share))
         share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
-        cost = self._meter.cost if self._priced else None
+        cost = self._meter.cost if self._meter.prices else None
         money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
         if self.line is not None:
             self.line.pause()
@@ -102,6 +109,19 @@ class Pilot:
         if self.line is not None:
             self.line.resume()
         return go_on
+
+
+def sampling_of_judge(judge: str, texts: Sequence[str]) -> Sampling | None:
+    """How a judge named on the command line answers, from `judge.setting=value` texts; `None` as its endpoint has it.
+
+    Raises:
+        UseError: a supporter as the judge, settings for the embedded judge, or what `read_samplings` refuses.
+    """
+    if judge == "embedded" and texts:
+        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
+    if judge != "embedded" and is_scripted(judge):
+        raise UseError(f"--judge is {judge}, who only replies; expected service/model, or embedded")
+    return read_samplings(texts, roles=("judge",)).get("judge")
 
 
 def settings_of(environment: Ready, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:

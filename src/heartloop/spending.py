@@ -39,12 +39,16 @@ class Price(NamedTuple):
         return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
 
 
-def load_prices(path: Path) -> dict[str, Price]:
+def load_prices(path: Path | None) -> dict[str, Price]:
     """The user's price file: a table a model, `["openai/gpt-4.1"]`, with `input` and `output`, prices per million tokens.
+
+    Without a file nothing has a price.
 
     Raises:
         InputError: says which table does not fit, and how it should look.
     """
+    if path is None:
+        return {}
     form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on lines of their own, prices per million tokens'
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -235,7 +239,7 @@ class Meter:
         Raises:
             BudgetSpent: the budget does not bear it.
         """
-        if not self._limited:
+        if not self.limited:
             return _Held(model, role, 0, 0, 0.0)
         while True:
             held = self._estimate(model, role, messages, sampling)
@@ -284,7 +288,7 @@ class Meter:
         A dialogue is taken to need a fifth more than those finished did on average. Until one is finished, two at a
         time are let through.
         """
-        if not self._limited or (not self._dialogues and in_flight < 2):
+        if not self.limited or (not self._dialogues and in_flight < 2):
             return None
         if not self._dialogues:
             return "no dialogue is finished yet, so what one takes is not known"
@@ -312,7 +316,7 @@ class Meter:
 
     def settle(self, held: _Held, usage: Usage | None) -> None:
         """Replaces what was held back by what the call took; `None` for one that failed."""
-        if self._limited:
+        if self.limited:
             self._in_flight -= 1
             self._held_tokens -= held.tokens
             self._held_cost = self._held_cost - held.cost if self._in_flight else 0.0  # no drift of sums
@@ -321,13 +325,19 @@ class Meter:
             tally = self._tallies[held.model, held.role]
             tally.guessed += held.guess
             tally.took += usage.prompt_tokens if held.guess else 0
-        if self._limited:  # nobody waits where there is no limit
+        if self.limited:  # nobody waits where there is no limit
             self._settled.set()
             self._settled = asyncio.Event()
 
     @property
-    def _limited(self) -> bool:
+    def limited(self) -> bool:
+        """Whether it stops at some number of tokens or some cost."""
         return self._max_tokens is not None or self._max_cost is not None
+
+    @property
+    def prices(self) -> dict[str, dict[str, float]]:
+        """The prices that were given, as a run's settings keep them; empty where none were."""
+        return {name: price._asdict() for name, price in self._prices.items()}
 
     def _price(self, model: str) -> Price | None:
         return self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))

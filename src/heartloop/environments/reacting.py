@@ -15,14 +15,32 @@ import hashlib
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Reading, Story
+from heartloop.appraisal import Appraisal, Reading, Story, lacks_english
+from heartloop.errors import InputError
 from heartloop.scoring.emotion import FAILURE_BELOW
 
-__all__ = ["WANTS", "Mood", "Move", "Weighed", "chance", "file_hash", "rule_hashes", "sums", "total", "weigh", "weights_of"]
+__all__ = [
+    "UNDERSTANDS",
+    "WANTS",
+    "Mood",
+    "Move",
+    "Weighed",
+    "chance",
+    "check_english",
+    "file_hash",
+    "rule_hashes",
+    "sums",
+    "total",
+    "weigh",
+    "weights_of",
+]
+
+UNDERSTANDS = "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
+"""What is said where it cannot play somebody."""
 
 _ADVICE = ("F", "G")
 _PROPOSES = ("F-2", "F-3", "F-4", "F-5")
@@ -80,6 +98,16 @@ def weights_of(package: str, *more: str) -> Mapping[str, Any]:
 
 def _read(package: str, name: str) -> str:
     return (resources.files(package) / name).read_text(encoding="utf-8")
+
+
+def check_english(scenario_id: str, told: Iterable[str]) -> None:
+    """Refuses a scenario of whose texts the embedded user would understand nothing.
+
+    Raises:
+        InputError: together they are mostly not English.
+    """
+    if lacks_english(" ".join(told)):
+        raise InputError(f"scenario {scenario_id!r} is not in English; {UNDERSTANDS}")
 
 
 def rule_hashes(package: str, *more: str) -> dict[str, str]:

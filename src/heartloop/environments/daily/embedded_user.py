@@ -17,7 +17,7 @@ from functools import lru_cache
 from statistics import pstdev
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
+from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
 from heartloop.appraisal.words import read_sentence, words_of
 from heartloop.environments.daily.environment import View
 from heartloop.environments.daily.recalling import Recall, invented, recalled
@@ -25,9 +25,8 @@ from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
 from heartloop.environments.noticing import felt_in, level_of, named_in, quote_of, said_in
-from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import WANTS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
-from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "level", "needs"]
 
@@ -51,10 +50,7 @@ class EmbeddedUser:
         Raises:
             InputError: says so.
         """
-        if lacks_english(" ".join([scenario.query, scenario.about, *(memory.text for memory in scenario.memories)])):
-            raise InputError(
-                f"instance {scenario.id!r} is not in English; the embedded judges understand English only, use --simulator MODEL"
-            )
+        check_english(scenario.id, [scenario.query, scenario.about, *(memory.text for memory in scenario.memories)])
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         return level(judge, view)

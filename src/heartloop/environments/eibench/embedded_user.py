@@ -18,7 +18,6 @@ from heartloop.appraisal import (
     Story,
     Topic,
     appraise,
-    lacks_english,
     matters_named,
     stances_of,
     without_hollow,
@@ -27,7 +26,18 @@ from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import Mood, Move, Weighed, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import (
+    UNDERSTANDS,
+    Mood,
+    Move,
+    Weighed,
+    chance,
+    check_english,
+    rule_hashes,
+    total,
+    weigh,
+    weights_of,
+)
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 from heartloop.scoring.anchors import CHANGE_LIMIT, move, outcome
@@ -146,13 +156,9 @@ class EmbeddedUser:
         """
         if isinstance(scenario, ReleasedScenario):
             raise InputError(
-                f"scenario {scenario.id!r} is a released record, in Chinese and without written lines; "
-                "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
+                f"scenario {scenario.id!r} is a released record, in Chinese and without written lines; {UNDERSTANDS}"
             )
-        if lacks_english(" ".join((scenario.opening or "", *(beat.text for beat in scenario.beats)))):
-            raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
-            )
+        check_english(scenario.id, (scenario.opening or "", *(beat.text for beat in scenario.beats)))
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         felt, appraisal = feel(view)

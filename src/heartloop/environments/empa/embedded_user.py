@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from heartloop.appraisal import lacks_english
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.director import decide, open_beats
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.rubric import judge, needs
 from heartloop.environments.empa.scenario import Beat, Scenario
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import chance, rule_hashes
-from heartloop.errors import InputError
+from heartloop.environments.reacting import chance, check_english, rule_hashes
 from heartloop.scoring.energy import AXES
 
 __all__ = ["EmbeddedUser", "line_of"]
@@ -50,10 +48,7 @@ class EmbeddedUser:
         Raises:
             InputError: says so.
         """
-        if lacks_english(" ".join((scenario.opening, *(beat.text for beat in scenario.beats)))):
-            raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, use --simulator MODEL"
-            )
+        check_english(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         return judge(view)

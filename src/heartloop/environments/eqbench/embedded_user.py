@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from heartloop.appraisal import Appraisal, Story, appraise, lacks_english
+from heartloop.appraisal import Appraisal, Story, appraise
 from heartloop.appraisal.lexicon import classes_of
 from heartloop.appraisal.words import words_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Answer, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.environments.reacting import rule_hashes, weights_of
+from heartloop.environments.reacting import check_english, rule_hashes, weights_of
 from heartloop.errors import InputError
 from heartloop.scoring.rubric import HIGHEST_MARK
 
@@ -50,10 +50,7 @@ class EmbeddedUser:
         Raises:
             InputError: says so.
         """
-        if lacks_english(" ".join(scenario.repaired)):
-            raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded judge reads English only, use --simulator MODEL"
-            )
+        check_english(scenario.id, scenario.repaired)
         if not scenario.form.rubric.counted & frozenset(READ):
             raise InputError(
                 f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --simulator MODEL"

@@ -19,7 +19,7 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
-from heartloop.appraisal import Appraisal, Story, Topic, appraise, lacks_english, matters_named
+from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
 from heartloop.appraisal.lexicon import classes_of, weight_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.environments.episode import CallLog
@@ -28,7 +28,7 @@ from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
-from heartloop.environments.reacting import WANTS, Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import WANTS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 from heartloop.errors import InputError
 
@@ -71,10 +71,7 @@ class EmbeddedUser:
                 f"sample {scenario.id!r} has no feelings, cues and needs, by which the embedded judges read; "
                 "use --simulator MODEL for drawn samples"
             )
-        if lacks_english(f"{scenario.scenario} {scenario.query}"):
-            raise InputError(
-                f"sample {scenario.id!r} is not in English; the embedded judges understand English only, use --simulator MODEL"
-            )
+        check_english(scenario.id, (scenario.scenario, scenario.query))
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         by = {"resonation": resonated, "expression": expressed, "reception": received, "bystander": beside}

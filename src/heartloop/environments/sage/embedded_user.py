@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Story, appraise, lacks_english
+from heartloop.appraisal import Appraisal, Story, appraise
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import Mood, Move, chance, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import UNDERSTANDS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Beat
@@ -64,14 +64,9 @@ class EmbeddedUser:
     def admit(self, scenario: AnyScenario) -> None:
         if isinstance(scenario, ReleasedScenario):
             raise InputError(
-                f"scenario {scenario.id!r} is a released person, in Chinese and without written lines; "
-                "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
+                f"scenario {scenario.id!r} is a released person, in Chinese and without written lines; {UNDERSTANDS}"
             )
-        if lacks_english(" ".join((scenario.first_message, *(beat.text for beat in scenario.beats)))):
-            raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded user understands English only, "
-                "use a model (--simulator, or --judge of rejudge)"
-            )
+        check_english(scenario.id, (scenario.first_message, *(beat.text for beat in scenario.beats)))
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
         story = story_of(view.written, view.said)
