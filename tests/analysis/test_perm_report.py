@@ -249,6 +249,13 @@ def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: P
     assert "<dt>Bystander’s weight</dt><dd>0.1</dd>" in other  # another weight, another page
 
 
+def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: WriteRun, tmp_path: Path) -> None:
+    talks = [perm_talk("x/a", "s1", EVEN, weight=1.0), perm_talk("x/a", "s2", None, broken="order", weight=1.0, score=-1.0)]
+    html = write_site([write_run(talks, **PERM, bystander_weight=1.0)], tmp_path / "site").read_text(encoding="utf-8")
+    assert "it counts -100 in the reward" in html
+    assert "judged by nobody and worth -100 each" in html
+
+
 def test_every_heading_of_a_table_leads_to_what_it_means(write_run: WriteRun, tmp_path: Path) -> None:
     site = write_site([write_run(perm_talks(), **PERM)], tmp_path / "site").parent
     pages = {path.name: _Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}

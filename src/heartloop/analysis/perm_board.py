@@ -25,7 +25,7 @@ from heartloop.dialogue import Transcript
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.perm.scenario import EMOTIONS, Want
-from heartloop.scoring.perspectives import BYSTANDER_WEIGHT
+from heartloop.scoring.perspectives import BYSTANDER_WEIGHT, broken_form
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
 
@@ -133,6 +133,8 @@ class PermBoard:
         weights = sorted({d.facts.get("bystander_weight", f"{BYSTANDER_WEIGHT:g}") for d in dialogues})
         self.weight = ", ".join(weights)
         """lambda_bys, as the dialogues name it."""
+        self.price = ", ".join(f"{100 * broken_form(float(weight)):.0f}" for weight in weights)
+        """Points of a broken form, by weight."""
 
     @property
     def how(self) -> str:
