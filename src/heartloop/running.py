@@ -117,11 +117,12 @@ def sampling_of_judge(judge: str, texts: Sequence[str]) -> Sampling | None:
     Raises:
         UseError: a supporter as the judge, settings for the embedded judge, or what `read_samplings` refuses.
     """
-    if judge == "embedded" and texts:
-        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
     if judge != "embedded" and is_scripted(judge):
         raise UseError(f"--judge is {judge}, who only replies; expected service/model, or embedded")
-    return read_samplings(texts, roles=("judge",)).get("judge")
+    sampling = read_samplings(texts, roles=("judge",)).get("judge")
+    if judge == "embedded" and sampling is not None:
+        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
+    return sampling
 
 
 def settings_of(environment: Ready, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
