@@ -1,4 +1,4 @@
-"""What `eval`, `demo`, `rejudge` and `validate` share: playing a run with a progress line, its log, its scores, what failed, the exit code.
+"""What commands that play or judge share: a run with a progress line, its log, its scores, what failed, the exit code.
 
 Covers the way from resolved settings to a finished run directory with a leaderboard in the terminal. Does not
 cover options (`cli`), playing (`evaluation`) or scores and pages (`analysis`); it is where the two meet.
