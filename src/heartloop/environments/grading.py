@@ -1,8 +1,7 @@
 """Judges of one answer: what each gives, how all are asked at the same time, what counts as a model's answer.
 
-Shared by PERM and daily conversation, in part by EQ-Bench3. Covers a grade with its reason and quote, what a judge model says of
-itself, and the question to it. Does not cover what a judge is told (each environment's prompts), nor what grades are worth
-(`heartloop.scoring`).
+Shared by PERM and daily conversation, in part by EQ-Bench3. Covers a grade with its reason and quote, and the question to a
+judge model. Does not cover what a judge is told (each environment's prompts), nor what grades are worth (`heartloop.scoring`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from heartloop.chat import ChatModel, Reply
 from heartloop.dialogue import Message, Sampling
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.staging import answered
+from heartloop.environments.staging import RoleModel, answered
 from heartloop.judging import answers_in, ask
 from heartloop.prompts import Prompt
 
@@ -53,14 +52,8 @@ class Level(Verdict):
     score: StrictInt = Field(ge=1, le=5)
 
 
-class JudgeModel:
-    """A model that judges, as a transcript tells of it; what it is asked is each environment's.
-
-    Args:
-        sampling: settings of every call; its seed, or else the dialogue's, is advanced by judge.
-        role: under which model and sampling are told, as for a stored dialogue.
-        prompts: what it is asked with, by name.
-    """
+class JudgeModel(RoleModel):
+    """A model that judges; what it is asked is each environment's. Its seed, or else the dialogue's, is advanced by judge."""
 
     def __init__(
         self,
@@ -70,24 +63,7 @@ class JudgeModel:
         role: str = "judge",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> None:
-        self._model = model
-        self._role = "judge" if role == "simulator" else role
-        self._sampling = sampling or Sampling()
-        self._prompts = prompts or {}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "models": {self._role: self._model.name},
-            "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
-        }
-
-    def admit(self, scenario: Any) -> None:
-        """A model judges every scenario, in any language."""
+        super().__init__(model, sampling=sampling, role="judge" if role == "simulator" else role, prompts=prompts)
 
 
 Given = TypeVar("Given", bound=Verdict)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from heartloop.dialogue import Call
+from heartloop.chat import ChatModel
+from heartloop.dialogue import Call, Sampling
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.prompts import Prompt
 
-__all__ = ["LoggedEpisode", "Staged", "answered", "check_choice"]
+__all__ = ["LoggedEpisode", "RoleModel", "Staged", "answered", "check_choice"]
 
 
 class _Somebody(Protocol):
@@ -34,6 +36,38 @@ class _Player(Protocol):
 Somebody = TypeVar("Somebody", bound=_Somebody)
 Player = TypeVar("Player", bound=_Player)
 Answer = TypeVar("Answer")
+
+
+class RoleModel:
+    """A model that plays one role, as a transcript tells of it.
+
+    Args:
+        sampling: settings of every call.
+        role: under which model and sampling are told, as for a stored dialogue.
+        prompts: what it is asked with, by name.
+    """
+
+    def __init__(
+        self, model: ChatModel, *, sampling: Sampling | None, role: str, prompts: Mapping[str, Prompt] | None = None
+    ) -> None:
+        self._model = model
+        self._role = role
+        self._sampling = sampling or Sampling()
+        self._prompts = prompts or {}
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "models": {self._role: self._model.name},
+            "sampling": {self._role: self._sampling},
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+        }
+
+    def admit(self, scenario: Any) -> None:
+        """A model reads every scenario, in any language."""
 
 
 class Staged(Generic[Somebody, Player]):

@@ -11,7 +11,7 @@ then the dialogue is unscored. Nothing is read into an answer that is not there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -21,6 +21,7 @@ from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scene, pools
 from heartloop.environments.episode import CallLog
+from heartloop.environments.staging import RoleModel
 from heartloop.environments.telling import speaks_for, told
 from heartloop.judging import ask, parse
 from heartloop.prompts import load_prompt
@@ -72,7 +73,7 @@ class _Answer(BaseModel):
     goes_on: Literal["yes", "no"] = Field(alias="continue")
 
 
-class LLMUser:
+class LLMUser(RoleModel):
     """A person of EIBench played by a simulator model.
 
     Args:
@@ -81,29 +82,13 @@ class LLMUser:
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
-        self._model = model
-        self._role = role
-        self._sampling = sampling or Sampling()
         self._system = load_prompt(__package__, "react")
         self._turn = load_prompt(__package__, "react_turn")
         self._profile = load_prompt(__package__, "react_profile")
         self._released = load_prompt(__package__, "react_profile_released")
-        self._prompts = (self._system, self._turn, self._profile, self._released)
+        prompts = {prompt.name: prompt for prompt in (self._system, self._turn, self._profile, self._released)}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
         self._made: dict[str, tuple[AnyScenario, Message]] = {}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "models": {self._role: self._model.name},
-            "sampling": {self._role: self._sampling},
-            "prompts": {prompt.name: prompt.hash for prompt in self._prompts},
-        }
-
-    def admit(self, scenario: AnyScenario) -> None:
-        """A simulator model plays every scenario, in any language."""
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         def fits(answer: _Answer) -> str | None:
