@@ -1,10 +1,11 @@
 """Does it learn? `python -m benchmarks.learning` (extra `train`; hours)
 
-Runs `heartloop train` with the laptop recipes, one run after the other: CTC-GRPO with three seeds and a control that learns
-nothing; its ablations (EIBench Table 7); GRPO against PPO in SAGE. All begin with one warm start. A run that is there is not made
-again, one that was cut off goes on, so the programme can be stopped and started at any time; after each run
-`benchmarks/results/learning.json` and the tables of docs/results/learning.md are written from what is there, and say what is
-missing. `--tables` only writes them, `--only GROUP` makes one group. Does not read dialogues: people do that.
+Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control that learns nothing; its ablations
+(EIBench Table 7); GRPO against PPO in SAGE. All begin with one warm start. A run that is there is not made again, one that
+was cut off goes on, so the programme can be stopped and started at any time; after each run
+`benchmarks/results/learning.json`, the tables of docs/results/learning.md and the pictures of the curves are written from
+what is there, and say what is missing. `--tables` only writes, `--only` makes some, such as `--only control` or `--only
+ablations`, `--at-once 2` makes two at a time. Does not read dialogues: people do that.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import math
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scipy.stats import t as student_t
 
+from benchmarks.learning_picture import picture
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 
@@ -30,6 +34,8 @@ RESULTS = Path(__file__).parent / "results" / "learning.json"
 PAGE = DOCS / "results" / "learning.md"
 SEEDS = (0, 1, 2)
 CONFIDENCE = 0.95
+Made = Mapping[str, Mapping[str, Any]]
+"""How each run was made, by its name: `seconds` of all attempts, `machine`, and how many were made `at_once`."""
 
 
 class Job(NamedTuple):
@@ -57,7 +63,7 @@ class Job(NamedTuple):
 
 
 SHORT = ("batch.steps=20", "watching.validate_every=20", "watching.save_every=20")
-"""Of the runs that are compared: about five minutes on two cores."""
+"""Of the runs that are compared."""
 
 JOBS: tuple[Job, ...] = (
     *(Job("ctc_grpo", "learning", "ctc_grpo_tiny", None, seed) for seed in SEEDS),
@@ -80,8 +86,8 @@ HEADINGS = {
 }
 
 
-def found_of(run: Path, seconds: float | None) -> dict[str, Any] | None:
-    """What a run came to, from its metrics; `None` where there is no evaluation yet."""
+def found_of(run: Path, made: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a run came to, from its metrics, and how it was `made`; `None` where there is no evaluation yet."""
     metrics = run / "metrics.jsonl"
     if not metrics.is_file():
         return None
@@ -97,7 +103,9 @@ def found_of(run: Path, seconds: float | None) -> dict[str, Any] | None:
     recipe = json.loads((run / "settings.json").read_text(encoding="utf-8"))["recipe"]
     return {
         "whole": held_out[-1]["step"] >= recipe["batch"]["steps"],
-        "seconds": None if seconds is None else round(seconds),
+        "seconds": round(made["seconds"]) if "seconds" in made else None,
+        "machine": made.get("machine"),
+        "at_once": made.get("at_once"),
         "seconds_a_step": round(statistics.median(line["data"]["timing_s/step"] for line in steps), 2) if steps else None,
         "held_out": held_out,
         "training": [round(line["data"]["dialogue/score"], 4) for line in steps],
@@ -129,7 +137,7 @@ def interval(values: Sequence[float]) -> float | None:
 def table(results: Mapping[str, Any]) -> str:
     """The page's tables: whole runs only; what is missing is said."""
     runs = results["runs"]
-    parts = [f"{results['machine']}, {results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."]
+    parts = [versions(results)]
     for group, heading in HEADINGS.items():
         by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
         missing = []
@@ -141,10 +149,39 @@ def table(results: Mapping[str, Any]) -> str:
                 missing.append(f"{job.what} seed {job.seed}")
         parts.append(f"### {heading}")
         if by_what:
-            parts.append(_rows(by_what))
+            parts += [
+                _rows(by_what),
+                made_on([run for found in by_what.values() for run in found]),
+                f"![{heading}]({picture_of(group).name})",
+            ]
         if missing:
             parts.append(f"Not made yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
+
+
+def picture_of(group: str) -> Path:
+    """Where the curves of a group are drawn."""
+    return PAGE.with_name(f"learning-{group}.svg")
+
+
+def versions(results: Mapping[str, Any]) -> str:
+    """What all runs of a page were made with."""
+    return f"{results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."
+
+
+def made_on(runs: Sequence[Mapping[str, Any]]) -> str:
+    """On which machines, and how many at a time.
+
+    >>> made_on([{"machine": "2 cores of A", "at_once": 2}] * 3 + [{"machine": "2 cores of B", "at_once": 1}])
+    'Made on 2 cores of A, two at a time (3 runs), and on 2 cores of B, one at a time (1 run).'
+    """
+    counts = Counter((run["machine"], run["at_once"]) for run in runs)
+    several = {1: "one", 2: "two", 3: "three", 4: "four"}
+    said = [
+        f"on {where}, {several.get(at_once, at_once)} at a time ({n} run{'s' * (n != 1)})"
+        for (where, at_once), n in counts.items()
+    ]
+    return f"Made {', and '.join(said)}."
 
 
 def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
@@ -174,48 +211,82 @@ def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
     return statistics.fmean(row[name] for row in rows)
 
 
-def write(folder: Path, seconds: Mapping[str, float]) -> None:
-    """The results of what is there, and the page."""
+def write(folder: Path, made: Made) -> None:
+    """The results of what is there, the page and its pictures."""
     before = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.is_file() else {}
     runs = {}
     for job in JOBS:
-        spent = seconds.get(job.name, before.get(job.name, {}).get("seconds"))
-        found = found_of(folder / job.name, spent) or before.get(job.name)
+        found = found_of(folder / job.name, made.get(job.name, {})) or before.get(job.name)
         if found is not None:
             runs[job.name] = found
     results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
+    del results["machine"]  # each run has its own
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "learning", table(results))
+    for group, drawn in pictures(results).items():
+        picture_of(group).write_text(drawn, encoding="utf-8")
 
 
-def make(jobs: Sequence[Job], folder: Path, write: Callable[[Path, Mapping[str, float]], None]) -> None:
-    """Makes the runs that are missing, one after the other; a run that was cut off goes on. Writes what there is after each."""
+def pictures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The curves of every group that has whole runs, as SVG."""
+    found = {}
+    for group, heading in HEADINGS.items():
+        by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for job in (job for job in JOBS if job.group == group):
+            if results["runs"].get(job.name, {}).get("whole"):
+                by_what[job.what].append(results["runs"][job.name])
+        if by_what:
+            found[group] = picture(heading, by_what)
+    return found
+
+
+def make(jobs: Sequence[Job], folder: Path, write: Callable[[Path, Made], None], *, at_once: int = 1) -> None:
+    """Makes the runs that are missing; a run that was cut off goes on. Writes what there is after each.
+
+    Args:
+        at_once: so many at a time; while the first makes the warm start, the others wait for it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "seconds.json"
-    seconds: dict[str, float] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-    for job in jobs:
+    kept = folder / "made.json"
+    made: dict[str, dict[str, Any]] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    starting, writing = threading.Lock(), threading.Lock()
+
+    def run(job: Job) -> None:
         out = folder / job.name
-        if (found_of(out, None) or {}).get("whole"):
-            continue
-        print(f"{job.name}: heartloop {' '.join(job.words(out))}", flush=True)
-        started = time.monotonic()
-        code = subprocess.run([sys.executable, "-m", "heartloop.cli", *job.words(out)], check=False).returncode
-        seconds[job.name] = seconds.get(job.name, 0.0) + time.monotonic() - started  # of all attempts
-        kept.write_text(json.dumps(seconds) + "\n", encoding="utf-8")
-        if code:
-            print(f"{job.name} ended with {code}; the next one follows", flush=True)
-        write(folder, seconds)
-    write(folder, seconds)
+        if (found_of(out, {}) or {}).get("whole"):
+            return
+        with starting:
+            print(f"{job.name}: heartloop {' '.join(job.words(out))}", flush=True)
+            started = time.monotonic()
+            process = subprocess.Popen([sys.executable, "-m", "heartloop.cli", *job.words(out)])
+            while process.poll() is None and not any(folder.glob("policies/*/curve.jsonl")):  # written last
+                time.sleep(1)
+        code = process.wait()
+        with writing:
+            spent = made.get(job.name, {}).get("seconds", 0.0) + time.monotonic() - started  # of all attempts
+            made[job.name] = {"seconds": spent, "machine": machine()["machine"], "at_once": at_once}
+            kept.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+            if code:
+                print(f"{job.name} ended with {code}; the next one follows", flush=True)
+            write(folder, made)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(run, jobs))
+    write(folder, made)
 
 
 def main() -> None:
-    """Makes what is missing, one run after the other."""
+    """Makes what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/learning"), help="where the runs lie")
-    parser.add_argument("--only", choices=tuple(HEADINGS), help="one group")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted({name for job in JOBS for name in job[:2]}), help="groups or rows of a table"
+    )
+    parser.add_argument("--at-once", type=int, default=1, choices=(1, 2, 3, 4), help="runs at a time; minutes are longer then")
     parser.add_argument("--tables", action="store_true", help="make no run, write what is there")
     arguments = parser.parse_args()
-    make([] if arguments.tables else [job for job in JOBS if arguments.only in (None, job.group)], arguments.folder, write)
+    chosen = [job for job in JOBS if arguments.only is None or {job.group, job.what} & {*arguments.only}]
+    make([] if arguments.tables else chosen, arguments.folder, write, at_once=arguments.at_once)
 
 
 if __name__ == "__main__":

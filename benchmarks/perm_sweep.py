@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learning import SEEDS, Job, found_of, interval, make
+from benchmarks.learning import SEEDS, Job, Made, found_of, interval, made_on, make, versions
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.steps import read_steps
@@ -72,9 +72,10 @@ def table(results: Mapping[str, Any]) -> str:
             by_variant[job.what].append(runs[job.name])
         else:
             missing.append(f"{LEARNED[job.what]} seed {job.seed}")
-    said = [f"{results['machine']}, {results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."]
+    said = [versions(results)]
     if by_variant:
-        said += [_rewards(by_variant), _parts(by_variant)]
+        whole = [run for found in by_variant.values() for run in found]
+        said += [made_on(whole), _rewards(by_variant), _parts(by_variant)]
     if missing:
         said.append(f"Not made yet: {', '.join(missing)}.")
     return "\n\n".join(said)
@@ -119,17 +120,18 @@ def _parts(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def write(folder: Path, seconds: Mapping[str, float], *, jobs: Sequence[Job] = JOBS) -> None:
+def write(folder: Path, made: Made, *, jobs: Sequence[Job] = JOBS) -> None:
     """The results of what is there, and the page."""
     before = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.is_file() else {}
     runs = {}
     for job in jobs:
-        found = found_of(folder / job.name, seconds.get(job.name, before.get(job.name, {}).get("seconds")))
+        found = found_of(folder / job.name, made.get(job.name, {}))
         if found is not None:
             runs[job.name] = {**found, "parts": parts_of(folder / job.name)}
         elif job.name in before:
             runs[job.name] = before[job.name]
     results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
+    del results["machine"]  # each run has its own
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "perm_sweep", table(results))
 
@@ -146,10 +148,10 @@ def main() -> None:
     make([] if arguments.tables else jobs, arguments.folder, _shown if tried else partial(write, jobs=jobs))
 
 
-def _shown(folder: Path, seconds: Mapping[str, float]) -> None:
+def _shown(folder: Path, made: Made) -> None:
     """What a try came to, printed."""
     for run in sorted(path.parent for path in folder.glob("*/metrics.jsonl")):
-        print(f"{run.name}: {seconds.get(run.name, 0.0):.0f} s, {json.dumps(parts_of(run))}", flush=True)
+        print(f"{run.name}: {made.get(run.name, {}).get('seconds', 0.0):.0f} s, {json.dumps(parts_of(run))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 1. What a benchmark writes into a page is what its committed result file says.
 2. The answers of the speed benchmarks' server are accepted at once by the persons of both environments.
 3. A page without a place for the numbers is refused, and the words around the place stay.
-4. Of training runs only whole ones count; what is missing is said; the interval is one over seeds.
+4. Of training runs only whole ones count; what is missing is said; the interval is one over seeds; the curves are the numbers'.
+5. Training runs are made side by side where that is asked for, each once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -93,6 +95,9 @@ def test_only_the_part_of_the_benchmark_is_rewritten(tmp_path: Path) -> None:
         rewrite(page, "other", "new")
 
 
+MADE = {"seconds": 120.0, "machine": "2 cores of a kind", "at_once": 2}
+
+
 def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> None:
     def run(job: learning.Job, after: float, *, last: int) -> None:
         out = tmp_path / job.name
@@ -107,13 +112,70 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     run(seeds[0], 0.0, last=40)
     run(seeds[1], 0.1, last=40)
     run(seeds[2], 0.9, last=20)  # cut off
-    found = {job.name: learning.found_of(tmp_path / job.name, 120.0) for job in seeds}
-    assert learning.found_of(tmp_path / "none", None) is None
-    told = learning.table({"machine": "m", "system": "s", "python": "3", "runs": found})
+    found = {job.name: learning.found_of(tmp_path / job.name, MADE) for job in seeds}
+    assert learning.found_of(tmp_path / "none", {}) is None
+    told = learning.table({"system": "s", "python": "3", "runs": found})
     # changes 0.3 and 0.4: 12.706 x 0.0707 / sqrt(2) = 0.635
     assert "| learning | 2 | 40 | -0.300 | +0.050 | +0.350 ± 0.635 | -0.30 → +0.05 | 2 |" in told
+    assert "Made on 2 cores of a kind, two at a time (2 runs)." in told
     assert "Not made yet: learning seed 2, control seed 0" in told
     assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
+
+
+def test_the_pictures_of_learning_are_those_of_the_committed_numbers() -> None:
+    """Each is on the page, is markup that a reader of XML takes, and has a line in both panels for every row of its table."""
+    results = json.loads(learning.RESULTS.read_text(encoding="utf-8"))
+    drawn = learning.pictures(results)
+    assert set(drawn) <= set(learning.HEADINGS)
+    for group, picture in drawn.items():
+        path = learning.picture_of(group)
+        assert path.read_text(encoding="utf-8") == picture
+        assert f"]({path.name})" in part(learning.PAGE, "learning")
+        root = ElementTree.fromstring(picture)
+        lines = [found for found in root.iter("{http://www.w3.org/2000/svg}path") if found.get("class") == "line"]
+        rows = {job.what for job in learning.JOBS if job.group == group and results["runs"].get(job.name, {}).get("whole")}
+        assert len(lines) == 2 * len(rows)
+
+
+def test_runs_are_made_side_by_side_once_the_warm_start_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first makes the warm start while the others wait; a whole run is not made again, a failed one stops nothing."""
+    policy = tmp_path / "policies" / "0" / "curve.jsonl"
+    begun: list[tuple[str, bool]] = []
+    jobs = learning.JOBS[:3]
+
+    class Process:
+        def __init__(self, words: list[str]) -> None:
+            self.out = Path(words[words.index("--out") + 1])
+            begun.append((self.out.name, policy.exists()))
+            self.asked = 0
+
+        def poll(self) -> int | None:
+            self.asked += 1
+            if self.asked == 2:
+                policy.parent.mkdir(parents=True, exist_ok=True)
+                policy.touch()
+            return None
+
+        def wait(self) -> int:
+            if self.out.name == jobs[1].name:
+                return 1
+            self.out.mkdir()
+            (self.out / "settings.json").write_text(json.dumps({"recipe": {"batch": {"steps": 0}}}))
+            (self.out / "metrics.jsonl").write_text(json.dumps({"step": 0, "data": {"held_out/score": 0.5}}) + "\n")
+            return 0
+
+    monkeypatch.setattr("benchmarks.learning.subprocess.Popen", Process)
+    monkeypatch.setattr("benchmarks.learning.time.sleep", lambda _: None)
+    written: list[int] = []
+    learning.make(jobs, tmp_path, lambda _, made: written.append(len(made)), at_once=2)
+    assert begun[0] == (jobs[0].name, False)
+    assert sorted(begun[1:]) == [(jobs[1].name, True), (jobs[2].name, True)]
+    assert written == [1, 2, 3, 3]
+    made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
+    assert {run["at_once"] for run in made.values()} == {2}
+    begun.clear()
+    learning.make(jobs, tmp_path, lambda *_: None)
+    assert [name for name, _ in begun] == [jobs[1].name]
 
 
 def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> None:
@@ -130,9 +192,9 @@ def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> N
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     runs: dict[str, Any] = {}
     for job in perm_sweep.JOBS:
-        if (found := learning.found_of(tmp_path / job.name, 300.0)) is not None:
+        if (found := learning.found_of(tmp_path / job.name, {**MADE, "seconds": 300.0})) is not None:
             runs[job.name] = {**found, "parts": perm_sweep.parts_of(tmp_path / job.name)}
-    told = perm_sweep.table({"machine": "m", "system": "s", "python": "3", "runs": runs})
+    told = perm_sweep.table({"system": "s", "python": "3", "runs": runs})
     # changes 0.3 and 0.1: 12.706 x 0.1414 / sqrt(2) = 1.271
     assert "| 0.1 | 2 | 20 | +0.000 | +0.200 | +0.200 ± 1.271 | +0.100, +0.300 | 5 |" in told
     assert "| 0.1 |  |  | 1.00 → 2.50 (2.00 to 3.00) |  | 50% → 100% (100% to 100%) |  |" in told

@@ -1,0 +1,76 @@
+"""Curves of training runs as one SVG, light and dark: on the left the training reward by step, on the right people held out.
+
+Covers the picture; axes and bands are those of `heartloop report` (`heartloop.analysis.curves`). Does not cover which runs there
+are (`learning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from heartloop.analysis.curves import Band, band_of, chart_of
+
+__all__ = ["picture"]
+
+COLOURS = (("#23658f", "#6fb3dd"), ("#b1532a", "#e59a73"), ("#5c7f2f", "#a5c772"), ("#82489c", "#c795dd"))
+"""Of the rows, on light and on dark ground."""
+WIDTH, HEIGHT, HEAD, GAP = 380.0, 230.0, 62.0, 20.0
+STYLE = """text { font: 12px system-ui, sans-serif; fill: #4a5260 } .head { font-weight: 600; fill: #1d2228 }
+.grid { stroke: #8883; } .zero { stroke: #8889 } path { fill: none; stroke: var(--c); stroke-width: 2 }
+.raw { stroke-width: 0.8; opacity: 0.5 } .band { fill: var(--c); stroke: none; opacity: 0.15 } circle { fill: var(--c) }"""
+DARK = "text { fill: #b3b9c2 } .head { fill: #e8e6e1 }"
+
+
+def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The curves of the rows of one table.
+
+    Args:
+        by_what: for each row its runs, which differ in their seed, as `learning.found_of` gives them.
+    """
+    training = [band_of([dict(enumerate(run["training"], start=1)) for run in runs]) for runs in by_what.values()]
+    held_out = [
+        band_of([{at["step"]: at["mean"] for at in run["held_out"]} for run in runs], whole=True) for runs in by_what.values()
+    ]
+    last = max(run["held_out"][-1]["step"] for runs in by_what.values() for run in runs)
+    light = "".join(f".c{n} {{ --c: {colour} }} " for n, (colour, _) in enumerate(COLOURS))
+    dark = "".join(f".c{n} {{ --c: {colour} }} " for n, (_, colour) in enumerate(COLOURS))
+    wide, high = 2 * WIDTH + GAP, HEAD + HEIGHT
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}" role="img">',
+        f"<title>{escape(heading)}: training reward and people held out, by step</title>",
+        f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
+        *_legend(list(by_what)),
+        *_panel("Training reward, smoothed over steps (0.8)", training, last, 0.0),
+        *_panel("People held out", held_out, last, WIDTH + GAP),
+        "</svg>\n",
+    ])  # fmt: skip
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    said, left = [], 44.0
+    for place, name in enumerate(names):
+        said.append(f'<g class="c{place % len(COLOURS)}"><circle cx="{left:g}" cy="16" r="5"/>')
+        said.append(f'<text x="{left + 10:g}" y="20">{escape(name.replace("_", " "))}</text></g>')
+        left += 34.0 + 7.0 * len(name)
+    return [*said, f'<text x="{left:g}" y="20">line: mean of the seeds; band: lowest to highest</text>']
+
+
+def _panel(title: str, bands: Sequence[Band | None], last: int, left: float) -> list[str]:
+    there = [(place, band) for place, band in enumerate(bands) if band is not None]
+    said = [f'<g transform="translate({left:g} {HEAD:g})">', f'<text class="head" x="44" y="-8">{title}</text>']
+    if there:
+        chart = chart_of(there, last=last, width=WIDTH, height=HEIGHT)
+        for at, words in chart.ticks_y:
+            said.append(f'<line class="grid" x1="{chart.left:g}" x2="{chart.right:g}" y1="{at:g}" y2="{at:g}"/>')
+            said.append(f'<text x="{chart.left - 6:g}" y="{at + 4:g}" text-anchor="end">{words}</text>')
+        said += [f'<text x="{at:g}" y="{chart.bottom + 18:g}" text-anchor="middle">{words}</text>' for at, words in chart.ticks_x]
+        if chart.zero is not None:
+            said.append(f'<line class="zero" x1="{chart.left:g}" x2="{chart.right:g}" y1="{chart.zero:g}" y2="{chart.zero:g}"/>')
+        for place, raw, line, outline, (x, y) in chart.lines:
+            drawn = "".join(
+                f'<path class="{kind}" d="{path}"/>' for kind, path in (("band", outline), ("raw", raw), ("line", line)) if path
+            )
+            said.append(f'<g class="c{place % len(COLOURS)}">{drawn}<circle cx="{x:g}" cy="{y:g}" r="3"/></g>')
+    return [*said, "</g>"]
