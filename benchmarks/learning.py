@@ -135,7 +135,10 @@ def interval(values: Sequence[float]) -> float | None:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """The page's tables: whole runs only; what is missing is said."""
+    """The page's tables: whole runs only; what is missing is said.
+
+    Runs that were made elsewhere with a warm start of their own (another processor sums in another order) are a row apart.
+    """
     runs = results["runs"]
     parts = [versions(results)]
     for group, heading in HEADINGS.items():
@@ -148,6 +151,9 @@ def table(results: Mapping[str, Any]) -> str:
             else:
                 missing.append(f"{job.what} seed {job.seed}")
         parts.append(f"### {heading}")
+        for name, run in results.get("elsewhere", {}).items():
+            if name.startswith(f"{group}-"):
+                by_what["another warm start"].append(run)
         if by_what:
             parts += [
                 _rows(by_what),
@@ -213,14 +219,16 @@ def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
 
 def write(folder: Path, made: Made) -> None:
     """The results of what is there, the page and its pictures."""
-    before = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if RESULTS.is_file() else {}
+    before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {"runs": {}}
     runs = {}
     for job in JOBS:
-        found = found_of(folder / job.name, made.get(job.name, {})) or before.get(job.name)
+        found = found_of(folder / job.name, made.get(job.name, {})) or before["runs"].get(job.name)
         if found is not None:
             runs[job.name] = found
     results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
     del results["machine"]  # each run has its own
+    if "elsewhere" in before:
+        results["elsewhere"] = before["elsewhere"]
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "learning", table(results))
     for group, drawn in pictures(results).items():

@@ -42,7 +42,7 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
         f"<title>{escape(heading)}: training reward and people held out, by step</title>",
         f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
         *_legend(list(by_what)),
-        *_panel("Training reward, smoothed over steps (0.8)", training, last, 0.0),
+        *_panel("Training reward: as logged, and its moving average (0.8)", training, last, 0.0),
         *_panel("People held out", held_out, last, WIDTH + GAP),
         "</svg>\n",
     ])  # fmt: skip
