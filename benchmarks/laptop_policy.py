@@ -81,11 +81,9 @@ def main() -> None:
     if path is None:
         settings = WarmStartSettings(seed=arguments.seed)
         started = time.perf_counter()
-        told: list[str] = []
-        start = prepare(
-            arguments.folder, WarmStartSettings(seed=arguments.seed), tell=lambda said: print(said) or told.append(said)
-        )
-        if told:  # it was made now, not found
+        there = (arguments.folder / settings.hash / "curve.jsonl").is_file()
+        start = prepare(arguments.folder, settings, tell=print)
+        if not there:
             found["seconds"] = round(time.perf_counter() - started, 1)
         found["perplexity"] = start.perplexity
         path = start.model
