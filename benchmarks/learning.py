@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from scipy.stats import t as student_t
 
 from benchmarks.learning_picture import picture
+from benchmarks.learning_replies import replies_of, replies_table
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 
@@ -155,11 +156,10 @@ def table(results: Mapping[str, Any]) -> str:
             if name.startswith(f"{group}-"):
                 by_what["another warm start"].append(run)
         if by_what:
-            parts += [
-                _rows(by_what),
-                made_on([run for found in by_what.values() for run in found]),
-                f"![{heading}]({picture_of(group).name})",
-            ]
+            whole = [run for found in by_what.values() for run in found]
+            parts += [_rows(by_what), made_on(whole), f"![{heading}]({picture_of(group).name})"]
+            if group == "ctc_grpo" and (counted := replies_table(by_what)):
+                parts += ["#### Their replies to the people held out", counted]
         if missing:
             parts.append(f"Not made yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
@@ -222,9 +222,12 @@ def write(folder: Path, made: Made) -> None:
     before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {"runs": {}}
     runs = {}
     for job in JOBS:
-        found = found_of(folder / job.name, made.get(job.name, {})) or before["runs"].get(job.name)
+        found = found_of(folder / job.name, made.get(job.name, {}))
         if found is not None:
-            runs[job.name] = found
+            counted = replies_of(folder / job.name) if job.group == "ctc_grpo" else None
+            runs[job.name] = found if counted is None else {**found, "replies": counted}
+        elif job.name in before["runs"]:
+            runs[job.name] = before["runs"][job.name]
     results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
     del results["machine"]  # each run has its own
     if "elsewhere" in before:

@@ -3,7 +3,8 @@
 1. What a benchmark writes into a page is what its committed result file says.
 2. The answers of the speed benchmarks' server are accepted at once by the persons of both environments.
 3. A page without a place for the numbers is refused, and the words around the place stay.
-4. Of training runs only whole ones count; what is missing is said; the interval is one over seeds; the curves are the numbers'.
+4. Of training runs only whole ones count; what is missing is said; the interval is one over seeds; the curves are the numbers';
+   replies are counted.
 5. Training runs are made side by side where that is asked for, each once.
 """
 
@@ -24,6 +25,7 @@ from benchmarks import (
     embedded_speed,
     empa_validity,
     learning,
+    learning_replies,
     perm_order,
     perm_sweep,
     store_cost,
@@ -33,6 +35,7 @@ from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
 from heartloop.chat import Reply
 from heartloop.completions import read_reply
+from heartloop.dialogue import Transcript, Turn
 from heartloop.environments.episode import play
 
 
@@ -178,6 +181,41 @@ def test_runs_are_made_side_by_side_once_the_warm_start_is_there(tmp_path: Path,
     begun.clear()
     learning.make(jobs, tmp_path, lambda *_: None)
     assert [name for name, _ in begun] == [jobs[1].name]
+
+
+def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
+    """In shares of all replies of the first and the last evaluation, over the files of all workers; one evaluation is nothing."""
+
+    def talk(*replies: tuple[str, str | None]) -> str:
+        turns = tuple(Turn(index=n, reply=r, state={}, evidence={"worst": w, "best": None}) for n, (r, w) in enumerate(replies))
+        shared = {"environment": "eibench", "scenario": "a", "fingerprint": "1", "model": "m", "preset": "paper", "start": {}}
+        ended = {"simulator": "embedded", "opening": None, "turns": turns, "stop": "turn_limit", "score": 0.0}
+        return Transcript.model_validate({**shared, **ended}).model_dump_json()
+
+    folder = tmp_path / "transcripts"
+    folder.mkdir()
+    (folder / "held_out-000000-1.jsonl").write_text(talk(('I hear "it', "broken"), ("Go on.", None)) + "\n")
+    assert learning_replies.replies_of(tmp_path) is None
+    (folder / "held_out-000020-1.jsonl").write_text("not read, for it is neither first nor last\n")
+    (folder / "held_out-000040-1.jsonl").write_text(talk(("Go on.", "untouched"), ("And then?", None)) + "\n")
+    (folder / "held_out-000040-2.jsonl").write_text(talk(("Go on.", "untouched"), ("Go on.", "repetition")) + "\n")
+    counted = learning_replies.replies_of(tmp_path)
+    assert counted is not None
+    assert counted["before"] == {
+        "replies": 2,
+        "quoting": 0.5,
+        "asking": 0.0,
+        "ending": 0.5,
+        "different": 1.0,
+        "worst/broken": 0.5,
+    }
+    after = {"quoting": 0.0, "asking": 0.25, "ending": 1.0, "different": 0.5, "worst/untouched": 0.5, "worst/repetition": 0.25}
+    assert counted["after"] == {"replies": 4, **after}
+    more = {**counted, "after": {**counted["after"], "asking": 0.75}}
+    told = learning_replies.replies_table({"learning": [{"replies": counted}, {"replies": more}], "control": [{}]})
+    assert "| of the replies | learning: before | after | lowest to highest |\n" in told  # the control was not counted
+    assert "| hold a question mark | 0 % | 50 % | 25 to 75 % |" in told
+    assert learning_replies.replies_table({"control": [{}]}) == ""
 
 
 def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""What replies are like before training and after it: counted in the transcripts of the people held out.
+
+Covers counting (`replies_of`) and the table of it (`replies_table`). What words are said is for people to read; does not cover
+scores (`learning`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heartloop.dialogue import Turn, read_transcripts
+
+__all__ = ["replies_of", "replies_table"]
+
+MARKS = {"quoting": "hold a quotation mark", "asking": "hold a question mark", "ending": "end with punctuation"}
+WORST = {
+    "untouched": "takes up nothing", "unwelcome": "unwelcome", "repetition": "said before", "broken": "broken speech",
+    "ruled": "the bare rule", "template": "stock sympathy", "flattery": "flattery",
+}  # fmt: skip
+"""What was worst in a reply, as the embedded user writes it down, in words."""
+BEST = {
+    "bound": "takes up what was said", "presence": "presence", "question": "a question", "praise": "praise", "insight": "insight",
+    "way": "a way out", "cost": "a cost taken on", "owned": "a fault owned",
+}  # fmt: skip
+
+
+def replies_of(run: Path) -> dict[str, dict[str, float]] | None:
+    """Shares of all replies to people held out, `before` (first evaluation) and `after` (last); `None` with fewer than two."""
+    by_step: dict[int, list[Path]] = {}
+    for path in sorted((run / "transcripts").glob("held_out-*.jsonl")):
+        by_step.setdefault(int(path.name.split("-")[1]), []).append(path)
+    if len(by_step) < 2:
+        return None
+    return {when: _shares([turn for path in by_step[step] for talk in read_transcripts(path) for turn in talk.turns])
+            for when, step in (("before", min(by_step)), ("after", max(by_step)))}  # fmt: skip
+
+
+def _shares(turns: Sequence[Turn]) -> dict[str, float]:
+    replies = [turn.reply for turn in turns]
+    marks = {
+        "quoting": sum('"' in reply or "\N{LEFT DOUBLE QUOTATION MARK}" in reply for reply in replies),
+        "asking": sum("?" in reply for reply in replies),
+        "ending": sum(reply.rstrip('"')[-1:] in (".", "!", "?", "…") for reply in replies),
+        "different": len(set(replies)),
+    }
+    found: dict[str, float] = {"replies": len(replies), **{name: round(count / len(replies), 4) for name, count in marks.items()}}
+    for kind in ("worst", "best"):
+        counted = Counter(turn.evidence.get(kind) for turn in turns)
+        found |= {f"{kind}/{name}": round(count / len(replies), 4) for name, count in counted.most_common() if name}
+    return found
+
+
+def replies_table(by_what: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Per cent of replies before and after, means over seeds, with the lowest and the highest seed after.
+
+    Args:
+        by_what: for each row of the table of scores its runs; those without `replies` are left out.
+    """
+    counted = {what: [run["replies"] for run in runs if run.get("replies")] for what, runs in by_what.items()}
+    counted = {what: found for what, found in counted.items() if found}
+    if not counted:
+        return ""
+    lines = ["| of the replies |", "|:---|"]
+    for what in counted:
+        lines[0] += f" {what}: before | after | lowest to highest |"
+        lines[1] += "---:|---:|---:|"
+    rows = {
+        **MARKS, "different": "differ from one another",
+        **{f"worst/{name}": f"worst in it: {words}" for name, words in WORST.items()},
+        **{f"best/{name}": f"best in it: {words}" for name, words in BEST.items()},
+    }  # fmt: skip
+    for name, words in rows.items():
+        line = f"| {words} |"
+        for found in counted.values():
+            before, after = ([100 * shares[when].get(name, 0.0) for shares in found] for when in ("before", "after"))
+            line += (
+                f" {statistics.fmean(before):.0f} % | {statistics.fmean(after):.0f} % | {min(after):.0f} to {max(after):.0f} % |"
+            )
+        lines.append(line)
+    return "\n".join(lines)
