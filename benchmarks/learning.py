@@ -178,43 +178,18 @@ def versions(results: Mapping[str, Any]) -> str:
 def made_on(runs: Sequence[Mapping[str, Any]]) -> str:
     """On which machines, and how many at a time.
 
-    >>> made_on([{"machine": "2 cores of A", "at_once": 2}] * 3 + [{"machine": "2 cores of B", "at_once": 1}])
-    'Made on 2 cores of A, two at a time (3 runs), and on 2 cores of B, one at a time (1 run).'
+    >>> made_on([{"machine": "2 cores of A", "at_once": n} for n in (2, 1, 2)] + [{"machine": "2 cores of B", "at_once": 1}])
+    'Made on 2 cores of A (2 runs two at a time, 1 run alone) and on 2 cores of B (1 run alone).'
     """
-    counts = Counter((run["machine"], run["at_once"]) for run in runs)
-    several = {1: "one", 2: "two", 3: "three", 4: "four"}
-    said = [
-        f"on {where}, {several.get(at_once, at_once)} at a time ({n} run{'s' * (n != 1)})"
-        for (where, at_once), n in counts.items()
-    ]
-    return f"Made {', and '.join(said)}."
+    by_machine: dict[str, Counter[int]] = defaultdict(Counter)
+    for run in runs:
+        by_machine[run["machine"]][run["at_once"]] += 1
+    how = {1: "alone", 2: "two at a time", 3: "three at a time", 4: "four at a time"}
 
+    def told(counts: Counter[int]) -> str:
+        return ", ".join(f"{n} run{'s' * (n != 1)} {how[at_once]}" for at_once, n in counts.most_common())
 
-def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
-    scenes = sorted({*next(iter(by_what.values()))[0]["held_out"][0]} - {"step", "mean"})
-    head = ["", "seeds", "steps", "before", "after", "change", *scenes, "minutes"]
-    lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
-    for what, runs in by_what.items():
-        first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
-        changes = [after["mean"] - before["mean"] for before, after in zip(first, last, strict=True)]
-        half = interval(changes)
-        minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
-        cells = [
-            what,
-            str(len(runs)),
-            str(last[0]["step"]),
-            f"{_mean(first, 'mean'):+.3f}",
-            f"{_mean(last, 'mean'):+.3f}",
-            f"{statistics.fmean(changes):+.3f}" + (f" ± {half:.3f}" if half is not None else ""),
-            *(f"{_mean(first, scene):+.2f} → {_mean(last, scene):+.2f}" for scene in scenes),
-            f"{statistics.fmean(minutes):.0f}" if minutes else "",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
-    return statistics.fmean(row[name] for row in rows)
+    return f"Made {' and '.join(f'on {machine} ({told(counts)})' for machine, counts in by_machine.items())}."
 
 
 def write(folder: Path, made: Made) -> None:

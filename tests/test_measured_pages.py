@@ -120,7 +120,7 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     told = learning.table({"system": "s", "python": "3", "runs": found})
     # changes 0.3 and 0.4: 12.706 x 0.0707 / sqrt(2) = 0.635
     assert "| learning | 2 | 40 | -0.300 | +0.050 | +0.350 ± 0.635 | -0.30 → +0.05 | 2 |" in told
-    assert "Made on 2 cores of a kind, two at a time (2 runs)." in told
+    assert "Made on 2 cores of a kind (2 runs two at a time)." in told
     elsewhere = {"system": "s", "python": "3", "runs": {}, "elsewhere": {seeds[0].name: found[seeds[0].name]}}
     assert "| another warm start | 1 | 40 | -0.300 | +0.000 | +0.300 |" in learning.table(elsewhere)
     assert "Not made yet: learning seed 2, control seed 0" in told
