@@ -192,6 +192,33 @@ def made_on(runs: Sequence[Mapping[str, Any]]) -> str:
     return f"Made {' and '.join(f'on {machine} ({told(counts)})' for machine, counts in by_machine.items())}."
 
 
+def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+    scenes = sorted({*next(iter(by_what.values()))[0]["held_out"][0]} - {"step", "mean"})
+    head = ["", "seeds", "steps", "before", "after", "change", *scenes, "minutes"]
+    lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
+    for what, runs in by_what.items():
+        first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
+        changes = [after["mean"] - before["mean"] for before, after in zip(first, last, strict=True)]
+        half = interval(changes)
+        minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
+        cells = [
+            what,
+            str(len(runs)),
+            str(last[0]["step"]),
+            f"{_mean(first, 'mean'):+.3f}",
+            f"{_mean(last, 'mean'):+.3f}",
+            f"{statistics.fmean(changes):+.3f}" + (f" ± {half:.3f}" if half is not None else ""),
+            *(f"{_mean(first, scene):+.2f} → {_mean(last, scene):+.2f}" for scene in scenes),
+            f"{statistics.fmean(minutes):.0f}" if minutes else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
+    return statistics.fmean(row[name] for row in rows)
+
+
 def write(folder: Path, made: Made) -> None:
     """The results of what is there, the page and its pictures."""
     before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {"runs": {}}

@@ -23,8 +23,8 @@ WORST = {
 }  # fmt: skip
 """What was worst in a reply, as the embedded user writes it down, in words."""
 BEST = {
-    "bound": "takes up what was said", "presence": "presence", "question": "a question", "praise": "praise or encouragement", "insight": "insight",
-    "way": "a way out", "cost": "a cost taken on", "owned": "a fault owned",
+    "bound": "takes up what was said", "presence": "presence", "question": "a question", "praise": "praise or encouragement",
+    "insight": "insight", "way": "a way out", "cost": "a cost taken on", "owned": "a fault owned",
 }  # fmt: skip
 
 
