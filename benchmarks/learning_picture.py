@@ -42,8 +42,8 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
         f"<title>{escape(heading)}: training reward and people held out, by step</title>",
         f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
         *_legend(list(by_what)),
-        *_panel("Training reward: as logged, and its moving average (0.8)", training, last, 0.0),
-        *_panel("People held out", held_out, last, WIDTH + GAP),
+        *_panel("Training reward by step, and moving average (0.8)", training, last, 0.0),
+        *_panel("People held out, by step", held_out, last, WIDTH + GAP),
         "</svg>\n",
     ])  # fmt: skip
 
