@@ -80,6 +80,10 @@ JOBS: tuple[Job, ...] = (
 )  # fmt: skip
 """In the order in which they are made."""
 
+COMPARED = ("ablations", "sage")
+"""Groups whose rows are compared seed by seed: as many steps each, from one warm start."""
+MOST_SCENES = 4
+"""With more of them too few people are held out of each to be a column."""
 HEADINGS = {
     "ctc_grpo": "CTC-GRPO in EIBench",
     "ablations": "Ablations of CTC-GRPO, short runs",
@@ -157,7 +161,7 @@ def table(results: Mapping[str, Any]) -> str:
                 by_what["another warm start"].append(run)
         if by_what:
             whole = [run for found in by_what.values() for run in found]
-            parts += [_rows(by_what), made_on(whole), f"![{heading}]({picture_of(group).name})"]
+            parts += [_rows(by_what, paired=group in COMPARED), made_on(whole), f"![{heading}]({picture_of(group).name})"]
             if group == "ctc_grpo" and (counted := replies_table(by_what)):
                 parts += ["#### Their replies to the people held out", counted]
         if missing:
@@ -192,27 +196,48 @@ def made_on(runs: Sequence[Mapping[str, Any]]) -> str:
     return f"Made {' and '.join(f'on {machine} ({told(counts)})' for machine, counts in by_machine.items())}."
 
 
-def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> str:
+    """A row for each of what is compared.
+
+    Args:
+        paired: the first row's change is taken from that of the same seed in each other row.
+    """
     scenes = sorted({*next(iter(by_what.values()))[0]["held_out"][0]} - {"step", "mean"})
-    head = ["", "seeds", "steps", "before", "after", "change", *scenes, "minutes"]
+    if len(scenes) > MOST_SCENES:
+        scenes = []
+    against = next(iter(by_what))
+    head = ["", "seeds", "steps", "before", "after", "change", *([f"more than {against}"] if paired else ()), *scenes, "minutes"]
     lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
     for what, runs in by_what.items():
         first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
-        changes = [after["mean"] - before["mean"] for before, after in zip(first, last, strict=True)]
-        half = interval(changes)
+        places = 3 if max(abs(row["mean"]) for row in (*first, *last)) <= 1 else 1  # of -1 to 1, or of 0 to 100
         minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
+        more = [""] if paired else []
+        if paired and what != against and len(runs) == len(by_what[against]):
+            of_seed = zip(_changes(runs), _changes(by_what[against]), strict=True)
+            more = [_with_interval([one - other for one, other in of_seed], places)]
         cells = [
             what,
             str(len(runs)),
             str(last[0]["step"]),
-            f"{_mean(first, 'mean'):+.3f}",
-            f"{_mean(last, 'mean'):+.3f}",
-            f"{statistics.fmean(changes):+.3f}" + (f" ± {half:.3f}" if half is not None else ""),
+            f"{_mean(first, 'mean'):+.{places}f}",
+            f"{_mean(last, 'mean'):+.{places}f}",
+            _with_interval(_changes(runs), places),
+            *more,
             *(f"{_mean(first, scene):+.2f} → {_mean(last, scene):+.2f}" for scene in scenes),
             f"{statistics.fmean(minutes):.0f}" if minutes else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _changes(runs: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [run["held_out"][-1]["mean"] - run["held_out"][0]["mean"] for run in runs]
+
+
+def _with_interval(values: Sequence[float], places: int) -> str:
+    half = interval(values)
+    return f"{statistics.fmean(values):+.{places}f}" + (f" ± {half:.{places}f}" if half is not None else "")
 
 
 def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:

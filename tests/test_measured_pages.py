@@ -98,7 +98,7 @@ def test_only_the_part_of_the_benchmark_is_rewritten(tmp_path: Path) -> None:
         rewrite(page, "other", "new")
 
 
-MADE = {"seconds": 120.0, "machine": "2 cores of a kind", "at_once": 2}
+MADE: dict[str, Any] = {"seconds": 120.0, "machine": "2 cores of a kind", "at_once": 2}
 
 
 def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -125,6 +125,21 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     assert "| another warm start | 1 | 40 | -0.300 | +0.000 | +0.300 |" in learning.table(elsewhere)
     assert "Not made yet: learning seed 2, control seed 0" in told
     assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
+
+
+def test_rows_are_compared_seed_by_seed() -> None:
+    """What differs between seeds falls out of the difference; scores of 100 have one decimal."""
+
+    def run(before: float, after: float) -> dict[str, Any]:
+        return {**MADE, "whole": True, "held_out": [{"step": 0, "mean": before}, {"step": 20, "mean": after}], "training": []}
+
+    sage = [job for job in learning.JOBS if job.group == "sage" and job.seed < 2]
+    runs = {
+        job.name: run(10.0, 12.0 + 8 * job.seed + (job.what == "ppo") * (1 + job.seed)) for job in sage
+    }  # changes: grpo 2 and 10, ppo 3 and 12
+    told = learning.table({"system": "s", "python": "3", "runs": runs})
+    assert "| grpo | 2 | 20 | +10.0 | +16.0 | +6.0 ± 50.8 |  | 2 |" in told  # 12.706 x 5.657 / sqrt(2)
+    assert "| ppo | 2 | 20 | +10.0 | +17.5 | +7.5 ± 57.2 | +1.5 ± 6.4 | 2 |" in told  # 12.706 x 0.707 / sqrt(2)
 
 
 def test_the_pictures_of_learning_are_those_of_the_committed_numbers() -> None:
