@@ -183,7 +183,7 @@ def test_ctc_grpo_learns_drops_what_failed_and_goes_on_after_a_kill(policy: Path
     )  # fmt: skip
     hold = tmp_path / "hold"
     hold.touch()
-    status = job.run(kill_when=lambda: len(job.transcripts(3)) == 5)
+    status = job.run(kill_when=lambda: len(job.transcripts(3)) == 5 and 2 in job.metrics())
     hold.unlink()
     assert status == -signal.SIGKILL, job.why()
     made, cut_off = job.metrics(), _words(job.transcripts(3))
