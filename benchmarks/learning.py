@@ -82,6 +82,8 @@ JOBS: tuple[Job, ...] = (
 
 COMPARED = ("ablations", "sage")
 """Groups whose rows are compared seed by seed: as many steps each, from one warm start."""
+COUNTED = ("ctc_grpo", "sage")
+"""Groups whose replies are counted."""
 MOST_SCENES = 4
 """With more of them too few people are held out of each to be a column."""
 HEADINGS = {
@@ -162,7 +164,7 @@ def table(results: Mapping[str, Any]) -> str:
         if by_what:
             whole = [run for found in by_what.values() for run in found]
             parts += [_rows(by_what, paired=group in COMPARED), made_on(whole), f"![{heading}]({picture_of(group).name})"]
-            if group == "ctc_grpo" and (counted := replies_table(by_what)):
+            if group in COUNTED and (counted := replies_table(by_what)):
                 parts += ["#### Their replies to the people held out", counted]
         if missing:
             parts.append(f"Not made yet: {', '.join(missing)}.")
@@ -251,7 +253,7 @@ def write(folder: Path, made: Made) -> None:
     for job in JOBS:
         found = found_of(folder / job.name, made.get(job.name, {}))
         if found is not None:
-            counted = replies_of(folder / job.name) if job.group == "ctc_grpo" else None
+            counted = replies_of(folder / job.name) if job.group in COUNTED else None
             runs[job.name] = found if counted is None else {**found, "replies": counted}
         elif job.name in before["runs"]:
             runs[job.name] = before["runs"][job.name]

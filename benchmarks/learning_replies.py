@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heartloop.dialogue import Turn, read_transcripts
+from heartloop.dialogue import Transcript, read_transcripts
 
 __all__ = ["replies_of", "replies_table"]
 
@@ -27,6 +27,10 @@ BEST = {
     "insight": "insight", "way": "a way out", "cost": "a cost taken on", "owned": "a fault owned",
 }  # fmt: skip
 
+MOVES = {"lifting": "lift the person", "still": "move nothing", "costing": "cost eight points or more"}
+"""In SAGE, where one number is the person's mood."""
+COSTING = -8
+
 
 def replies_of(run: Path) -> dict[str, dict[str, float]] | None:
     """Shares of all replies to people held out, `before` (first evaluation) and `after` (last); `None` with fewer than two."""
@@ -35,11 +39,12 @@ def replies_of(run: Path) -> dict[str, dict[str, float]] | None:
         by_step.setdefault(int(path.name.split("-")[1]), []).append(path)
     if len(by_step) < 2:
         return None
-    return {when: _shares([turn for path in by_step[step] for talk in read_transcripts(path) for turn in talk.turns])
+    return {when: _shares([talk for path in by_step[step] for talk in read_transcripts(path)])
             for when, step in (("before", min(by_step)), ("after", max(by_step)))}  # fmt: skip
 
 
-def _shares(turns: Sequence[Turn]) -> dict[str, float]:
+def _shares(talks: Sequence[Transcript]) -> dict[str, float]:
+    turns = [turn for talk in talks for turn in talk.turns]
     replies = [turn.reply for turn in turns]
     marks = {
         "quoting": sum('"' in reply or "\N{LEFT DOUBLE QUOTATION MARK}" in reply for reply in replies),
@@ -51,6 +56,11 @@ def _shares(turns: Sequence[Turn]) -> dict[str, float]:
     for kind in ("worst", "best"):
         counted = Counter(turn.evidence.get(kind) for turn in turns)
         found |= {f"{kind}/{name}": round(count / len(replies), 4) for name, count in counted.most_common() if name}
+    moved = [turn.change["emotion"] for turn in turns if turn.change and "emotion" in turn.change]
+    if moved:
+        counts = {"lifting": sum(m > 0 for m in moved), "still": moved.count(0), "costing": sum(m <= COSTING for m in moved)}
+        found |= {name: round(count / len(moved), 4) for name, count in counts.items()}
+        found["left"] = round(sum(talk.stop == "failure" for talk in talks) / len(talks), 4)
     return found
 
 
@@ -72,8 +82,12 @@ def replies_table(by_what: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         **MARKS, "different": "differ from one another",
         **{f"worst/{name}": f"worst in it: {words}" for name, words in WORST.items()},
         **{f"best/{name}": f"best in it: {words}" for name, words in BEST.items()},
+        **MOVES, "left": "people who left before the end",
     }  # fmt: skip
+    known = {name for found in counted.values() for shares in found for when in ("before", "after") for name in shares[when]}
     for name, words in rows.items():
+        if name not in known:
+            continue
         line = f"| {words} |"
         for found in counted.values():
             before, after = ([100 * shares[when].get(name, 0.0) for shares in found] for when in ("before", "after"))

@@ -233,6 +233,28 @@ def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
     assert learning_replies.replies_table({"control": [{}]}) == ""
 
 
+def test_in_sage_it_is_counted_what_replies_did_and_who_left(tmp_path: Path) -> None:
+    folder = tmp_path / "transcripts"
+    folder.mkdir()
+    shared = {"environment": "sage", "fingerprint": "1", "model": "m", "preset": "paper", "start": {}, "simulator": "embedded"}
+    for step, changes, stop in ((0, (-10.0, -2.0), "failure"), (20, (3.0, 0.0), "turn_limit")):
+        turns = tuple(Turn(index=n, reply="Well.", state={}, change={"emotion": c}) for n, c in enumerate(changes))
+        ended = {"scenario": "a", "opening": None, "turns": turns, "stop": stop, "score": 0.0}
+        (folder / f"held_out-{step:06d}-1.jsonl").write_text(
+            Transcript.model_validate({**shared, **ended}).model_dump_json() + "\n"
+        )
+    counted = learning_replies.replies_of(tmp_path)
+    assert counted is not None
+    moves = [{name: shares[name] for name in ("lifting", "still", "costing", "left")} for shares in counted.values()]
+    assert moves == [
+        {"lifting": 0.0, "still": 0.0, "costing": 0.5, "left": 1.0},
+        {"lifting": 0.5, "still": 0.5, "costing": 0.0, "left": 0.0},
+    ]
+    assert "| people who left before the end | 100 % | 0 % | 0 to 0 % |" in learning_replies.replies_table(
+        {"ppo": [{"replies": counted}]}
+    )
+
+
 def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> None:
     for job, after, reception in ((perm_sweep.JOBS[0], 0.3, 3.0), (perm_sweep.JOBS[4], 0.1, 2.0)):  # seeds 0 and 1 of 0.1
         out = tmp_path / job.name
