@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.learning_replies import ends_with_punctuation
 from benchmarks.machine import machine
 from heartloop.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
@@ -53,7 +54,7 @@ def measured(groups: Sequence[Sequence[Transcript]]) -> dict[str, Any]:
         "dialogues": sum(map(len, scores)),
         "outcome": round(fmean(value for values in scores for value in values), 3),
         "by_scene": {scene: round(fmean(values), 3) for scene, values in sorted(by_scene.items())},
-        "ending_with_punctuation": round(fmean(reply.rstrip('"')[-1:] in (".", "!", "?", "…") for reply in replies), 4),
+        "ending_with_punctuation": round(fmean(map(ends_with_punctuation, replies)), 4),
         "different_replies": round(len(set(replies)) / len(replies), 3),
         "words_a_reply": round(fmean(len(reply.split()) for reply in replies), 1),
         "bound": round(fmean(turn.evidence["bound"] for group in groups for one in group for turn in one.turns), 3),

@@ -149,14 +149,8 @@ def table(results: Mapping[str, Any]) -> str:
     runs = results["runs"]
     parts = [versions(results)]
     for group, heading in HEADINGS.items():
-        by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        missing = []
-        for job in (job for job in JOBS if job.group == group):
-            run = runs.get(job.name)
-            if run is not None and run["whole"]:
-                by_what[job.what].append(run)
-            else:
-                missing.append(f"{job.what} seed {job.seed}")
+        by_what = _whole(runs, group)
+        missing = [f"{job.what} seed {job.seed}" for job in JOBS if job.group == group and not _is_whole(runs, job)]
         parts.append(f"### {heading}")
         for name, run in results.get("elsewhere", {}).items():
             if name.startswith(f"{group}-"):
@@ -169,6 +163,19 @@ def table(results: Mapping[str, Any]) -> str:
         if missing:
             parts.append(f"Not made yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
+
+
+def _whole(runs: Mapping[str, Any], group: str) -> dict[str, list[dict[str, Any]]]:
+    """The whole runs of a group, by what they are, in the order of their seeds."""
+    by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for job in JOBS:
+        if job.group == group and _is_whole(runs, job):
+            by_what[job.what].append(runs[job.name])
+    return by_what
+
+
+def _is_whole(runs: Mapping[str, Any], job: Job) -> bool:
+    return bool(runs.get(job.name, {}).get("whole"))
 
 
 def picture_of(group: str) -> Path:
@@ -216,15 +223,15 @@ def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> s
         minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
         more = [""] if paired else []
         if paired and what != against and len(runs) == len(by_what[against]):
-            of_seed = zip(_changes(runs), _changes(by_what[against]), strict=True)
-            more = [_with_interval([one - other for one, other in of_seed], places)]
+            of_seed = zip(changes_of(runs), changes_of(by_what[against]), strict=True)
+            more = [with_interval([one - other for one, other in of_seed], places)]
         cells = [
             what,
             str(len(runs)),
             str(last[0]["step"]),
             f"{_mean(first, 'mean'):+.{places}f}",
             f"{_mean(last, 'mean'):+.{places}f}",
-            _with_interval(_changes(runs), places),
+            with_interval(changes_of(runs), places),
             *more,
             *(f"{_mean(first, scene):+.2f} → {_mean(last, scene):+.2f}" for scene in scenes),
             f"{statistics.fmean(minutes):.0f}" if minutes else "",
@@ -233,11 +240,13 @@ def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> s
     return "\n".join(lines)
 
 
-def _changes(runs: Sequence[Mapping[str, Any]]) -> list[float]:
+def changes_of(runs: Sequence[Mapping[str, Any]]) -> list[float]:
+    """What people held out gained from the first evaluation to the last, run by run."""
     return [run["held_out"][-1]["mean"] - run["held_out"][0]["mean"] for run in runs]
 
 
-def _with_interval(values: Sequence[float], places: int) -> str:
+def with_interval(values: Sequence[float], places: int = 3) -> str:
+    """A mean over seeds in words, with its interval where there are two."""
     half = interval(values)
     return f"{statistics.fmean(values):+.{places}f}" + (f" ± {half:.{places}f}" if half is not None else "")
 
@@ -269,15 +278,8 @@ def write(folder: Path, made: Made) -> None:
 
 def pictures(results: Mapping[str, Any]) -> dict[str, str]:
     """The curves of every group that has whole runs, as SVG."""
-    found = {}
-    for group, heading in HEADINGS.items():
-        by_what: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for job in (job for job in JOBS if job.group == group):
-            if results["runs"].get(job.name, {}).get("whole"):
-                by_what[job.what].append(results["runs"][job.name])
-        if by_what:
-            found[group] = picture(heading, by_what)
-    return found
+    by_group = {group: _whole(results["runs"], group) for group in HEADINGS}
+    return {group: picture(HEADINGS[group], by_what) for group, by_what in by_group.items() if by_what}
 
 
 def make(jobs: Sequence[Job], folder: Path, write: Callable[[Path, Made], None], *, at_once: int = 1) -> None:

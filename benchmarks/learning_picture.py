@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from heartloop.analysis.curves import Band, band_of, chart_of
+from heartloop.analysis.curves import SMOOTHING, Band, band_of, chart_of
 
 __all__ = ["picture"]
 
@@ -42,7 +42,7 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
         f"<title>{escape(heading)}: training reward and people held out, by step</title>",
         f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
         *_legend(list(by_what)),
-        *_panel("Training reward by step, and moving average (0.8)", training, last, 0.0),
+        *_panel(f"Training reward by step, and moving average ({SMOOTHING:g})", training, last, 0.0),
         *_panel("People held out, by step", held_out, last, WIDTH + GAP),
         "</svg>\n",
     ])  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 from heartloop.dialogue import Transcript, read_transcripts
 
-__all__ = ["replies_of", "replies_table"]
+__all__ = ["ends_with_punctuation", "replies_of", "replies_table"]
 
 MARKS = {"quoting": "hold a quotation mark", "asking": "hold a question mark", "ending": "end with punctuation"}
 WORST = {
@@ -30,6 +30,11 @@ BEST = {
 MOVES = {"lifting": "lift the person", "still": "move nothing", "costing": "cost eight points or more"}
 """In SAGE, where one number is the person's mood."""
 COSTING = -8
+
+
+def ends_with_punctuation(reply: str) -> bool:
+    """A quotation mark behind it does not count."""
+    return reply.rstrip('"')[-1:] in (".", "!", "?", "…")
 
 
 def replies_of(run: Path) -> dict[str, dict[str, float]] | None:
@@ -49,7 +54,7 @@ def _shares(talks: Sequence[Transcript]) -> dict[str, float]:
     marks = {
         "quoting": sum('"' in reply or "\N{LEFT DOUBLE QUOTATION MARK}" in reply for reply in replies),
         "asking": sum("?" in reply for reply in replies),
-        "ending": sum(reply.rstrip('"')[-1:] in (".", "!", "?", "…") for reply in replies),
+        "ending": sum(map(ends_with_punctuation, replies)),
         "different": len(set(replies)),
     }
     found: dict[str, float] = {"replies": len(replies), **{name: round(count / len(replies), 4) for name, count in marks.items()}}

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learning import SEEDS, Job, Made, found_of, interval, made_on, make, versions
+from benchmarks.learning import SEEDS, Job, Made, changes_of, found_of, made_on, make, versions, with_interval
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.steps import read_steps
@@ -86,8 +86,7 @@ def _rewards(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     lines.append("|:---|---:|---:|---:|---:|---:|---:|---:|")
     for variant, runs in by_variant.items():
         first, last = ([run["held_out"][place]["mean"] for run in runs] for place in (0, -1))
-        changes = [after - before for before, after in zip(first, last, strict=True)]
-        half = interval(changes)
+        changes = changes_of(runs)
         minutes = [run["seconds"] / 60 for run in runs if run["seconds"] is not None]
         cells = [
             LEARNED[variant],
@@ -95,7 +94,7 @@ def _rewards(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
             str(runs[0]["held_out"][-1]["step"]),
             f"{statistics.fmean(first):+.3f}",
             f"{statistics.fmean(last):+.3f}",
-            f"{statistics.fmean(changes):+.3f}" + (f" ± {half:.3f}" if half is not None else ""),
+            with_interval(changes),
             f"{min(changes):+.3f}, {max(changes):+.3f}",
             f"{statistics.fmean(minutes):.0f}" if minutes else "",
         ]
