@@ -28,7 +28,7 @@ from scipy.stats import t as student_t
 
 from benchmarks.learning_picture import picture
 from benchmarks.learning_replies import replies_of, replies_table
-from benchmarks.machine import machine
+from benchmarks.machine import processor, versions
 from benchmarks.page import DOCS, rewrite
 
 RESULTS = Path(__file__).parent / "results" / "learning.json"
@@ -147,7 +147,7 @@ def table(results: Mapping[str, Any]) -> str:
     Runs that were made elsewhere with a warm start of their own (another processor sums in another order) are a row apart.
     """
     runs = results["runs"]
-    parts = [versions(results)]
+    parts = [made_with(results)]
     for group, heading in HEADINGS.items():
         by_what = _whole(runs, group)
         missing = [f"{job.what} seed {job.seed}" for job in JOBS if job.group == group and not _is_whole(runs, job)]
@@ -183,7 +183,7 @@ def picture_of(group: str) -> Path:
     return PAGE.with_name(f"learning-{group}.svg")
 
 
-def versions(results: Mapping[str, Any]) -> str:
+def made_with(results: Mapping[str, Any]) -> str:
     """What all runs of a page were made with."""
     return f"{results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."
 
@@ -266,8 +266,7 @@ def write(folder: Path, made: Made) -> None:
             runs[job.name] = found if counted is None else {**found, "replies": counted}
         elif job.name in before["runs"]:
             runs[job.name] = before["runs"][job.name]
-    results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
-    del results["machine"]  # each run has its own
+    results = {**versions("torch", "verl", "ray", "transformers"), "runs": runs}  # each run has its own machine
     if "elsewhere" in before:
         results["elsewhere"] = before["elsewhere"]
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -306,7 +305,7 @@ def make(jobs: Sequence[Job], folder: Path, write: Callable[[Path, Made], None],
         code = process.wait()
         with writing:
             spent = made.get(job.name, {}).get("seconds", 0.0) + time.monotonic() - started  # of all attempts
-            made[job.name] = {"seconds": spent, "machine": machine()["machine"], "at_once": at_once}
+            made[job.name] = {"seconds": spent, "machine": processor(), "at_once": at_once}
             kept.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
             if code:
                 print(f"{job.name} ended with {code}; the next one follows", flush=True)

@@ -7,13 +7,22 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["machine"]
+__all__ = ["machine", "processor", "versions"]
 
 
 def machine(*packages: str) -> dict[str, str]:
     """The machine in words, and the versions of Python and of some packages."""
+    return {"machine": processor(), **versions(*packages)}
+
+
+def processor() -> str:
+    """Cores and processor in words."""
+    return f"{_cores()} cores of {_processor()}"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The system, and the versions of Python and of some packages."""
     found = {
-        "machine": f"{_cores()} cores of {_processor()}",
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }

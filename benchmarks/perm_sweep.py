@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learning import SEEDS, Job, Made, changes_of, found_of, made_on, make, versions, with_interval
-from benchmarks.machine import machine
+from benchmarks.learning import SEEDS, Job, Made, changes_of, found_of, made_on, made_with, make, with_interval
+from benchmarks.machine import versions
 from benchmarks.page import DOCS, rewrite
 from heartloop.steps import read_steps
 
@@ -72,7 +72,7 @@ def table(results: Mapping[str, Any]) -> str:
             by_variant[job.what].append(runs[job.name])
         else:
             missing.append(f"{LEARNED[job.what]} seed {job.seed}")
-    said = [versions(results)]
+    said = [made_with(results)]
     if by_variant:
         whole = [run for found in by_variant.values() for run in found]
         said += [made_on(whole), _rewards(by_variant), _parts(by_variant)]
@@ -129,8 +129,7 @@ def write(folder: Path, made: Made, *, jobs: Sequence[Job] = JOBS) -> None:
             runs[job.name] = {**found, "parts": parts_of(folder / job.name)}
         elif job.name in before:
             runs[job.name] = before[job.name]
-    results = {**machine("torch", "verl", "ray", "transformers"), "runs": runs}
-    del results["machine"]  # each run has its own
+    results = {**versions("torch", "verl", "ray", "transformers"), "runs": runs}  # each run has its own machine
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "perm_sweep", table(results))
 
