@@ -19,8 +19,8 @@ from benchmarks.page import DOCS, rewrite
 from heartloop.environments.daily import SETS, load_scenarios
 from heartloop.environments.daily.embedded_user import level
 from heartloop.environments.daily.environment import JUDGES, View
+from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.records import half_of
-from heartloop.scoring.daily import METRICS, average
 
 PAGE = DOCS / "results" / "daily.md"
 RESULTS = Path(__file__).parent / "results" / "daily_answers.json"

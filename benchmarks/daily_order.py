@@ -16,12 +16,12 @@ from typing import Any
 
 from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.daily import SETS, Daily, EmbeddedUser, load_scenarios
 from heartloop.environments.daily.environment import JUDGES
+from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.records import half_of
-from heartloop.scoring.daily import METRICS
-from heartloop.supporters import RANKED
+from heartloop.models.baselines import RANKED
 
 PAGE = DOCS / "results" / "daily.md"
 RESULTS = Path(__file__).parent / "results" / "daily_order_held_out.json"

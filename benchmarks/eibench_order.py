@@ -13,13 +13,13 @@ from itertools import pairwise
 from statistics import fmean
 
 from benchmarks.order import Claim, Round, measure, talks
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.eibench import SCENES, EIBench, EmbeddedUser, load_scenarios
 from heartloop.environments.records import half_of
+from heartloop.models.baselines import BASELINES
 from heartloop.scoring.statistics import bootstrap_interval
-from heartloop.supporters import SUPPORTERS
 
-NAMES = tuple(name for name in SUPPORTERS if name != "garbage")
+NAMES = tuple(name for name in BASELINES if name != "garbage")
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within a group no order is claimed
     "support": (("listener", "coach"), ("template", "lecturer"), ("silent",)),
     "defense": (("diplomat",), ("listener",), ("pushover", "rigid"), ("silent",)),

@@ -18,7 +18,7 @@ from benchmarks.machine import machine
 from heartloop.environments.eibench import EIBench, EmbeddedUser, Scenario
 from heartloop.environments.eibench.scenario_sets import training
 from heartloop.environments.episode import play
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 RESULTS = Path(__file__).parent / "results" / "eibench_speed.json"
 NAMES = ("listener", "diplomat", "owner", "light", "template")
@@ -27,7 +27,7 @@ NAMES = ("listener", "diplomat", "owner", "light", "template")
 async def played(scenarios: Sequence[Scenario], dialogues: int, names: Sequence[str]) -> int:
     """Turns played in so many dialogues."""
     bench = EIBench(scenarios, EmbeddedUser())
-    policies = [Supporter(name) for name in names]
+    policies = [Baseline(name) for name in names]
     turns = 0
     for number in range(dialogues):
         scenario = scenarios[number % len(scenarios)]

@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attacks live with the 
 
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.chat import ChatModel, ScriptedChat
+from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.environments import perm, sage
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.perm import attacks as on_perm
 from tests.sage import attacks as on_sage
 
@@ -76,7 +76,7 @@ def main() -> None:
         samples = [s for s in perm.load_scenarios(perm.SETS[0]) if half_of(s.id) == arguments.half][:: arguments.every]
         environment = perm.Perm(samples, perm.EmbeddedUser())
         attacks, openly = {**on_perm.ATTACKS, **on_perm.OF_SAGE}, set[str]()
-    policies: dict[str, ChatModel] = {name: Supporter(name) for name in REFERENCES}
+    policies: dict[str, ChatModel] = {name: Baseline(name) for name in REFERENCES}
     chosen = {name: attack for name, attack in attacks.items() if not arguments.only or name in arguments.only}
     policies |= {name: ScriptedChat(attack, name=name) for name, attack in chosen.items()}
     rows: dict[str, dict[str, float | bool]] = {}

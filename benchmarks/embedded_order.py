@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from benchmarks.order import Claim, Round, measure, talks
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
-from heartloop.supporters import GENERAL
+from heartloop.models.baselines import GENERAL
 
 
 def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:

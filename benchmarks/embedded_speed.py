@@ -23,18 +23,18 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
 from heartloop.environments.sage.labels import label, talk_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
-from heartloop.supporters import SUPPORTERS, Supporter
+from heartloop.models.baselines import BASELINES, Baseline
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
 PAGE = DOCS / "results" / "embedded_speed.md"
-NAMES = tuple(name for name in SUPPORTERS if name != "silent")
+NAMES = tuple(name for name in BASELINES if name != "silent")
 
 
 async def a_round(scenarios: Sequence[Scenario]) -> dict[str, float]:
     """Plays all pairs; wall and CPU seconds, dialogues, turns, and seconds to label the same talks anew."""
     sage = Sage(scenarios, EmbeddedUser())
     started, cpu = time.perf_counter(), time.process_time()
-    played = [await play(sage, s.id, Supporter(name), seed=dialogue_seed(0, s.id, 0)) for s in scenarios for name in NAMES]
+    played = [await play(sage, s.id, Baseline(name), seed=dialogue_seed(0, s.id, 0)) for s in scenarios for name in NAMES]
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     by_id = {scenario.id: scenario for scenario in scenarios}
     started = time.perf_counter()

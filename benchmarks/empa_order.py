@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.order import Claim, Round, measure, talks
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.records import half_of
-from heartloop.scoring.energy import AXES, trace
-from heartloop.supporters import RANKED
+from heartloop.models.baselines import RANKED
 
 LOW = ("template", "lecturer", "flatterer", "silent")
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0009; within a group no order is claimed

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.machine import machine
 from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.episode import play
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 RESULTS = Path(__file__).parent / "results" / "empa_speed.json"
 NAMES = ("listener", "coach", "fixer", "template", "lecturer", "flatterer", "silent")
@@ -27,7 +27,7 @@ async def played(cases: Sequence[Scenario], names: Sequence[str]) -> int:
     empa, turns = Empa(cases, EmbeddedUser()), 0
     for name in names:
         for case in cases:
-            turns += len((await play(empa, case.id, Supporter(name), seed=0)).turns)
+            turns += len((await play(empa, case.id, Baseline(name), seed=0)).turns)
     return turns
 
 

@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 from benchmarks.empa_order import transcripts
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.analysis.published import published
-from heartloop.analysis.validity import ALIGNED, ALL, PERTURBED, SCORERS, Validity, validity
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
 from heartloop.environments.empa.perturbed import perturbed
+from heartloop.report.published import published
+from heartloop.validity.perturbation import ALIGNED, ALL, PERTURBED, SCORERS, Validity, validity
 
-SUPPORTERS = ("listener", "coach", "fixer")
+BASELINES = ("listener", "coach", "fixer")
 OTHERS = ("rubric", "magnitude", "direct")
 RESULTS = Path(__file__).parent / "results" / "empa_validity.json"
 PAGE = DOCS / "results" / "empa_validity.md"
@@ -44,7 +44,7 @@ class Claim(NamedTuple):
 
 def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
     """Every dialogue of a half in every variant."""
-    played = transcripts(half, seed, SUPPORTERS)
+    played = transcripts(half, seed, BASELINES)
     people = {scenario.id: scenario for scenario in load_scenarios()}
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     found: dict[str, list[Transcript]] = {}

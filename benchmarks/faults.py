@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.programme import RESULTS, Ended, change_of, command, eval_words, known_person, run, table, transcripts, write
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from tests.faulty_server import FaultyServer, Served
 
 SHARES = {

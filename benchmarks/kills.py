@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.programme import RESULTS, Ended, command, eval_words, known_person, run, table, transcripts, write
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 from tests.faulty_server import FaultyServer
 
 MOMENTS = ("before the settings", "starting", "playing", "scores", "report")

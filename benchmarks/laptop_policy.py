@@ -23,7 +23,7 @@ import torch
 
 from benchmarks.learning_replies import ends_with_punctuation
 from benchmarks.machine import machine
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.training.checkpoints import CheckpointModel

@@ -1,6 +1,6 @@
 """Curves of training runs as one SVG, light and dark: on the left the training reward by step, on the right people held out.
 
-Covers the picture; axes and bands are those of `heartloop report` (`heartloop.analysis.curves`). Does not cover which runs there
+Covers the picture; axes and bands are those of `heartloop report` (`heartloop.report.curves`). Does not cover which runs there
 are (`learning`).
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from heartloop.analysis.curves import SMOOTHING, Band, band_of, chart_of
+from heartloop.report.curves import SMOOTHING, Band, band_of, chart_of
 
 __all__ = ["picture"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 
 __all__ = ["ends_with_punctuation", "replies_of", "replies_table"]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.catalogue import Ready
 from heartloop.environments.episode import play
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 __all__ = ["Claim", "Means", "Round", "by_supporter", "in_order", "measure", "talks"]
 
@@ -51,7 +51,7 @@ def talks(environment: Ready, seed: int, names: Sequence[str]) -> list[Transcrip
 
     async def go() -> list[Transcript]:
         return [
-            await play(environment, one, Supporter(name), seed=dialogue_seed(seed, one, 0))
+            await play(environment, one, Baseline(name), seed=dialogue_seed(seed, one, 0))
             for one in environment.scenario_ids
             for name in names
         ]

@@ -16,11 +16,11 @@ from typing import Any
 
 from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.records import half_of
-from heartloop.supporters import RANKED
+from heartloop.models.baselines import RANKED
 
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0011; within a group no order is claimed
     "reward": (("listener",), ("coach",), ("fixer", "template"), ("flatterer", "lecturer"), ("silent",)),

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the faulty server lives with the tests
 
 import heartloop
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 from tests.faulty_server import Request, broken
 
 __all__ = [

@@ -20,8 +20,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from benchmarks.answer_server import answer
-from heartloop.chat import Reply
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import VARIANTS

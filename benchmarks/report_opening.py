@@ -21,12 +21,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heartloop.analysis import write_site
-from heartloop.dialogue import write_line
+from heartloop.core.dialogue import write_line
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.supporters import SUPPORTERS, Supporter
+from heartloop.models.baselines import BASELINES, Baseline
+from heartloop.report.site import write_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserType
@@ -48,14 +48,14 @@ def make_run(path: Path, dialogues: int) -> None:
     """A run directory with so many dialogues: repeats of the shipped supportive people by every supporter."""
     scenarios = load_scenarios("support")
     sage = Sage(scenarios, EmbeddedUser())
-    names = list(SUPPORTERS)
+    names = list(BASELINES)
     jobs = [(name, s.id, repeat) for repeat in range(dialogues) for s in scenarios for name in names][:dialogues]
 
     async def go() -> None:
         with (path / "transcripts.jsonl").open("w", encoding="utf-8") as file:
             for name, scenario, repeat in jobs:
                 seed = dialogue_seed(0, scenario, repeat)
-                file.write(write_line(await play(sage, scenario, Supporter(name), seed=seed, repeat=repeat)))
+                file.write(write_line(await play(sage, scenario, Baseline(name), seed=seed, repeat=repeat)))
 
     path.mkdir(parents=True)
     settings = {"environment": "sage", "user": "embedded", "preset": "corrected", "variant": "vanilla", "max_turns": 10}

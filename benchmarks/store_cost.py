@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import Message, Sampling, Usage
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.environments.sage import llm_user
-from heartloop.replay import AnswerStore, Replayed
+from heartloop.models.cache import AnswerStore, Replayed
 
 RESULTS = Path(__file__).parent / "results" / "store_cost.json"
 PAGE = DOCS / "again.md"

@@ -36,16 +36,17 @@ from pydantic_core import to_json
 from benchmarks.answer_server import completion
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.chat import ChatModel, Reply
-from heartloop.completions import Habits, read_reply
-from heartloop.dialogue import Message, Sampling, Transcript, read_transcripts
+from heartloop.cli.running import settings_of
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.episode import play
-from heartloop.evaluation import RunDirectory, evaluate
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.runner import evaluate
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.models import Meter, Metered, close, resolve
-from heartloop.replay import Playing
-from heartloop.running import settings_of
+from heartloop.models.cache import Playing
+from heartloop.models.completions import Habits, read_reply
+from heartloop.models.names import Meter, Metered, close, resolve
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
 PAGE = DOCS / "results" / "throughput.md"
@@ -138,7 +139,8 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
 
 def _afterwards(path: Path) -> dict[str, Any]:
     """What follows the playing: reading the run, its scores, its report."""
-    from heartloop.analysis import read_run, write_scores, write_site
+    from heartloop.evaluation.runs import read_run, write_scores
+    from heartloop.report.site import write_site
 
     started = time.perf_counter()
     run = read_run(path)

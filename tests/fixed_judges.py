@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.chat import Reply
+from heartloop.core.chat import Reply
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
-from heartloop.errors import InputError
 
 
 class FixedJudges:

@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from heartloop.analysis import read_run, write_scores
 from heartloop.authoring.eibench_scenarios import read_released
 from heartloop.authoring.importers import read_profiles
 from heartloop.authoring.sage_logs import read_logs
-from heartloop.chat import ScriptedChat
-from heartloop.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
-from heartloop.endpoint import _seconds
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
+from heartloop.core.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
+from heartloop.core.judging import ask
+from heartloop.core.prompts import Prompt
+from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import View
 from heartloop.environments.perm.format import BROKEN
@@ -37,13 +38,12 @@ from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage import load_scenarios
 from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
 from heartloop.environments.sage.released import load_people
-from heartloop.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
-from heartloop.evaluation import EvaluationSettings, RunDirectory
-from heartloop.evaluation.settings import Shard
-from heartloop.judging import ask
-from heartloop.prompts import Prompt
-from heartloop.scoring.anchors import outcome
-from heartloop.spending import load_prices
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.runs import read_run, write_scores
+from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.models.budget import load_prices
+from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
+from heartloop.models.endpoint import _seconds
 from tests.perm_sample import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile

@@ -26,13 +26,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
-from heartloop.completions import Trouble, _json, read_refusal, read_reply
-from heartloop.dialogue import Message, Sampling, Usage
-from heartloop.endpoint import Connections, EndpointChat, scrub
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
+from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
-from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+from heartloop.models.completions import Trouble, _json, read_refusal, read_reply
+from heartloop.models.endpoint import Connections, EndpointChat, scrub
 from tests.faulty_server import FAULTS, Fault, FaultyServer
 
 KEY = "sk-test-0123456789abcdefghijklmnop"

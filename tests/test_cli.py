@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.sage import load_scenarios
 from tests.faulty_server import FaultyServer
 
@@ -136,7 +136,7 @@ def test_max_cost_without_a_price_is_refused(tmp_path: Path) -> None:
 def test_help_loads_nothing_heavy() -> None:
     """`heartloop --help` stays under 0.3 s because the libraries are not imported."""
     code = (
-        "import sys, heartloop.cli\n"
+        "import sys, heartloop.cli.main\n"
         "print([m for m in ('pydantic', 'numpy', 'scipy', 'aiohttp', 'plotly', 'jinja2', 'sklearn', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from heartloop.dialogue import (
+from heartloop.core.dialogue import (
     Call,
     Failure,
     Message,
@@ -34,7 +34,7 @@ from heartloop.dialogue import (
     writable,
     write_line,
 )
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
 
 # Every code point UTF-8 can hold, with those over-represented that some readers take for a line's end.
 SPOKEN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\n\r\x0b\x0c\x1c\x85\u2028\u2029\x00"\\{}🧨'))

@@ -17,11 +17,9 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ChatModel, Reply, ScriptedChat
-from heartloop.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, write_line
-from heartloop.environments.check import PROBES, check_environment
-from heartloop.environments.episode import YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
-from heartloop.errors import (
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
+from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, write_line
+from heartloop.core.errors import (
     AnswerError,
     BudgetSpent,
     EnvironmentBroken,
@@ -30,6 +28,8 @@ from heartloop.errors import (
     ModelError,
     TransportError,
 )
+from heartloop.environments.check import PROBES, check_environment
+from heartloop.environments.episode import YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
 
 
 class Countdown:

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply
-from heartloop.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.dialogue import Call, Message, Sampling
-from heartloop.endpoint import EndpointChat, scrub
-from heartloop.errors import MalformedReply, ModelError, RefusedByServer
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer
+from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
+from heartloop.models.endpoint import EndpointChat, scrub
 from tests.faulty_server import FaultyServer
 
 HELLO = [Message(role="user", content="Hello there")]

@@ -84,7 +84,9 @@ def test_imports_point_one_way() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["heartloop.cli", "heartloop.environments.sage", "heartloop.evaluation", "heartloop.models"])
+@pytest.mark.parametrize(
+    "name", ["heartloop.cli.main", "heartloop.environments.sage", "heartloop.evaluation", "heartloop.models.names"]
+)
 def test_nothing_but_the_report_and_the_checks_loads_plots_or_learning_libraries(name: str) -> None:
     heavy = ("plotly", "sklearn", "scipy", "torch", "ray", "verl", "inspect_ai", "fastapi", "matplotlib", "pandas")
     program = f"import sys, {name}; print(*sorted(set({heavy!r}) & set(sys.modules)))"
@@ -116,14 +118,14 @@ class TestErrors:
     """The tree of errors is the one drawn in its docstring."""
 
     def test_every_error_is_drawn_and_every_drawn_error_exists(self) -> None:
-        from heartloop import errors
+        from heartloop.core import errors
 
         drawing = (errors.__doc__ or "").split("\n\n")[1]
         drawn = {line.lstrip(" │├└─").split()[0] for line in drawing.splitlines()}
         assert drawn == set(errors.__all__)
 
     def test_the_drawn_parent_is_the_parent(self) -> None:
-        from heartloop import errors
+        from heartloop.core import errors
 
         path: list[tuple[int, str]] = []
         for line in (errors.__doc__ or "").split("\n\n")[1].splitlines():
@@ -160,12 +162,12 @@ class TestWheel:
         "file",
         [
             "py.typed",
-            "supporters/phrases.toml",
+            "models/baselines/phrases.toml",
             "environments/sage/needs.toml",
             "environments/sage/prompts/feel.md",
             "environments/sage/scenarios/support.jsonl",
             "environments/sage/scenarios/chat.jsonl",
-            "analysis/published/sage_table02_leaderboard.csv",
+            "report/published/sage_table02_leaderboard.csv",
         ],
     )
     def test_the_essentials_are_there_and_listed(self, file: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, profile, write
 from tests.test_cli import heartloop, over_http

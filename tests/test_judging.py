@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling
-from heartloop.endpoint import EndpointChat
-from heartloop.errors import AnswerError, ModelError, TransportError
-from heartloop.judging import REASKS, _objects, ask
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import AnswerError, ModelError, TransportError
+from heartloop.core.judging import REASKS, _objects, ask
+from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]

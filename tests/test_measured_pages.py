@@ -33,10 +33,10 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.answer_server import completion
 from benchmarks.page import part, rewrite
-from heartloop.chat import Reply
-from heartloop.completions import read_reply
-from heartloop.dialogue import Transcript, Turn
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.episode import play
+from heartloop.models.completions import read_reply
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.chat import ChatModel, Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling, Usage
-from heartloop.endpoint import LOCAL, SERVICES, Connections, EndpointChat, variable
-from heartloop.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.models import Meter, Metered, Price, PythonChat, Spend, close, is_paid, load_env, load_prices, resolve
-from heartloop.supporters import SUPPORTERS
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
+from heartloop.models.baselines import BASELINES
+from heartloop.models.endpoint import LOCAL, SERVICES, Connections, EndpointChat, variable
+from heartloop.models.names import Meter, Metered, Price, PythonChat, Spend, close, is_paid, load_env, load_prices, resolve
 from tests.faulty_server import FaultyServer
 
 HELLO = [Message(role="user", content="My dog died on Sunday.")]  # 22 characters: 6 tokens by estimate
@@ -134,7 +134,7 @@ def test_no_dot_env_is_no_error_and_an_unreadable_one_is(bare: Path) -> None:
         load_env()
 
 
-@pytest.mark.parametrize("name", SUPPORTERS)
+@pytest.mark.parametrize("name", BASELINES)
 async def test_scripted_supporters_are_models_by_name(name: str) -> None:
     model = resolve(f"heartloop/{name}", seed=3)
     assert isinstance(model, ChatModel)
@@ -149,8 +149,8 @@ def test_an_unknown_supporter_is_refused_with_the_known_ones() -> None:
 
 def test_importing_models_is_quick() -> None:
     """Neither the web client nor the supporters are loaded before they are needed."""
-    heavy = ("aiohttp", "numpy", "dotenv", "heartloop.supporters")
-    code = f"import sys, heartloop.models; print([m for m in {heavy} if m in sys.modules])"
+    heavy = ("aiohttp", "numpy", "dotenv", "heartloop.models.baselines")
+    code = f"import sys, heartloop.models.names; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
@@ -158,8 +158,8 @@ def test_importing_models_is_quick() -> None:
 # 3. Python functions
 
 AGENT = """
-    from heartloop.chat import Reply
-    from heartloop.errors import TransportError
+    from heartloop.core.chat import Reply
+    from heartloop.core.errors import TransportError
 
     count = 0
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.errors import PromptError
+from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.sage import LLMUser
-from heartloop.errors import PromptError
-from heartloop.prompts import Prompt, load_prompt
 
 SAGE = "heartloop.environments.sage"
 SHIPPED = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.sage import load_scenarios
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write

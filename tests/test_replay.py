@@ -23,12 +23,12 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling, Usage, read_transcripts, write_line
-from heartloop.errors import InputError, TransportError, UseError
-from heartloop.models import counted, resolve
-from heartloop.replay import FLUSH, AnswerStore, Replayed, attempts, playing, store_at
-from heartloop.spending import Meter
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Usage, read_transcripts, write_line
+from heartloop.core.errors import InputError, TransportError, UseError
+from heartloop.models.budget import Meter
+from heartloop.models.cache import FLUSH, AnswerStore, Replayed, attempts, playing, store_at
+from heartloop.models.names import counted, resolve
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, LAB, Done, environment, files_with, heartloop, over_http
 

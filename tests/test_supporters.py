@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import UseError
 from heartloop.environments.sage import Scenario, load_scenarios
-from heartloop.errors import UseError
-from heartloop.supporters import GENERAL, MANAGING, RANKED, SUPPORTERS, Supporter, second_person
+from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, second_person
 
 PEOPLE = load_scenarios("support")[::4]
-PHRASES = tomllib.loads((resources.files("heartloop.supporters") / "phrases.toml").read_text(encoding="utf-8"))
+PHRASES = tomllib.loads((resources.files("heartloop.models.baselines") / "phrases.toml").read_text(encoding="utf-8"))
 UNSPECIFIC: dict[str, list[str]] = {
     "listener": PHRASES["feelings"][-1]["guesses"],
     "coach": [step for step in PHRASES["steps"][-1]["fitted"] if "{" not in step],
@@ -36,7 +36,7 @@ UNSPECIFIC: dict[str, list[str]] = {
 
 async def dialogue(name: str, said: Sequence[str], *, seed: int = 0) -> list[str]:
     """A supporter's replies to messages that come one after the other, seeded as the turn loop does."""
-    supporter, messages, replies = Supporter(name), [Message(role="system", content="Be kind.")], []
+    supporter, messages, replies = Baseline(name), [Message(role="system", content="Be kind.")], []
     for turn, message in enumerate(said):
         messages.append(Message(role="user", content=message))
         reply = await supporter.complete(messages, sampling=Sampling(seed=seed + turn))
@@ -64,11 +64,11 @@ class TestWho:
     def test_there_are_seven_and_a_failure_case(self) -> None:
         assert list(RANKED) == ["listener", "coach", "fixer", "template", "lecturer", "flatterer", "silent"]
         assert set(GENERAL) - set(RANKED) == {"garbage"}
-        assert set(SUPPORTERS) == {*GENERAL, *MANAGING}
+        assert set(BASELINES) == {*GENERAL, *MANAGING}
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self, name: str) -> None:
-        supporter = Supporter(name)
+        supporter = Baseline(name)
         assert isinstance(supporter, ChatModel)
         assert supporter.name == f"heartloop/{name}"
         reply = await supporter.complete([Message(role="user", content="My cat died on Sunday.")])
@@ -78,13 +78,13 @@ class TestWho:
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self) -> None:
         with pytest.raises(UseError, match="no scripted supporter 'sage'; expected heartloop/ and one of listener, coach"):
-            Supporter("sage")
+            Baseline("sage")
 
 
 class TestWords:
     """Deterministic, seeded, unrepeating."""
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_the_same_messages_and_seed_give_the_same_replies(self, name: str) -> None:
         said = messages_of(PEOPLE[0])
         assert await dialogue(name, said, seed=3) == await dialogue(name, said, seed=3)
@@ -94,7 +94,7 @@ class TestWords:
         messages: list[Message] = []
         for turn, reply in enumerate(await dialogue(name, messages_of(PEOPLE[0]), seed=5)):
             messages.append(Message(role="user", content=messages_of(PEOPLE[0])[turn]))
-            assert (await Supporter(name, seed=5).complete(messages)).text == reply
+            assert (await Baseline(name, seed=5).complete(messages)).text == reply
             messages.append(Message(role="assistant", content=reply))
 
     @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
@@ -195,7 +195,7 @@ class TestReflection:
                 total += 1
         assert bound / total > 0.75
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_no_blank_of_a_phrase_is_left_open(self, name: str) -> None:
         for person in PEOPLE[:8]:
             for reply in await dialogue(name, messages_of(person)):
@@ -205,7 +205,7 @@ class TestReflection:
 class TestAnyText:
     """A supporter answers, whatever it is told."""
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)
     @given(said=st.lists(st.text(max_size=120), min_size=1, max_size=4))
     async def test_odd_characters_and_nothing_at_all(self, name: str, said: list[str]) -> None:
@@ -219,7 +219,7 @@ class TestAnyText:
     async def test_fragments_of_speech_and_braces(self, name: str, said: str) -> None:
         await dialogue(name, [said, said[::-1], said])
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     @pytest.mark.parametrize(
         "text",
         [
@@ -236,21 +236,21 @@ class TestAnyText:
     async def test_a_very_long_message(self, name: str, text: str) -> None:
         await dialogue(name, [text, text])
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_a_dialogue_longer_than_its_phrases(self, name: str) -> None:
         assert len(await dialogue(name, ["I lost my keys again."] * 40)) == 40
 
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_no_message_at_all(self, name: str) -> None:
-        await Supporter(name).complete([])
+        await Baseline(name).complete([])
 
 
 async def test_verbatim_quotes_what_was_said_and_not_what_it_knows() -> None:
     role = "You are Ada: clerk.\n\n## What you know\n- A place can be moved to any later term.\n"
     messages = [Message(role="system", content=role), Message(role="user", content="I put the chairs down for the others.")]
-    said = (await Supporter("diplomat", verbatim=True).complete(messages)).text
+    said = (await Baseline("diplomat", verbatim=True).complete(messages)).text
     assert '"I put the chairs down for the others"' in said
     assert "a place can be moved to any later term" in said
-    plain = (await Supporter("diplomat").complete(messages)).text
+    plain = (await Baseline("diplomat").complete(messages)).text
     assert "you put the chairs down for the others" in plain
     assert '"' not in plain

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.empa.perturbations import PERTURBATIONS
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, files_with, heartloop, over_http

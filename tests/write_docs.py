@@ -14,8 +14,8 @@ import typer.main
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from heartloop.cli import app
-from heartloop.dialogue import Sampling
+from heartloop.cli.main import app
+from heartloop.core.dialogue import Sampling
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]

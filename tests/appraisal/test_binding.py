@@ -18,7 +18,7 @@ import pytest
 
 from heartloop.appraisal import Reading, Story, Topic, appraise
 from heartloop.appraisal.words import stem
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 
 
 def _first(reply: str, story: Story) -> Reading:

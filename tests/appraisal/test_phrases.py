@@ -6,7 +6,7 @@ import pytest
 
 from heartloop.appraisal.lexicon import data
 from heartloop.appraisal.phrases import parse_phrase
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heartloop.dialogue import Message
+from heartloop.core.dialogue import Message
 from heartloop.environments.eibench import Scenario, pools
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import Seed

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.auditing import Correction, audit, corrected, repeated
 from heartloop.authoring.eibench_writing import EIBenchWriting
-from heartloop.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.errors import AnswerError
 from heartloop.environments.eibench import load_scenarios
-from heartloop.errors import AnswerError
 
 WRITING = EIBenchWriting()
 SCENARIO = load_scenarios("test")[0].model_dump(mode="json")

@@ -28,10 +28,10 @@ from heartloop.authoring.empa_distilling import LEAST_WORDS, MOST_CHARACTERS, Em
 from heartloop.authoring.raw_dialogues import RawDialogue, Said
 from heartloop.authoring.writing import REASKS, REWRITES, Written, settings_of, write_all
 from heartloop.authoring.written import WrittenFiles, steps_path
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Message
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.empa.scenario import dominant_axis, load_scenarios, read_scenarios
-from heartloop.errors import TransportError, UseError
 from tests.authoring.scribe import Scribe, good, stage_of
 
 SHIPPED = load_scenarios("cases")[::10]

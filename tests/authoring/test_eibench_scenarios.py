@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.eibench_scenarios import ImportedScenarios, read_released
 from heartloop.authoring.importers import write_people
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.released import read_imported
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import outcome
+from heartloop.environments.eibench.scoring import outcome
 from tests.released_eibench import record
 
 

@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 from heartloop.authoring.checks import Likeness
 from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbour, Neighbours
 from heartloop.authoring.written import WrittenFiles
-from heartloop.completions import Embedded, Trouble, read_embeddings
-from heartloop.dialogue import Usage
-from heartloop.endpoint import EndpointChat
-from heartloop.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
-from heartloop.spending import Meter
+from heartloop.core.dialogue import Usage
+from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.models.budget import Meter
+from heartloop.models.completions import Embedded, Trouble, read_embeddings
+from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 
 KEY = "sk-test-0123456789abcdefghij"

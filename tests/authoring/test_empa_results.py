@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from heartloop.authoring.empa_results import by_model, read_results
-from heartloop.cli import app
-from heartloop.dialogue import read_transcripts
+from heartloop.cli.main import app
+from heartloop.core.dialogue import read_transcripts
+from heartloop.core.errors import InputError
 from heartloop.environments.empa.environment import case_of, unjudged_turns
-from heartloop.errors import InputError
-from heartloop.scoring.energy import epmq
+from heartloop.environments.empa.scoring import epmq
 from tests.released_empa import START, UNJUDGED, result, write
 
 FORMS = [{"C": 1, "A": 2}, {"A": -1}, {"C": 2, "P": 1}, {"P": -2, "C": -2}]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.analysis.published import published
 from heartloop.authoring.importers import read_profiles, write_people
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.released import intention_of, load_people, read_imported
-from heartloop.errors import InputError, UseError
+from heartloop.report.published import published
 from tests.released_form import TASKS, log, profile, write
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.raw_dialogues import FORMS, MENDED, RawDialogues, Said, read_dialogues
-from heartloop.errors import InputError, UseError
+from heartloop.core.errors import InputError, UseError
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
 SCORES = "5|5|5_4|4|4"

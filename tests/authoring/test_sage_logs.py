@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.sage_logs import COUNTED, ImportedLogs, read_logs
-from heartloop.dialogue import Transcript, write_line
+from heartloop.core.dialogue import Transcript, write_line
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
-from heartloop.errors import InputError, UseError
+from heartloop.environments.sage.scoring import summarise
 from heartloop.evaluation.imported import RAW, keep_run, settings_of
 from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.scoring.emotion import summarise
 from tests.released_form import TASKS, course, log, profile, write
 
 

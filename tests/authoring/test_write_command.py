@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.cli import main
+from heartloop.cli.main import main
 from heartloop.environments.eibench import read_scenarios
 from tests.authoring.scribe import Scribe
 from tests.faulty_server import FaultyServer

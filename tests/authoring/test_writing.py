@@ -31,13 +31,13 @@ from heartloop.authoring.questions import MOST, Writing
 from heartloop.authoring.sage_writing import SageWriting, persona_pools
 from heartloop.authoring.writing import REASKS, REWRITES, Progress, Written, settings_of, write_all
 from heartloop.authoring.written import WrittenFiles, steps_path
-from heartloop.chat import ChatModel, Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
 from heartloop.environments.eibench import SCENES, load_scenarios
 from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage import load_scenarios as load_sage
-from heartloop.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
 from tests.authoring.scribe import Scribe, good, stage_of
 
 TEST = load_scenarios("test")

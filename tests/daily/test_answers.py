@@ -6,7 +6,7 @@ They were written beside the instances, to try their cues; the bounds below are 
 from __future__ import annotations
 
 from benchmarks.daily_answers import ANSWERS, measured
-from heartloop.scoring.daily import METRICS
+from heartloop.environments.daily.scoring import METRICS
 
 
 def test_good_ones_stand_far_above_bad_ones_on_either_half() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
+from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.daily import SETS, Daily, EmbeddedUser, Scenario, load_scenarios
 from heartloop.environments.daily.embedded_user import level, needs
@@ -19,8 +20,7 @@ from heartloop.environments.daily.scenario import KINDS, problems_of
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
-from heartloop.errors import InputError
-from heartloop.supporters import SUPPORTERS, Supporter
+from heartloop.models.baselines import BASELINES, Baseline
 from tests.daily_sample import AWAKE, LIE, SWIM
 
 GOOD = {
@@ -154,9 +154,9 @@ def test_any_text_gets_a_level_with_words_that_stand_in_it(reply: str) -> None:
 
 
 class TestScriptedSupporters:
-    @pytest.mark.parametrize("name", SUPPORTERS)
+    @pytest.mark.parametrize("name", BASELINES)
     async def test_they_answer_and_are_scored(self, name: str) -> None:
-        transcript = await play(Daily([LIE], EmbeddedUser()), LIE.id, Supporter(name), seed=2)
+        transcript = await play(Daily([LIE], EmbeddedUser()), LIE.id, Baseline(name), seed=2)
         assert transcript.failure is None
         assert "{" not in transcript.turns[0].reply or name == "garbage"
 
@@ -165,7 +165,7 @@ class TestScriptedSupporters:
         known = LIE.model_copy(update={"dialogue_memory": (note,), "event_memory": LIE.event_memory[:1]})
         daily = Daily([known], EmbeddedUser())
         for name, remembers in (("listener", True), ("coach", True), ("fixer", False)):
-            said = (await play(daily, LIE.id, Supporter(name), seed=1)).turns[0].reply
+            said = (await play(daily, LIE.id, Baseline(name), seed=1)).turns[0].reply
             assert any(word in said for word in ("harbour", "letter", "stairs")) == remembers
 
 
@@ -184,7 +184,7 @@ WITHOUT_CARE: dict[str, Callable[[Scenario], str]] = {
 async def test_no_policy_without_care_comes_near_the_coach() -> None:
     people = [s for s in load_scenarios(SETS[0]) if half_of(s.id) == "tuning"][::3]
     daily = Daily(people, EmbeddedUser())
-    coach = fmean([(await play(daily, s.id, Supporter("coach"), seed=0)).score or 0.0 for s in people])
+    coach = fmean([(await play(daily, s.id, Baseline("coach"), seed=0)).score or 0.0 for s in people])
     for name, say in WITHOUT_CARE.items():
         assert fmean(fmean(levels(s, say(s)).values()) for s in people) < coach - 0.3, name
 
@@ -220,7 +220,7 @@ class TestInstances:
         assert min(bearings[name] for name in ("bears", "idle", "sore", "overtaken")) >= 8
 
     def test_the_environment_passes_the_public_checker(self) -> None:
-        check_environment(Daily(load_scenarios(SETS[0])[::20], EmbeddedUser()), policy=Supporter("coach"))
+        check_environment(Daily(load_scenarios(SETS[0])[::20], EmbeddedUser()), policy=Baseline("coach"))
 
 
 class TestWhatIsWrongWithAnInstance:

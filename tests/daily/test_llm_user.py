@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling, Transcript
-from heartloop.endpoint import EndpointChat
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.judging import parse
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily import Daily, LLMUser
 from heartloop.environments.daily.environment import JUDGES
+from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.environments.grading import REASKS, Level
-from heartloop.judging import parse
-from heartloop.prompts import load_prompt
-from heartloop.scoring.daily import METRICS
+from heartloop.models.endpoint import EndpointChat
 from tests.daily_sample import LIE
 from tests.faulty_server import FaultyServer
 

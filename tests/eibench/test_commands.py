@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.eibench import read_scenarios
 from tests.released_eibench import record
 from tests.test_cli import environment, heartloop

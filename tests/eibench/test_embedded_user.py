@@ -10,7 +10,7 @@ from heartloop.environments.eibench.embedded_user import Felt, feel
 from heartloop.environments.eibench.environment import View
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 TEST = {scenario.id: scenario for scenario in load_scenarios("test")}
 DEFENSE, REPAIR, CHARM = "defense-visiting-hours-01", "repair-wrong-name-01", "charm-allotment-01"
@@ -112,14 +112,14 @@ class TestAnyScene:
         states = [
             turn.state
             for person in people
-            for turn in (await play(EIBench(people, EmbeddedUser()), person.id, Supporter("listener"), seed=1)).turns
+            for turn in (await play(EIBench(people, EmbeddedUser()), person.id, Baseline("listener"), seed=1)).turns
         ]
         assert all(state is not None and 0 <= state["a"] <= 100 and 0 <= state["t"] <= 100 for state in states)
 
     def test_conformance(self) -> None:
         for preset in ("paper", "released"):
             check_environment(
-                EIBench(list(TEST.values())[::53], EmbeddedUser(), preset=preset), scenarios=4, policy=Supporter("diplomat")
+                EIBench(list(TEST.values())[::53], EmbeddedUser(), preset=preset), scenarios=4, policy=Baseline("diplomat")
             )
 
     async def test_no_line_is_said_twice_in_a_dialogue(self) -> None:
@@ -127,7 +127,7 @@ class TestAnyScene:
         bench = EIBench(people, EmbeddedUser())
         for person in people:
             for name in ("listener", "template", "rigid"):
-                said = [turn.message for turn in (await play(bench, person.id, Supporter(name), seed=2)).turns]
+                said = [turn.message for turn in (await play(bench, person.id, Baseline(name), seed=2)).turns]
                 assert len(said) == len(set(said)), (person.id, name)
 
 
@@ -148,6 +148,6 @@ class TestOrder:
         bench = EIBench(people, EmbeddedUser())
 
         async def mean(name: str) -> float:
-            return sum([(await play(bench, p.id, Supporter(name), seed=3)).score or 0.0 for p in people]) / len(people)
+            return sum([(await play(bench, p.id, Baseline(name), seed=3)).score or 0.0 for p in people]) / len(people)
 
         assert await mean(first) > await mean(last) + 0.3

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.eibench import EIBench, Scenario, load_scenarios
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
-from heartloop.errors import AnswerError, InputError, UseError
 
 DEFENSE, CHARM, REPAIR = "defense-visiting-hours-01", "charm-allotment-01", "repair-wrong-name-01"
 SCENARIOS: Sequence[Scenario] = [s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM, REPAIR)]

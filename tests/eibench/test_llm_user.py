@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.eibench import EIBench, LLMUser, load_scenarios
 from heartloop.environments.episode import play
 

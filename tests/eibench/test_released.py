@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import home_of
 from heartloop.environments.check import check_environment
 from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, ReleasedScenario, load_people, load_scenarios
 from heartloop.environments.eibench.released import FORM, ReleasedRecord
 from heartloop.environments.episode import YOU_BEGIN, play
-from heartloop.errors import InputError, UseError
 from heartloop.evaluation.settings import stratified
 from tests.released_eibench import record
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from heartloop.analysis.published import published
 from heartloop.authoring.checks import NEAR_DUPLICATE, similarity
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools
 from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, load_cores, train_set
 from heartloop.environments.eibench.scenario import problems_of
-from heartloop.errors import InputError, UseError
+from heartloop.report.published import published
 
 TEST = load_scenarios("test")
 PUBLISHED = {"charm": 46, "defense": 64, "repair": 52, "support": 51}

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Transcript, Usage
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Transcript, Usage
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, load_scenarios
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.rejudge import rejudged
 from heartloop.environments.eibench.rescore import out_of_range, rescored
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.stored import RESCORING
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"
 PEOPLE = {s.id: s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM)}
@@ -163,7 +163,7 @@ async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: 
 class TestJudges:
     @pytest.mark.parametrize("scenario", [DEFENSE, CHARM])
     async def test_the_judge_who_judged_before_finds_the_same(self, scenario: str) -> None:
-        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Supporter("diplomat"), seed=3)
+        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Baseline("diplomat"), seed=3)
         found = await read(played, EmbeddedUser(), turns=8)
         assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
         assert found.models == {"policy": "heartloop/diplomat", "simulator": "embedded", "judge": "embedded"}

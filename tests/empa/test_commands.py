@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from tests.test_cli import heartloop
 
 EVAL = ("eval", "empa", "--user", "embedded", "--model", "heartloop/listener", "--max-turns", "5", "--limit", "2", "--out", "run")

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, refused
 from heartloop.environments.empa.director import decide
 from heartloop.environments.empa.environment import View, case_of
 from heartloop.environments.empa.rubric import judge
+from heartloop.environments.empa.scoring import Case, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
-from heartloop.errors import InputError
-from heartloop.scoring.energy import Case, form_keys, trace
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 CASES = load_scenarios("cases")
 CASE = next(s for s in CASES if s.axis == "C" and s.threshold == "high")
@@ -50,7 +50,7 @@ async def talk(scenario: Scenario, name: str, seed: int = 3, max_turns: int = 45
     """A dialogue with a scripted supporter, played once."""
     key = (scenario.id, name, seed, max_turns)
     if key not in _PLAYED:
-        _PLAYED[key] = await play(Empa([scenario], EmbeddedUser(), max_turns=max_turns), scenario.id, Supporter(name), seed=seed)
+        _PLAYED[key] = await play(Empa([scenario], EmbeddedUser(), max_turns=max_turns), scenario.id, Baseline(name), seed=seed)
     return _PLAYED[key]
 
 
@@ -207,7 +207,7 @@ class TestTheOrder:
 
 class TestConformance:
     def test_it_keeps_the_promises_of_an_environment(self) -> None:
-        check_environment(Empa(CASES[:2], EmbeddedUser(), max_turns=14), scenarios=2, policy=Supporter("coach"))
+        check_environment(Empa(CASES[:2], EmbeddedUser(), max_turns=14), scenarios=2, policy=Baseline("coach"))
 
     def test_with_longer_windows_too(self) -> None:
         check_environment(Empa(CASES[:1], EmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Message, Sampling, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.environments.empa import Empa, LLMUser, load_scenarios
 from heartloop.environments.episode import play
 

@@ -15,17 +15,17 @@ from itertools import combinations
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
 from heartloop.environments.empa.environment import Judgement, View, case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
 from heartloop.environments.empa.perturbed import DIRECT, perturbed
+from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.scoring.energy import AXES, trace
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.empa.test_environment import BAD, CASE, CASES, GOOD, Fixed, levels
 
 MOST = dict(zip(AXES, (21, 27, 27), strict=True))  # 6 + 6 + 9; 6 + 12 + 9; 6 + 12 + 9
@@ -191,7 +191,7 @@ class TestDirectJudge:
 
     async def test_the_embedded_one_is_fifty_and_five_a_point(self) -> None:
         scenario = load_scenarios("cases")[0]
-        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=6), scenario.id, Supporter("listener"), seed=3)
+        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=6), scenario.id, Baseline("listener"), seed=3)
         found = await perturbed(stored, scenario, EmbeddedUser(), EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
         for turn in found.turns:
             points = [up + down for up, down in turn.evidence["points"].values()]
@@ -201,7 +201,7 @@ class TestDirectJudge:
 async def test_the_embedded_judge_is_deterministic_and_sees_through_the_attacks() -> None:
     """One dialogue of the tuning half; what holds over many is measured by benchmarks/empa_validity.py."""
     scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmbeddedUser()), scenario.id, Supporter("listener"), seed=3)
+    stored = await play(Empa([scenario], EmbeddedUser()), scenario.id, Baseline("listener"), seed=3)
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
     assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.empa.environment import case_of
 from heartloop.environments.empa.rejudge import rejudged
 from heartloop.environments.empa.rescore import rescored
+from heartloop.environments.empa.scoring import epmq, trace
 from heartloop.environments.episode import play
-from heartloop.errors import InputError, UseError
-from heartloop.scoring.energy import epmq, trace
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.empa.test_environment import BAD, CASE, GOOD, Fixed, levels
 
 
@@ -69,7 +69,7 @@ class TestRescore:
 class TestRejudge:
     async def test_the_same_judge_gives_the_same_dialogue(self) -> None:
         scenario = load_scenarios("cases")[0]
-        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Supporter("coach"), seed=3)
+        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("coach"), seed=3)
         found = await rejudged(stored, scenario, EmbeddedUser(), preset="released", max_turns=14)
         assert (found.score, found.rewards, found.stop) == (stored.score, stored.rewards, stored.stop)
         assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.dialogue import read_transcripts
+from heartloop.core.dialogue import read_transcripts
 from tests.eqbench.test_environment import ANSWER, SCORE
 from tests.eqbench.test_llm_user import GIVEN, GOOD
 from tests.eqbench_checkout import FILES, write_checkout

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Message, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import EmbeddedUser, EQBench, Scenario, load_scenarios
 from heartloop.environments.eqbench.embedded_user import READ
 from heartloop.environments.eqbench.format import sections_of
-from heartloop.errors import InputError
-from heartloop.supporters import SUPPORTERS, Supporter
-from heartloop.supporters.sectioned import sections_asked, without_form
+from heartloop.models.baselines import BASELINES, Baseline
+from heartloop.models.baselines.sectioned import sections_asked, without_form
 from tests.eqbench_checkout import SECTIONS, write_checkout
 
 
@@ -39,7 +39,7 @@ def answer(thought: str, said: str) -> str:
 
 
 def test_it_keeps_the_promises_of_an_environment(scenarios: list[Scenario]) -> None:
-    check_environment(EQBench(scenarios, EmbeddedUser(), variant="repaired"), scenarios=5, policy=Supporter("listener"))
+    check_environment(EQBench(scenarios, EmbeddedUser(), variant="repaired"), scenarios=5, policy=Baseline("listener"))
 
 
 class TestMarks:
@@ -92,15 +92,15 @@ Dein Nachbar hat deine Leiter ein Jahr lang behalten und sagt nun, sie habe imme
 
 
 class TestSupporters:
-    @pytest.mark.parametrize("name", [name for name in SUPPORTERS if name != "garbage"])
+    @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_each_answers_in_the_sections_that_are_asked_for(self, scenarios: list[Scenario], name: str) -> None:
         for scenario in scenarios[:2]:
-            transcript = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Supporter(name), seed=3)
+            transcript = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline(name), seed=3)
             for turn in transcript.turns[:-1]:
                 assert set(turn.evidence["missing"]) <= {scenario.form.sections[-1]}  # where it says nothing
 
     async def test_they_hear_the_scene_and_not_the_form(self, scenarios: list[Scenario]) -> None:
-        transcript = await play(EQBench([scenarios[0]], EmbeddedUser()), "1", Supporter("listener"), seed=3)
+        transcript = await play(EQBench([scenarios[0]], EmbeddedUser()), "1", Baseline("listener"), seed=3)
         said = sections_of(transcript.turns[0].reply, SECTIONS)["My answer"]
         assert said
         assert "words" not in said

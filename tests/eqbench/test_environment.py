@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import SILENCE, CallLog, play
 from heartloop.environments.eqbench import EQBench, Scenario, load_scenarios
 from heartloop.environments.eqbench.environment import Marked, View, score_of
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.scoring.rubric import rubric_score
+from heartloop.environments.eqbench.scoring import rubric_score
 from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS, write_checkout
 
 MARKS = dict(zip(CRITERIA, (12, 15, 9, 16, 3, 20), strict=True))

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Sampling, Transcript
-from heartloop.endpoint import EndpointChat
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import EQBench, LLMUser, Scenario, load_scenarios
 from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS
+from heartloop.models.endpoint import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout
 from tests.faulty_server import FaultyServer

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heartloop.core.errors import InputError, PromptError, UseError
 from heartloop.environments.catalogue import entry_of, find_person, home_of
 from heartloop.environments.eqbench import Scenario, load_scenarios
 from heartloop.environments.eqbench.released import read_notes, read_prompts
 from heartloop.environments.eqbench.scenario import Template
-from heartloop.errors import InputError, PromptError, UseError
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
 HERE = Path("scenario_prompts.txt")

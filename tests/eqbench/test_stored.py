@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import EmbeddedUser, EQBench, LLMUser, Scenario, load_scenarios
 from heartloop.environments.eqbench.llm_user import rubric_prompt
 from heartloop.environments.eqbench.rejudge import rejudged
 from heartloop.environments.eqbench.rescore import rescored
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.eqbench.test_environment import ANSWER, SCORE, Fixed
 from tests.eqbench.test_llm_user import GOOD
 from tests.eqbench_checkout import FILES, write_checkout
@@ -61,7 +61,7 @@ class TestRejudge:
         assert (found.simulator, found.models) == ("fixed", {"policy": "pol", "judge": "fixed"})
 
     async def test_a_model_after_the_rules(self, scenario: Scenario) -> None:
-        stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Supporter("listener"), seed=3)
+        stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline("listener"), seed=3)
         judge = ScriptedChat([GOOD], name="lab/judge")
         found = await rejudged(stored, scenario, LLMUser(judge, role="judge"), preset="released", max_turns=12)
         assert (found.score, found.models["judge"], len(judge.asked)) == (SCORE, "lab/judge", 1)

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.dialogue import Failure, Transcript, read_transcripts
-from heartloop.errors import InputError, UseError
-from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.core.dialogue import Failure, Transcript, read_transcripts
+from heartloop.core.errors import InputError, UseError
 from heartloop.evaluation.merging import merge_runs
-from heartloop.evaluation.settings import Shard, dialogue_seed
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed
 
 PEOPLE = {name: f"text-{name}" for name in "abcde"}
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.dialogue import StopReason, Transcript, Turn, read_transcripts
-from heartloop.errors import InputError, SettingsMismatch, UseError
-from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.core.dialogue import StopReason, Transcript, Turn, read_transcripts
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.rescoring import rescore_run
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.settings import EvaluationSettings
 
 
 def settings(preset: str) -> EvaluationSettings:

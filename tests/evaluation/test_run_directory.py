@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.analysis import read_run
-from heartloop.dialogue import Failure, Transcript, read_transcripts, write_line
-from heartloop.errors import InputError, SettingsMismatch, UseError
-from heartloop.evaluation import EvaluationSettings, RunDirectory
+from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.settings import EvaluationSettings
 
 
 def settings(**changes: Any) -> EvaluationSettings:
@@ -165,7 +166,8 @@ class TestRefused:
         program = (
             "import json, sys, time\n"
             "from pathlib import Path\n"
-            "from heartloop.evaluation import EvaluationSettings, RunDirectory\n"
+            "from heartloop.evaluation.settings import EvaluationSettings\n"
+            "from heartloop.evaluation.run_directory import RunDirectory\n"
             "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
             "with RunDirectory(Path(sys.argv[1]), settings):\n"
             "    print('held', flush=True)\n"

@@ -24,12 +24,13 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply
-from heartloop.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, read_transcripts
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, read_transcripts
+from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import Episode, Outcome, UserTurn
-from heartloop.errors import BudgetSpent, TransportError
-from heartloop.evaluation import EvaluationSettings, Progress, Run, RunDirectory, evaluate
-from heartloop.evaluation.runner import PILOT, Estimate
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.runner import PILOT, Estimate, Progress, Run, evaluate
+from heartloop.evaluation.settings import EvaluationSettings
 
 
 class Listed:

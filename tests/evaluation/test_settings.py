@@ -16,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Sampling
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import UseError
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
-from heartloop.errors import UseError
-from heartloop.evaluation import EvaluationSettings
-from heartloop.evaluation.settings import Shard, dialogue_seed, prompts_of, stratified
+from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of, stratified
 
 PEOPLE = load_scenarios("support")
 BASE: dict[str, Any] = {

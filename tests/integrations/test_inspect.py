@@ -31,14 +31,14 @@ from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.task import sage
-from heartloop.models import close, resolve
+from heartloop.models.names import close, resolve
 from tests import faulty_server
 from tests.faulty_server import FaultyServer, Request
 
@@ -362,9 +362,9 @@ def test_without_the_extra_the_door_says_what_to_install(monkeypatch: pytest.Mon
 
     program = (
         "import sys; sys.modules['inspect_ai'] = None\n"
-        "import heartloop, heartloop.cli\n"
+        "import heartloop, heartloop.cli.main\n"
         "sys.argv = ['heartloop', 'export', 'inspect', 'somewhere']\n"
-        "heartloop.cli.main()"
+        "heartloop.cli.main.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, "pip install 'heartloop[inspect]'" in done.stderr) == (2, True), done.stderr

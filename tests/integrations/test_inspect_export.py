@@ -23,21 +23,21 @@ pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.scorer import SampleScore, Score
 
-from heartloop.analysis import read_run, write_scores
 from heartloop.authoring.sage_logs import read_logs
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
+from heartloop.cli.running import settings_of
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
+from heartloop.core.errors import InputError, TransportError, UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
-from heartloop.errors import InputError, TransportError, UseError
 from heartloop.evaluation.imported import keep_run
+from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.integrations.inspect.export import export_run
 from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.scorer import METRICS, failure, success
-from heartloop.running import settings_of
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.released_form import log as log_of_one
 from tests.released_form import write
 
@@ -153,7 +153,7 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     person = entry_of("eibench").load("test")[0]
     bench = entry_of("eibench").build([person], entry_of("eibench").person(None), max_turns=2)
     settings = settings_of(bench, ["heartloop/diplomat"], user="embedded", scenario_set="test")
-    played = asyncio.run(play(bench, person.id, Supporter("diplomat"), seed=7))
+    played = asyncio.run(play(bench, person.id, Baseline("diplomat"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])
@@ -180,7 +180,7 @@ def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
     person = entry_of("empa").load("cases")[0]
     bench = entry_of("empa").build([person], entry_of("empa").person(None), max_turns=2)
     settings = settings_of(bench, ["heartloop/coach"], user="embedded", scenario_set="cases")
-    played = asyncio.run(play(bench, person.id, Supporter("coach"), seed=7))
+    played = asyncio.run(play(bench, person.id, Baseline("coach"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])

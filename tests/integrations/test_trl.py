@@ -21,8 +21,8 @@ import pytest
 import heartloop
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.perm.environment import Rules
+from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.integrations.trl import perm_reward, perm_rows
-from heartloop.scoring.perspectives import BROKEN_FORMAT
 from tests.faulty_server import FaultyServer
 from tests.perm_sample import SAMPLE
 

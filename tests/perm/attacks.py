@@ -11,10 +11,10 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from heartloop.dialogue import Message
+from heartloop.core.dialogue import Message
 from heartloop.environments.perm.scenario import EMOTIONS
-from heartloop.supporters import second_person
-from heartloop.supporters.hearing import section
+from heartloop.models.baselines import second_person
+from heartloop.models.baselines.hearing import section
 from tests.sage import attacks as sage
 
 __all__ = ["ATTACKS", "OF_SAGE", "Attack"]

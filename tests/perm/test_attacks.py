@@ -14,12 +14,12 @@ from statistics import fmean
 import pytest
 
 from benchmarks.embedded_attacks import PERM_RESULTS, REFERENCES
-from heartloop.chat import ChatModel, ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
 from heartloop.environments.records import half_of
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from tests.perm.attacks import ATTACKS, OF_SAGE
 
 HELD_OUT = [s for s in load_scenarios(SETS[0]) if half_of(s.id) == "held-out"][::11]
@@ -46,7 +46,7 @@ def mean(dialogues: Sequence[Transcript], part: str = "") -> float:
 
 @pytest.fixture(scope="module")
 def listener() -> float:
-    return mean(played(Supporter("listener")))
+    return mean(played(Baseline("listener")))
 
 
 @pytest.mark.parametrize("name", TRIED)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.analysis import read_run
-from heartloop.analysis.provenance import command_of
-from heartloop.cli import app
-from heartloop.dialogue import Transcript, read_transcripts
-from heartloop.errors import UseError
-from heartloop.scoring.perspectives import perm_reward
+from heartloop.cli.main import app
+from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.errors import UseError
+from heartloop.environments.perm.scoring import perm_reward
+from heartloop.evaluation.runs import read_run
+from heartloop.report.provenance import command_of
 
 PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/listener", "--limit", "4"]
 

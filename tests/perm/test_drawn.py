@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from heartloop.authoring.perm_samples import LEAST_WORDS, draw
 from heartloop.authoring.raw_dialogues import RawDialogue, Said, read_dialogues
-from heartloop.cli import app
-from heartloop.dialogue import read_transcripts
+from heartloop.cli.main import app
+from heartloop.core.dialogue import read_transcripts
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import entry_of, home_of
 from heartloop.environments.perm import DrawnSample, EmbeddedUser, Perm, load_people
 from heartloop.environments.perm.scenario import EMOTIONS
-from heartloop.errors import InputError, UseError
 from tests.faulty_server import FaultyServer
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"

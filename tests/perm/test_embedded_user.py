@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.perm.embedded_user import EmbeddedUser, beside, expressed, needs, received, resonated
@@ -16,8 +17,7 @@ from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, problems_of
 from heartloop.environments.quotes import stands_in
-from heartloop.errors import InputError
-from heartloop.supporters import RANKED, SUPPORTERS, Supporter
+from heartloop.models.baselines import BASELINES, RANKED, Baseline
 from tests.perm_sample import SAMPLE
 
 GOOD = "You carried his monitor to the window yourself, and clapped. I wonder whether you had wanted it too, and were allowed to."
@@ -177,9 +177,9 @@ def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: st
 
 class TestScriptedSupporters:
     async def played(self, name: str) -> Transcript:
-        return await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Supporter(name), seed=2)
+        return await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline(name), seed=2)
 
-    @pytest.mark.parametrize("name", [name for name in SUPPORTERS if name != "garbage"])
+    @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_they_write_an_analysis_and_a_response(self, name: str) -> None:
         transcript = await self.played(name)
         answer = parse(transcript.turns[0].reply)
@@ -218,4 +218,4 @@ class TestSamples:
 
     def test_the_environment_passes_the_public_checker(self) -> None:
         samples = load_scenarios(SETS[0])[::200]
-        check_environment(Perm(samples, EmbeddedUser()), policy=Supporter("coach"))
+        check_environment(Perm(samples, EmbeddedUser()), policy=Baseline("coach"))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Call, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Call, Transcript
+from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
-from heartloop.errors import AnswerError, BudgetSpent, InputError, UseError
-from heartloop.scoring.perspectives import BROKEN_FORMAT
+from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from tests.fixed_judges import FixedJudges
 from tests.perm_sample import SAMPLE
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
-from heartloop.endpoint import EndpointChat
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm import LLMUser, Perm
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.llm_user import DIMENSIONS
+from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.perm_sample import SAMPLE
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Message, Sampling, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import JUDGES, Perm
 from heartloop.environments.perm.llm_user import DIMENSIONS, REASKS, LLMUser

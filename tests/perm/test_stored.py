@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.perm import EmbeddedUser, Perm
 from heartloop.environments.perm.rejudge import rejudged
 from heartloop.environments.perm.rescore import rescored
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.scoring.perspectives import BROKEN_FORMAT
-from heartloop.supporters import Supporter
+from heartloop.environments.perm.scoring import BROKEN_FORMAT
+from heartloop.models.baselines import Baseline
 from tests.perm.test_environment import ANSWER, Fixed
 from tests.perm_sample import SAMPLE
 
@@ -87,7 +87,7 @@ class TestRescore:
 
 class TestRejudge:
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
-        stored = await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Supporter("listener"), seed=3)
+        stored = await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline("listener"), seed=3)
         found = await rejudged(stored, SAMPLE, Fixed(resonation=5), preset="released", max_turns=1)
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert found.turns[0].evidence["scores"]["resonation"] == 5

@@ -22,9 +22,9 @@ import pytest
 from typer.testing import CliRunner
 
 import heartloop
-from heartloop.cli import app
-from heartloop.errors import InputError, SettingsMismatch, UseError
-from heartloop.steps import read_steps
+from heartloop.cli.main import app
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.steps import read_steps
 from heartloop.training import launch
 from heartloop.training.launch import checkpoint_step, policy_at, train
 from heartloop.training.progress import failures_of, read_metrics, step_line

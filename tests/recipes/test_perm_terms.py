@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import Rules
-from heartloop.errors import InputError, UseError
-from heartloop.scoring.perspectives import BROKEN_FORMAT, PARTS, broken_form, perm_reward
+from heartloop.environments.perm.scoring import BROKEN_FORMAT, PARTS, broken_form, perm_reward
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.perm_terms import Term, perm_log, perm_return
 from tests.perm_sample import SAMPLE

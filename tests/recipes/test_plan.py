@@ -15,10 +15,10 @@ from typing import get_args
 
 import pytest
 
-from heartloop.analysis.published import published
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.perm.scenario import EMOTIONS, Want
-from heartloop.errors import InputError, UseError
+from heartloop.report.published import published
 from heartloop.training import readiness
 from heartloop.training.dataset import cast_of, dialogue_settings, rows, write_parquet
 from heartloop.training.plan import counts_of, plan_text

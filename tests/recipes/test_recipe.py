@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from heartloop.analysis.published import published
-from heartloop.errors import InputError, UseError
-from heartloop.scoring import credit, perspectives
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.perm import scoring as perspectives
+from heartloop.report.published import published
+from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
 NAMES = recipe_names()

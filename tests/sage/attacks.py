@@ -10,8 +10,8 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from heartloop.dialogue import Message
-from heartloop.supporters import second_person
+from heartloop.core.dialogue import Message
+from heartloop.models.baselines import second_person
 
 _EMPATHIC = [
     "I hear you.", "That must be so hard.", "Your feelings are valid.", "I am here for you.", "You are not alone.",

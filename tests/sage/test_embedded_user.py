@@ -21,8 +21,9 @@ import pytest
 
 from benchmarks.embedded_order import claims, transcripts
 from heartloop.appraisal import STRATEGIES, Appraisal, Flaw, Reading, Story, appraise
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Message, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
 from heartloop.environments.reacting import Mood
@@ -30,8 +31,7 @@ from heartloop.environments.records import half_of
 from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
 from heartloop.environments.sage.embedded_user import needs, react
 from heartloop.environments.sage.story import story_of
-from heartloop.errors import InputError
-from heartloop.supporters import RANKED, Supporter
+from heartloop.models.baselines import RANKED, Baseline
 from tests.sage.attacks import ATTACKS
 
 SUPPORT = load_scenarios("support")
@@ -41,7 +41,7 @@ HELD_OUT = [s for s in SUPPORT if half_of(s.id) == "held-out"]
 
 def dialogue(scenario: Scenario, policy: Callable[[Sequence[Message]], str] | str, seed: int = 0) -> Transcript:
     """One dialogue with a function or a scripted supporter."""
-    model = Supporter(policy) if isinstance(policy, str) else ScriptedChat(policy)
+    model = Baseline(policy) if isinstance(policy, str) else ScriptedChat(policy)
     return asyncio.run(play(Sage([scenario], EmbeddedUser()), scenario.id, model, seed=seed))
 
 
@@ -215,7 +215,7 @@ def test_it_keeps_the_promises_of_an_environment() -> None:
         for preset in ("corrected", "released"):
             for variant in ("vanilla", "challenging"):
                 sage = Sage(people, EmbeddedUser(), preset=preset, variant=variant)
-                check_environment(sage, scenarios=2, policy=Supporter("coach"))
+                check_environment(sage, scenarios=2, policy=Baseline("coach"))
 
 
 def test_a_seed_varies_the_day_but_not_the_person() -> None:
@@ -227,7 +227,7 @@ def test_a_seed_varies_the_day_but_not_the_person() -> None:
 def test_the_challenging_person_is_harder_to_please() -> None:
     def mean(variant: str) -> float:
         sage = Sage(HELD_OUT[::4], EmbeddedUser(), variant=variant)
-        return fmean(asyncio.run(play(sage, i, Supporter("listener"))).score or 0.0 for i in sage.scenario_ids)
+        return fmean(asyncio.run(play(sage, i, Baseline("listener"))).score or 0.0 for i in sage.scenario_ids)
 
     assert mean("challenging") < mean("vanilla") - 5
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.sage import MAX_TURNS, PRESETS, EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario
-from heartloop.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError, UseError
 
 SCENARIOS = load_scenarios("support")[:3]
 FIRST = SCENARIOS[0]

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import Reply, ScriptedChat
-from heartloop.dialogue import Message, Sampling, Transcript, Usage
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message, Sampling, Transcript, Usage
+from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import INTENTIONS, LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.llm_user import render_background, render_persona
-from heartloop.errors import BudgetSpent, TransportError
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}

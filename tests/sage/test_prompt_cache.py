@@ -14,7 +14,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.prompt_cache import FROM_TURN, Asked, calls_of, shares
-from heartloop.dialogue import Message
+from heartloop.core.dialogue import Message
 from heartloop.environments.sage import load_scenarios
 
 PEOPLE = [("support", person.id) for person in load_scenarios("support")[::20]]

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Failure, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Failure, Transcript
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.rejudge import rejudged
-from heartloop.errors import AnswerError, InputError
-from heartloop.replay import playing
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
+from heartloop.models.cache import playing
 
 SCENARIO = load_scenarios("support")[0]
 
@@ -67,7 +67,7 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
 
 async def test_the_judge_who_judged_before_finds_the_same() -> None:
     sage = Sage([SCENARIO], EmbeddedUser())
-    played = await play(sage, SCENARIO.id, Supporter("coach"), seed=3)
+    played = await play(sage, SCENARIO.id, Baseline("coach"), seed=3)
     found = await read(played, EmbeddedUser(), turns=10)
     same = {"models": played.models, "seconds": played.seconds}
     assert found.model_copy(update=same) == played

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import INTENTIONS, EmbeddedUser, LLMUser, ReleasedScenario, Sage
 from heartloop.environments.sage.released import ReleasedProfile, name_of
-from heartloop.errors import InputError
 from tests.released_form import TASKS, profile
 
 

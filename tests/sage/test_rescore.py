@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from heartloop.chat import ScriptedChat
-from heartloop.dialogue import Message, Transcript
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import SageUser
 from heartloop.environments.sage.rescore import out_of_range, rescored
-from heartloop.errors import TransportError, UseError
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 SCENARIOS = load_scenarios("support")
 ONE = SCENARIOS[0]
@@ -61,7 +61,7 @@ def moody(messages: Sequence[Message]) -> str:
 async def both(user: SageUser, scenario: str, policy: str, max_turns: int) -> tuple[Transcript, Transcript]:
     """The same dialogue played under both presets."""
     corrected, released = [
-        await play(Sage(SCENARIOS, user, preset=preset, max_turns=max_turns), scenario, Supporter(policy), seed=3)
+        await play(Sage(SCENARIOS, user, preset=preset, max_turns=max_turns), scenario, Baseline(policy), seed=3)
         for preset in ("corrected", "released")
     ]
     return corrected, released

@@ -20,11 +20,11 @@ import pytest
 from pydantic import ValidationError
 
 from heartloop.authoring.checks import problems_of_set
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
 from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios, read_scenarios
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS
 from heartloop.environments.sage.scenario import problems_of
-from heartloop.errors import InputError, UseError
 
 PUBLISHED = {
     "dialectic": 12,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import (
+from heartloop.core.errors import InputError
+from heartloop.environments.eibench.scoring import (
     Anchors,
     axis_score,
     check_anchors,

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
+from heartloop.environments.sage.scoring import step
 from heartloop.scoring.credit import (
     REWARDS,
     RewardKind,
@@ -27,7 +28,6 @@ from heartloop.scoring.credit import (
     turn_advantages,
     turn_rewards,
 )
-from heartloop.scoring.emotion import step
 
 CENTS = st.integers(-100, 100).map(lambda cents: cents / 100)
 GROUPS = st.lists(CENTS, min_size=2, max_size=8)

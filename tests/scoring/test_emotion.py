@@ -16,8 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.errors import UseError
-from heartloop.scoring.emotion import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, EmotionSummary, band, step, summarise
+from heartloop.core.errors import UseError
+from heartloop.environments.sage.scoring import (
+    CHANGE_LIMIT,
+    FAILURE_BELOW,
+    START,
+    SUCCESS_AT,
+    EmotionSummary,
+    band,
+    step,
+    summarise,
+)
 
 EMOTIONS = st.floats(0, 100)
 CHANGES = st.floats(allow_nan=False, allow_infinity=False) | st.integers()

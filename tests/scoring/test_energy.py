@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.analysis.published import published
-from heartloop.errors import InputError
-from heartloop.scoring.endings import failure, reached
-from heartloop.scoring.energy import (
+from heartloop.core.errors import InputError
+from heartloop.environments.empa.endings import failure, reached
+from heartloop.environments.empa.scoring import (
     AXES,
     DEFICIT_POINTS,
     INDICES,
@@ -34,6 +33,7 @@ from heartloop.scoring.energy import (
     indices_of,
     trace,
 )
+from heartloop.report.published import published
 
 
 def form(**levels: int) -> dict[str, int]:

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
     Interval,

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.analysis.published import published
-from heartloop.errors import InputError
-from heartloop.scoring.perspectives import (
+from heartloop.core.errors import InputError
+from heartloop.environments.perm.scoring import (
     BROKEN_FORMAT,
     BYSTANDER_WEIGHT,
     FREE_TOKENS,
@@ -28,6 +27,7 @@ from heartloop.scoring.perspectives import (
     normalised,
     perm_reward,
 )
+from heartloop.report.published import published
 
 SCORES = st.integers(1, 5)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.scoring.shifts import TIE, shift, wilcoxon_p
 
 SCORES = st.lists(st.integers(-50, 50), min_size=2, max_size=12)

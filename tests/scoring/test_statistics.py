@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
 SCENARIOS = [10.0, 25.0, 40.0, 55.0, 70.0, 85.0]

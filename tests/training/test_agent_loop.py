@@ -24,9 +24,9 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-from heartloop.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.catalogue import entry_of
-from heartloop.scoring.perspectives import BROKEN_FORMAT
+from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings, write_agent_loops

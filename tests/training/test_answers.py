@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from heartloop.dialogue import Message
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import InputError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.perm.format import parse
-from heartloop.errors import InputError
 from heartloop.training import launch
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.checkpoints import CheckpointModel

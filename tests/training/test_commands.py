@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.cli import app
-from heartloop.errors import InputError
+from heartloop.cli.main import app
+from heartloop.core.errors import InputError
 from heartloop.training import launch
 from heartloop.training.readiness import missing
 from heartloop.training.recipe import read_recipe

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.training.generation import BatchedGenerator, end_tokens
 from heartloop.training.key_values import Read, ReadTokens
 from tests.training import tiny_policy

@@ -32,7 +32,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import heartloop
-from heartloop.dialogue import Message, Transcript, read_transcripts
+from heartloop.core.dialogue import Message, Transcript, read_transcripts
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.launch import policy_at
 from heartloop.training.progress import read_metrics

@@ -20,9 +20,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError, ModelError, UseError
 from heartloop.environments.episode import SILENCE, play
-from heartloop.errors import InputError, ModelError, UseError
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import (

@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.dialogue import Message, Sampling, Transcript
+from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.empa import Empa
 from heartloop.environments.episode import SILENCE, play
 from heartloop.environments.perm.environment import Rules
-from heartloop.errors import UseError
 from heartloop.scoring.credit import REWARDS
 from heartloop.training.generation import Generated
 from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of

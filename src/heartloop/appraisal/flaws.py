@@ -19,7 +19,7 @@ from heartloop.appraisal.phrases import PhraseIndex, parse_phrase
 from heartloop.appraisal.strategies import strategies_of
 from heartloop.appraisal.values import Flaw, FlawKind, Reading
 from heartloop.appraisal.words import READ_CHARACTERS, Sentence, content_stems, read_sentence, split_sentences, stem, words_of
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
 
 __all__ = ["flaws_of", "told_lines_of"]
 

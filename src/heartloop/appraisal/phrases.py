@@ -21,7 +21,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from heartloop.appraisal.lexicon import class_set, class_words, is_function_word
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
 
 __all__ = ["Phrase", "PhraseIndex", "parse_phrase"]
 

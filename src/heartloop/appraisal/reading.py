@@ -28,7 +28,7 @@ from heartloop.appraisal.quoting import quotations_in
 from heartloop.appraisal.strategies import strategies_of
 from heartloop.appraisal.values import Appraisal, Reading, Story
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 
 __all__ = ["appraise"]
 

@@ -19,7 +19,7 @@ from heartloop.appraisal.grammar import features_of
 from heartloop.appraisal.lexicon import data
 from heartloop.appraisal.phrases import PhraseIndex, parse_phrase
 from heartloop.appraisal.words import read_sentence
-from heartloop.errors import InputError
+from heartloop.core.errors import InputError
 
 __all__ = ["LEAST_CONFIDENCE", "STRATEGIES", "Strategy", "strategies_of"]
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
-from heartloop.judging import ask
-from heartloop.prompts import load_prompt
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 
 __all__ = ["AUDIT_PROMPTS", "KEPT_WORDS", "Audited", "Correction", "audit", "corrected", "repeated"]
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from heartloop.authoring.importers import with_writable_texts
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
-from heartloop.errors import InputError
 
 __all__ = ["COUNTED", "ImportedScenarios", "Refused", "read_released"]
 

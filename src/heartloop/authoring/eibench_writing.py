@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools, read_scenarios
 from heartloop.environments.eibench.composer import Combination, combinations, places
@@ -33,9 +34,8 @@ from heartloop.environments.eibench.scenario import (
     UserProfile,
     problems_of,
 )
+from heartloop.environments.eibench.scoring import Anchors, check_anchors
 from heartloop.environments.records import Matter, Tag
-from heartloop.errors import InputError, UseError
-from heartloop.scoring.anchors import Anchors, check_anchors
 
 __all__ = ["EIBenchWriting"]
 

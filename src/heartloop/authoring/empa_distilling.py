@@ -42,11 +42,11 @@ from heartloop.authoring.empa_forms import (
 from heartloop.authoring.personal_data import without_personal_data
 from heartloop.authoring.questions import MOST, Seeded, Stage, check_size, problems_in, run_number
 from heartloop.authoring.raw_dialogues import RawDialogue
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench.composer import places
 from heartloop.environments.empa.scenario import DOMAINS, Axis, Scenario, load_scenarios, problems_of, read_scenarios
 from heartloop.environments.records import Tag
-from heartloop.errors import UseError
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "EmpaDistilling", "Outlook", "crisis_tags"]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heartloop.core.errors import InputError
 from heartloop.environments.empa.scenario import (
     Attempt,
     Axis,
@@ -30,9 +31,8 @@ from heartloop.environments.empa.scenario import (
     dominant_axis,
     unquoted,
 )
+from heartloop.environments.empa.scoring import DEFICIT_POINTS
 from heartloop.environments.records import Matter, Tag
-from heartloop.errors import InputError
-from heartloop.scoring.energy import DEFICIT_POINTS
 
 __all__ = [
     "Card",

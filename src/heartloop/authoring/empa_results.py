@@ -19,12 +19,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.dialogue import Failure, StopReason, Transcript, Turn
+from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
+from heartloop.core.errors import InputError
+from heartloop.environments.empa.endings import reached
 from heartloop.environments.empa.environment import case_of, numbers_of
 from heartloop.environments.empa.scenario import difficulty_of
-from heartloop.errors import InputError
-from heartloop.scoring.endings import reached
-from heartloop.scoring.energy import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, trace
 
 __all__ = ["COUNTED", "Difference", "ImportedResults", "ModelResult", "ReleasedResult", "by_model", "read_results"]
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from heartloop.dialogue import writable
+from heartloop.core.dialogue import writable
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
-from heartloop.errors import InputError, UseError
 
 __all__ = ["Record", "each_line", "problem_of", "read_profiles", "records", "with_writable_texts", "write_people"]
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from heartloop.authoring.checks import Likeness
 from heartloop.authoring.written import Steps
-from heartloop.completions import Embedded
-from heartloop.dialogue import Message, Sampling
-from heartloop.endpoint import EndpointChat
-from heartloop.errors import InputError
-from heartloop.spending import Meter
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError
+from heartloop.models.budget import Meter
+from heartloop.models.completions import Embedded
+from heartloop.models.endpoint import EndpointChat
 
 __all__ = ["BATCH", "NEIGHBOURS", "Embedder", "MeteredEmbedder", "Neighbour", "Neighbours"]
 

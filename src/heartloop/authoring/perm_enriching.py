@@ -29,12 +29,12 @@ from heartloop.authoring.checks import Scenario
 from heartloop.authoring.empa_distilling import crisis_tags
 from heartloop.authoring.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.authoring.questions import Seeded, Stage
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import stratified
 from heartloop.environments.eibench.composer import places
 from heartloop.environments.perm.drawn import DrawnSample, read_drawn
 from heartloop.environments.records import Persona, Tag
 from heartloop.environments.telling import quoted
-from heartloop.errors import UseError
 
 __all__ = ["SENTENCES", "PermEnriching"]
 

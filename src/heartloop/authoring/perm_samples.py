@@ -18,11 +18,11 @@ from typing import NamedTuple, get_args
 from heartloop.authoring.empa_distilling import crisis_tags
 from heartloop.authoring.personal_data import without_personal_data
 from heartloop.authoring.raw_dialogues import RawDialogue
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import stratified
 from heartloop.environments.perm.drawn import FORM, DrawnSample
 from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.environments.records import Tag
-from heartloop.errors import InputError, UseError
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "Drawn", "draw", "write_samples"]
 

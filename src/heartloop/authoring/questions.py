@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import BaseModel, ValidationError
 
 from heartloop.authoring.checks import Scenario
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 
 __all__ = ["MOST", "Seeded", "Stage", "Writing", "check_size", "problems_in", "run_number"]
 

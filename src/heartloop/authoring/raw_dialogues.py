@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from heartloop.authoring.eibench_scenarios import Refused
 from heartloop.authoring.importers import each_line, with_writable_texts
-from heartloop.errors import InputError, UseError
+from heartloop.core.errors import InputError, UseError
 
 __all__ = ["FORMS", "MENDED", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
 

@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.authoring.importers import Record, problem_of, records
-from heartloop.dialogue import StopReason, Transcript, Turn
+from heartloop.core.dialogue import StopReason, Transcript, Turn
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
 from heartloop.environments.sage.released import (
     family_of,
@@ -30,9 +31,8 @@ from heartloop.environments.sage.released import (
     name_of,
     story_fingerprint,
 )
-from heartloop.errors import InputError, UseError
+from heartloop.environments.sage.scoring import band
 from heartloop.scoring.credit import turn_rewards
-from heartloop.scoring.emotion import band
 
 __all__ = ["COUNTED", "ImportedLogs", "ReleasedLog", "read_logs", "without_label"]
 

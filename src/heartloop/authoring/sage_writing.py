@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench.composer import places
 from heartloop.environments.records import Tag
@@ -32,7 +33,6 @@ from heartloop.environments.sage.scenario import (
     give_aways,
     problems_of,
 )
-from heartloop.errors import UseError
 
 __all__ = ["PersonaPools", "SageWriting", "persona_pools"]
 

@@ -40,12 +40,12 @@ from heartloop.authoring.checks import (
 from heartloop.authoring.neighbours import Embedder, Neighbours
 from heartloop.authoring.questions import Seeded, Stage, Writing, problems_in
 from heartloop.authoring.written import Kept, Steps, WrittenFiles
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import AnswerError, BudgetSpent, ModelError
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.records import Tag
-from heartloop.errors import AnswerError, BudgetSpent, ModelError
-from heartloop.judging import ask
-from heartloop.prompts import load_prompt
 
 __all__ = ["REASKS", "REWRITES", "Progress", "Written", "settings_of", "write_all"]
 

@@ -21,9 +21,9 @@ from typing import Any, BinaryIO, Literal, Self
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
-from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
 __all__ = ["Kept", "Steps", "WrittenFiles", "steps_path"]
 

@@ -1,7 +1,7 @@
 """The environments by name: how each loads its people, builds itself and shows a scenario, and what it offers to choose from.
 
 Covers what the command line and a run must know of an environment before it is played. Does not cover how a score is read
-(`heartloop.analysis.measures`), nor the rules (each environment's own room).
+(`heartloop.evaluation.measures`), nor the rules (each environment's own room).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.errors import UseError
 from heartloop.environments import daily, eibench, empa, eqbench, perm, sage, sheets
 from heartloop.environments.daily import rejudge as daily_rejudge
 from heartloop.environments.daily import rescore as daily_rescore
@@ -32,7 +33,6 @@ from heartloop.environments.records import first_record
 from heartloop.environments.sage import rejudge as sage_rejudge
 from heartloop.environments.sage import rescore as sage_rescore
 from heartloop.environments.stored import Judge
-from heartloop.errors import UseError
 
 __all__ = ["Entry", "Person", "Player", "Ready", "entry_of", "environments", "find_person", "home_of", "stratified"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from heartloop.chat import ChatModel, ScriptedChat
-from heartloop.dialogue import Transcript, write_line
+from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.dialogue import Transcript, write_line
+from heartloop.core.errors import EnvironmentBroken, InputError
 from heartloop.environments.episode import Environment, play
-from heartloop.errors import EnvironmentBroken, InputError
 
 __all__ = ["PROBES", "check_environment"]
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import (
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import (
     Call,
     Failure,
     Message,
@@ -28,7 +28,7 @@ from heartloop.dialogue import (
     visible,
     writable,
 )
-from heartloop.errors import AnswerError, ModelError
+from heartloop.core.errors import AnswerError, ModelError
 
 __all__ = ["SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
 

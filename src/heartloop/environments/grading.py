@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.judging import answers_in, ask
+from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.staging import RoleModel, answered
-from heartloop.judging import answers_in, ask
-from heartloop.prompts import Prompt
 
 __all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "ask_model", "evidence_of", "thoughts_of"]
 

@@ -20,8 +20,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Reading, Story, lacks_english
-from heartloop.errors import InputError
-from heartloop.scoring.emotion import FAILURE_BELOW
+from heartloop.core.errors import InputError
 
 __all__ = [
     "UNDERSTANDS",
@@ -48,6 +47,9 @@ _FEELING_WITH = ("B", "D")
 
 Move = tuple[str, float, str]
 """(reason, points, the sentence or quote it was seen in)."""
+
+_LOWEST_MOOD = 10.0
+"""Mood at which the gate is fully closed: below it a person leaves (SAGE)."""
 
 
 class Mood(NamedTuple):
@@ -277,7 +279,7 @@ def _strategies(sentence: Reading, table: Mapping[str, Any]) -> tuple[tuple[str,
 def _gate(emotion: float, best_bound: float, table: Mapping[str, Any]) -> float:
     """Share of the credit that passes: all of it from mood 40, below that only for replies specific enough."""
     gate = table["gate"]
-    closed = min(1.0, max(0.0, (gate["below"] - emotion) / (gate["below"] - FAILURE_BELOW)))
+    closed = min(1.0, max(0.0, (gate["below"] - emotion) / (gate["below"] - _LOWEST_MOOD)))
     if closed == 0.0 or best_bound >= gate["bound"] * closed:
         return 1.0
     passed: float = gate["share"] + (1.0 - gate["share"]) * best_bound / (gate["bound"] * closed)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.errors import InputError, UseError
+from heartloop.core.errors import InputError, UseError
 
 __all__ = [
     "Matter",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Call, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Call, Sampling
+from heartloop.core.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, RoleFailed
-from heartloop.errors import AnswerError, InputError, ModelError, UseError
-from heartloop.prompts import Prompt
 
 __all__ = ["LoggedEpisode", "RoleModel", "Staged", "answered", "check_choice"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from heartloop.chat import Reply
-from heartloop.dialogue import Failure, Message, Sampling, Transcript
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, play
 from heartloop.environments.staging import check_choice
-from heartloop.errors import InputError, UseError
-from heartloop.replay import give
+from heartloop.models.cache import give
 
 __all__ = [
     "RESCORING",

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sage.environment import MAX_TURNS
 from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
-from heartloop.errors import InputError, UseError
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
 

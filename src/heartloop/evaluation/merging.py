@@ -1,7 +1,7 @@
 """Several runs into one: shards, further models, further repeats.
 
 Covers which runs belong together, what becomes of a dialogue that several of them have, and the new run directory. Does not
-cover scores (`heartloop.analysis`) or runs that are only to stand in one report: `heartloop report` takes several.
+cover scores (`heartloop.report`) or runs that are only to stand in one report: `heartloop report` takes several.
 
 Runs may differ in `shard`, `models`, `repeats` and `seed`; anything else that differs is named and refused.
 Runs of one seed are laid over each other. A dialogue (model, scenario, repeat) that several have is kept once: the last
@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.dialogue import Stored, stored_transcripts
-from heartloop.errors import UseError
+from heartloop.core.dialogue import Stored, stored_transcripts
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
 from heartloop.evaluation.run_directory import RunDirectory, check_new, played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Shard
-from heartloop.wording import amount
 
 __all__ = ["Merged", "merge_runs"]
 

@@ -1,7 +1,7 @@
 """A whole run read by another judge: which people, which settings, and one dialogue as a job for `work_through`.
 
 Covers reading the source run and what the new run's `settings.json` says of it. Does not cover one dialogue
-(the environments' own `rejudge`), nor how far the two judges agree (`heartloop.analysis`). The source stays as it is.
+(the environments' own `rejudge`), nor how far the two judges agree (`heartloop.report`). The source stays as it is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heartloop.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import Entry, Person, entry_of
 from heartloop.environments.stored import Judge, check_readable
-from heartloop.errors import InputError, UseError
 from heartloop.evaluation.imported import RAW, people_of
 from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Job

@@ -2,7 +2,7 @@
 other parts.
 
 Covers the new run directory, which names its source. Does not cover how one dialogue is computed (the environments' own
-`rescore`) or the score card (`heartloop.analysis`). Calls no model and leaves the source as it is.
+`rescore`) or the score card (`heartloop.report`). Calls no model and leaves the source as it is.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.dialogue import Transcript, stored_transcripts, write_line
+from heartloop.core.dialogue import Transcript, stored_transcripts, write_line
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.wording import amount
 from heartloop.environments.catalogue import Entry, entry_of
+from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT, summarise
 from heartloop.environments.stored import RESCORING
-from heartloop.errors import InputError, UseError
 from heartloop.evaluation.run_directory import check_new, saved_settings
-from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT, summarise
-from heartloop.wording import amount
 
 __all__ = ["Rescored", "rescore_run"]
 

@@ -1,7 +1,7 @@
 """A run is a directory: `settings.json`, `transcripts.jsonl`, `scores.json`, `log.jsonl`.
 
 Covers making or reopening it, keeping a second process out, appending whole lines, and knowing what is
-finished. Does not cover scores (`heartloop.analysis`).
+finished. Does not cover scores (`heartloop.report`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
-from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
 
 __all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]

@@ -15,14 +15,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
-from heartloop.errors import BudgetSpent
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import Job
-from heartloop.replay import Playing, attempts, playing
-from heartloop.spending import is_scripted
+from heartloop.models.budget import is_scripted
+from heartloop.models.cache import Playing, attempts, playing
 
 __all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
 

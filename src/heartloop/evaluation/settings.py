@@ -14,11 +14,11 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import heartloop
-from heartloop.dialogue import Sampling
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import Person as AnyPerson
 from heartloop.environments.catalogue import stratified
 from heartloop.environments.episode import Environment
-from heartloop.errors import UseError
 
 __all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "stratified"]
 

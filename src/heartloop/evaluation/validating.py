@@ -2,7 +2,7 @@
 
 Covers which dialogues, what each variant's `settings.json` says, and one dialogue as a job for `work_through`. A variant is a run
 directory of its own, so that the same command goes on where it stopped. Does not cover one dialogue (`empa.perturbed`), nor what
-the pairs say (`heartloop.analysis.validity`). The source stays as it is.
+the pairs say (`heartloop.validity.perturbation`). The source stays as it is.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from heartloop.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.errors import UseError
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import EmpaUser
 from heartloop.environments.empa.perturbations import ATTACKS, PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.reacting import chance
-from heartloop.errors import UseError
 from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
 from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.runner import Play

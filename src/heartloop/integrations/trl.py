@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from heartloop.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import Rules
-from heartloop.models import close, resolve
+from heartloop.models.names import close, resolve
 from heartloop.training.perm_terms import perm_log, perm_return
 
 __all__ = ["RewardFunction", "perm_reward", "perm_rows"]

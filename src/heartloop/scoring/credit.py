@@ -2,7 +2,7 @@
 
 Covers group advantages (GRPO; EIBench Eq. 4), centred turn credit (CTC-GRPO; EIBench Eq. 7), RLVER's turn, outcome and mixed
 rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with what breaking it costs (RLVER App. A.5). Does not
-cover process rewards and outcomes of EIBench (`scoring.anchors`), nor tokens, masks and losses (`training`).
+cover process rewards and outcomes of EIBench (`environments.eibench.scoring`), nor tokens, masks and losses (`training`).
 
 Departures. A group of which one rollout is left, or whose outcomes are all equal, has advantages of zero: it has no contrast to
 learn from. The std is the sample one (ddof 1), as in the engines the authors used; the papers do not say. The floor replaces
@@ -19,13 +19,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.errors import InputError
-from heartloop.scoring.emotion import CHANGE_LIMIT, SUCCESS_AT
+from heartloop.core.errors import InputError
 
 __all__ = [
     "ALPHA",
+    "HIGHEST_EMOTION",
     "REWARDS",
     "SIGMA_MIN",
+    "TURN_SCALE",
     "RewardKind",
     "broken_format_return",
     "dialogue_rewards",
@@ -47,6 +48,10 @@ ALPHA = 15.0
 """Weight of the turn credit (EIBench section 5.1)."""
 SIGMA_MIN = 0.1
 """Floor of the std of a group's outcomes (EIBench section 5.1)."""
+HIGHEST_EMOTION = 100.0
+"""Upper end of the emotion scale; the outcome reward is the final emotion divided by it (RLVER section 2.1)."""
+TURN_SCALE = 10.0
+"""Emotion points per unit of turn reward (RLVER H.1)."""
 
 _THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<said>.*)", re.DOTALL)
 
@@ -137,7 +142,7 @@ def turn_rewards(emotions: Sequence[float] | Array) -> Array:
         raise InputError("got no emotion; expected T + 1 of them, the one before the first reply included")
     for emotion in emotions_t:
         _in_range(float(emotion))
-    return np.asarray(np.diff(emotions_t) / CHANGE_LIMIT)
+    return np.asarray(np.diff(emotions_t) / TURN_SCALE)
 
 
 def outcome_reward(emotion: float) -> float:
@@ -147,7 +152,7 @@ def outcome_reward(emotion: float) -> float:
         InputError: an emotion outside [0, 100].
     """
     _in_range(emotion)
-    return emotion / SUCCESS_AT
+    return emotion / HIGHEST_EMOTION
 
 
 def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: RewardKind) -> Array:
@@ -233,8 +238,8 @@ def _finite(values: Sequence[float] | Array, what: str) -> Array:
 
 
 def _in_range(emotion: float) -> None:
-    if not 0.0 <= emotion <= SUCCESS_AT:
-        raise InputError(f"emotion is {emotion!r}; expected a number from 0 to {SUCCESS_AT:g}")
+    if not 0.0 <= emotion <= HIGHEST_EMOTION:
+        raise InputError(f"emotion is {emotion!r}; expected a number from 0 to {HIGHEST_EMOTION:g}")
 
 
 def _known(kind: str) -> None:

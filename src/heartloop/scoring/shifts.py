@@ -1,7 +1,7 @@
 """What a perturbation does to a score: paired shifts, how many fall, how many tie (EMPA section 4, Tables 5 and 6).
 
 Covers one scorer and one perturbation over pairs, and Wilcoxon's test. Does not cover what a pair is
-(`heartloop.analysis.validity`), nor differences between models (`statistics`).
+(`heartloop.validity.perturbation`), nor differences between models (`statistics`).
 
 Ours: scorers have different units, so a shift is also given in standard deviations of the unperturbed score, and a tie, which the
 paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals resample whole
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import EXACT_UP_TO, bootstrap_interval, cluster_means, permutation_p
 
 __all__ = ["TIE", "Shift", "shift", "wilcoxon_p"]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 
 __all__ = [
     "EXACT_UP_TO",

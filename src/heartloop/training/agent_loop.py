@@ -23,10 +23,10 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
-from heartloop.dialogue import Sampling, Transcript, write_line
+from heartloop.core.dialogue import Sampling, Transcript, write_line
+from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
-from heartloop.errors import TransportError
-from heartloop.models import close
+from heartloop.models.names import close
 from heartloop.training.dialogue_settings import DialogueSettings, group_of
 from heartloop.training.generation import Generated
 from heartloop.training.perm_terms import perm_log

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from heartloop.dialogue import Message
-from heartloop.errors import UseError
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import UseError
 
 __all__ = ["ChatFormat"]
 

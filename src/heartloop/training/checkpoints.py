@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.chat import Reply
-from heartloop.dialogue import Message, Sampling, Usage
-from heartloop.errors import ModelError, UseError
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.errors import ModelError, UseError
 
 __all__ = ["PREFIX", "CheckpointModel"]
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import Somebody, entry_of, home_of, stratified
 from heartloop.environments.sage import ReleasedScenario
-from heartloop.errors import InputError, UseError
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings, group_of
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import COMPOSED

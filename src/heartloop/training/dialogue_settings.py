@@ -13,13 +13,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from heartloop.dialogue import Sampling
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import UseError
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.perm.environment import Rules
-from heartloop.errors import UseError
-from heartloop.models import resolve
+from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, PARTS
+from heartloop.models.names import resolve
 from heartloop.scoring.credit import RewardKind
-from heartloop.scoring.perspectives import BYSTANDER_WEIGHT, PARTS
 from heartloop.training.perm_terms import Term
 
 __all__ = ["AGENT", "TRAINED", "DialogueSettings", "group_of", "write_agent_loops"]

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 from heartloop.training.key_values import ReadTokens, keeps_all, laid_out, read_of
 
 __all__ = ["BatchedGenerator", "Generated", "TokenServer", "end_tokens"]

@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 import heartloop
-from heartloop.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.training.dataset import Cast, cast_of, dialogue_settings, rows, write_parquet
 from heartloop.training.dialogue_settings import write_agent_loops
 from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line

@@ -2,7 +2,7 @@
 
 Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, parts of the
 reward (PERM: over the dialogues that have them, those of a broken form have none), counts, simulator calls and tokens.
-Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.analysis`).
+Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
 """
 
 from __future__ import annotations

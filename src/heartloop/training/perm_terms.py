@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.environments.perm.environment import Rules, reward_of
-from heartloop.errors import UseError
-from heartloop.scoring.perspectives import broken_form
+from heartloop.environments.perm.scoring import broken_form
 
 __all__ = ["Term", "perm_log", "perm_return"]
 

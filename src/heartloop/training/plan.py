@@ -10,12 +10,12 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
+from heartloop.core.wording import amount
 from heartloop.training.dataset import Cast
 from heartloop.training.dialogue_settings import group_of
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
-from heartloop.wording import amount
 
 __all__ = ["CALLS_PER_TURN", "TOKENS_PER_CALL", "Counts", "command_text", "counts_of", "plan_text"]
 

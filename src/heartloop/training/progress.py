@@ -2,7 +2,7 @@
 
 Covers `metrics.jsonl` of a run, what follows from verl's numbers (held-out means over all people, reply tokens per second, the
 simulator's cost), failures of the simulator, the time that is left. Does not cover who writes verl's lines (verl's file
-logger), nor curves (`heartloop.analysis`).
+logger), nor curves (`heartloop.report`).
 
 A run that was cut off and gone on with made the steps since its last checkpoint twice: those of the later attempt count.
 """
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.spending import Price
-from heartloop.steps import read_steps
+from heartloop.core.steps import read_steps
+from heartloop.models.budget import Price
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"]

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from heartloop.errors import UseError
-from heartloop.models import resolve
+from heartloop.core.errors import UseError
+from heartloop.models.names import resolve
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
 from heartloop.training.verl_config import environment_of

@@ -19,7 +19,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from heartloop.errors import InputError, UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.training.recipe_sections import (
     LAPTOP,
     Algorithm,

@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from heartloop.environments.catalogue import entry_of
+from heartloop.models.budget import DEAREST, Price
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN
-from heartloop.spending import DEAREST, Price
 from heartloop.training.dialogue_settings import TRAINED, DialogueSettings
 
 __all__ = [

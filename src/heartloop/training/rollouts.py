@@ -19,12 +19,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.chat import Reply
-from heartloop.dialogue import Message, Sampling, Transcript, Usage, visible, writable
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message, Sampling, Transcript, Usage, visible, writable
+from heartloop.core.errors import UseError
 from heartloop.environments.empa import MAX_TURNS
+from heartloop.environments.empa.scoring import longest_step
 from heartloop.environments.episode import SILENCE
 from heartloop.environments.perm.environment import Rules
-from heartloop.errors import UseError
+from heartloop.environments.perm.scoring import broken_form
 from heartloop.scoring.credit import (
     RewardKind,
     broken_format_return,
@@ -33,8 +35,6 @@ from heartloop.scoring.credit import (
     outcome_reward,
     rewards_to_go,
 )
-from heartloop.scoring.energy import longest_step
-from heartloop.scoring.perspectives import broken_form
 from heartloop.training.generation import TokenServer
 from heartloop.training.perm_terms import perm_return
 

@@ -20,7 +20,7 @@ import transfer_queue as tq
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
-from heartloop.errors import ModelError
+from heartloop.core.errors import ModelError
 from heartloop.training.adapters import merge_adapters
 from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics

@@ -2,7 +2,7 @@
 
 Covers the turn, what the model under test is told, who is asked, the score, and what a transcript keeps. The six judges are one
 protocol, `DailyUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the numbers
-(`heartloop.scoring.daily`).
+(`heartloop.environments.daily.scoring`).
 
 The model under test gets the profile, notes of earlier talks and noted days, all with their dates and today's, and the query as
 the person's message. Six judges, one a metric, are asked at the same time; one that has no answer leaves the dialogue unscored,
@@ -18,14 +18,14 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.scenario import Memory, Scenario
+from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
-from heartloop.errors import InputError, UseError
-from heartloop.prompts import load_prompt
-from heartloop.scoring.daily import METRICS, average
 
 __all__ = ["JUDGES", "MAX_TURNS", "PRESETS", "VARIANTS", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
 

@@ -14,13 +14,13 @@ be mended raises, so that the dialogue is unscored instead of guessed.
 
 from __future__ import annotations
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES, View, remembered
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade, JudgeModel, Level, ask_model
 from heartloop.environments.telling import told
-from heartloop.prompts import load_prompt
 
 __all__ = ["LLMUser"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.daily.environment import MAX_TURNS, Daily, DailyUser, View
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog

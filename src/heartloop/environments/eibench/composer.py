@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
@@ -38,9 +39,8 @@ from heartloop.environments.eibench.scenario import (
     UserProfile,
     pools,
 )
+from heartloop.environments.eibench.scoring import GAP, STEP
 from heartloop.environments.records import Matter, Part, Tag, read_records
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import GAP, STEP
 
 __all__ = [
     "SIZES",

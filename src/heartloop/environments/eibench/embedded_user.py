@@ -22,9 +22,11 @@ from heartloop.appraisal import (
     stances_of,
     without_hollow,
 )
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import (
     UNDERSTANDS,
@@ -39,8 +41,6 @@ from heartloop.environments.reacting import (
     weights_of,
 )
 from heartloop.environments.records import Matter
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import CHANGE_LIMIT, move, outcome
 
 __all__ = ["EmbeddedUser", "Felt", "feel", "moves_of", "needs", "story_of"]
 

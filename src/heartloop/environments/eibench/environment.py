@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.dialogue import StopReason, Transcript
+from heartloop.core.dialogue import StopReason, Transcript
+from heartloop.core.errors import InputError
+from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
-from heartloop.errors import InputError
-from heartloop.prompts import Prompt, load_prompt
-from heartloop.scoring.anchors import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 
 __all__ = [
     "FORMS",

@@ -15,17 +15,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.chat import ChatModel, Reply
-from heartloop.dialogue import Call, Message, Sampling
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.judging import ask, parse
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scene, pools
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT
 from heartloop.environments.episode import CallLog
 from heartloop.environments.staging import RoleModel
 from heartloop.environments.telling import speaks_for, told
-from heartloop.judging import ask, parse
-from heartloop.prompts import load_prompt
-from heartloop.scoring.anchors import CHANGE_LIMIT
 
 __all__ = ["REASKS", "LLMUser", "reaction_of"]
 

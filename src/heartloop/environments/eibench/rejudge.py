@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.eibench.environment import EIBench, EIBenchUser, Reaction, View, relation_weight_of
 from heartloop.environments.eibench.released import AnyScenario
 from heartloop.environments.episode import CallLog

@@ -26,10 +26,10 @@ from pydantic import (
     model_validator,
 )
 
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import SCENES, Scenario, Scene
+from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
 from heartloop.environments.records import read_records, read_text
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import STATE_LIMITS, Anchors, check_anchors
 
 __all__ = ["FORM", "AnyScenario", "ReleasedRecord", "ReleasedScenario", "read_imported"]
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from heartloop.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
+from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.environment import PRESETS, Reaction, anchors_of, relation_weight_of, taken
 from heartloop.environments.eibench.llm_user import reaction_of
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome, process_rewards
 from heartloop.environments.stored import check_rescorable, unscored
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import CHANGE_LIMIT, Anchors, outcome, process_rewards
 
 __all__ = ["out_of_range", "rescored"]
 

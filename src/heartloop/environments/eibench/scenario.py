@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from heartloop.core.errors import InputError
+from heartloop.environments.eibench.scoring import Anchors, check_anchors
 from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
-from heartloop.errors import InputError
-from heartloop.scoring.anchors import Anchors, check_anchors
 
 __all__ = [
     "LINES",

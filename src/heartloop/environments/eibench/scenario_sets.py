@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench.composer import train_set
 from heartloop.environments.eibench.released import AnyScenario, read_imported
 from heartloop.environments.eibench.scenario import Scenario, load_scenarios
 from heartloop.environments.records import first_record, without_tags
-from heartloop.errors import InputError, UseError
 
 __all__ = ["SETS", "load_people", "training"]
 

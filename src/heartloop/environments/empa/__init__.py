@@ -4,7 +4,7 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import MAX_TURNS, VARIANTS, Empa
 from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, read_scenarios
-from heartloop.scoring.energy import PRESETS
+from heartloop.environments.empa.scoring import PRESETS
 
 __all__ = [
     "MAX_TURNS",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from heartloop.environments.empa.scenario import SOURCES
-from heartloop.scoring.energy import AXES
+from heartloop.environments.empa.scoring import AXES
 
 __all__ = ["FUNCTIONS", "MEMORIES", "MIN_TURNS", "STAGES", "Act", "refused", "releases"]
 

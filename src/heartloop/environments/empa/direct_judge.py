@@ -1,7 +1,7 @@
 """The direct judge: one number for a reply where it stands, without a rubric, to be set beside EMPA's own (EMPA Table 6).
 
 Covers who gives it, a model or rules. Does not cover the levels (`llm_user`, `rubric`), nor what the two judges' numbers come to
-under a perturbation (`heartloop.analysis.validity`). It scores no leaderboard.
+under a perturbation (`heartloop.validity.perturbation`). It scores no leaderboard.
 
 The embedded one is a plain rule: 50, and 5 for every point by which what lifts outweighs what sinks in the embedded judge's
 reading of the (latest) reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of
@@ -16,15 +16,15 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.card import render_card, source_text
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.llm_user import dialogue_of
 from heartloop.environments.empa.scenario import SOURCES
 from heartloop.environments.episode import CallLog
-from heartloop.judging import ask
-from heartloop.prompts import load_prompt
 
 __all__ = ["DirectJudge", "EmbeddedDirectJudge", "LLMDirectJudge"]
 

@@ -11,7 +11,7 @@ from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, r
 from heartloop.environments.empa.environment import View
 from heartloop.environments.empa.rubric import needs
 from heartloop.environments.empa.scenario import Beat
-from heartloop.scoring.energy import AXES
+from heartloop.environments.empa.scoring import AXES
 
 __all__ = ["decide", "open_beats"]
 

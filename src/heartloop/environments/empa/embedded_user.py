@@ -16,9 +16,9 @@ from heartloop.environments.empa.director import decide, open_beats
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.rubric import judge, needs
 from heartloop.environments.empa.scenario import Beat, Scenario
+from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import chance, check_english, rule_hashes
-from heartloop.scoring.energy import AXES
 
 __all__ = ["EmbeddedUser", "line_of"]
 

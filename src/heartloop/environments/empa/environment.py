@@ -2,7 +2,7 @@
 
 Covers windows, the path of the state, ends, presets, what the director has released, and the score. The three roles beside the
 policy are one protocol, `EmpaUser`, with a model behind each (`LLMUser`) or rules (`EmbeddedUser`). The IEDR form is filled once
-and lies in the scenario. Does not cover the numbers (`heartloop.scoring.energy`).
+and lies in the scenario. Does not cover the numbers (`heartloop.environments.empa.scoring`).
 
 A window is `window` policy replies (the paper's K); after each the judge gives its levels, the state moves, and, unless the
 dialogue ends, the director makes one call. Replies inside a window are unjudged: they have no state. The last reply is always
@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from heartloop.dialogue import StopReason, Transcript
+from heartloop.core.dialogue import StopReason, Transcript
+from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
+from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scoring import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
-from heartloop.errors import AnswerError, InputError, UseError
-from heartloop.prompts import load_prompt
-from heartloop.scoring.endings import failure, reached
-from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
 
 __all__ = [
     "MAX_TURNS",

@@ -16,18 +16,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, refused
 from heartloop.environments.empa.card import render_card, render_released, source_text
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.scenario import SOURCES, Scenario
+from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.telling import speaks_for, told
-from heartloop.judging import ask
-from heartloop.prompts import load_prompt
-from heartloop.scoring.energy import AXES
 
 __all__ = ["LLMUser", "dialogue_of"]
 

@@ -2,7 +2,7 @@
 
 Covers the flipped persona and the three attacks on a reply (EMPA section 4.1), with the texts of `perturbations.toml`, in our own
 words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor what became of the scores
-(`heartloop.analysis.validity`). docs/decisions/0010 says why it is done this way.
+(`heartloop.validity.perturbation`). docs/decisions/0010 says why it is done this way.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from importlib import resources
 from typing import Any
 
 from heartloop.environments.empa.scenario import Axis, Priorities, Priority, Scenario
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS
 from heartloop.environments.reacting import chance, file_hash
-from heartloop.scoring.energy import AXES, DEFICIT_POINTS
 
 __all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
 

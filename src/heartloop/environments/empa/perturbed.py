@@ -2,7 +2,7 @@
 
 Covers one dialogue in one variant, through the one turn loop. Every stored reply is judged, in every variant: nothing ends early,
 so that windows can be paired. Does not cover which texts (`perturbations`), runs (`heartloop.evaluation.validating`) or what the
-pairs say (`heartloop.analysis.validity`).
+pairs say (`heartloop.validity.perturbation`).
 
 In an attack each window is judged as if its replies alone had been replaced: what was said before and the path so far are the
 original's. The transcript holds the replies that were judged and the person's stored words; its own path adds up what each of
@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, attack_reply, flipped, perturbation_hash
 from heartloop.environments.empa.rejudge import StoredPerson
 from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scoring import trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.stored import check_readable, passed_on, read_again
-from heartloop.errors import UseError
-from heartloop.scoring.energy import trace
 
 __all__ = ["DIRECT", "perturbed"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View
 from heartloop.environments.empa.scenario import Scenario

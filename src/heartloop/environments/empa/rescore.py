@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from heartloop.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
+from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.empa.environment import case_of, ends, numbers_of
+from heartloop.environments.empa.scoring import AXES, PRESETS, Case, Trajectory, epmq, trace
 from heartloop.environments.stored import check_rescorable
-from heartloop.scoring.energy import AXES, PRESETS, Case, Trajectory, epmq, trace
 
 __all__ = ["rescored"]
 

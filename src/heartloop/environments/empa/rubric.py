@@ -18,9 +18,9 @@ from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
 from heartloop.appraisal.words import fold, read_sentence
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scoring import AXES, form_keys
 from heartloop.environments.quotes import SILENT, stands_in
 from heartloop.environments.reacting import Mood, Move, Weighed, chance, sums, weigh, weights_of
-from heartloop.scoring.energy import AXES, form_keys
 
 __all__ = ["Side", "judge", "needs", "read_reply", "story_of"]
 

@@ -16,8 +16,8 @@ from typing import Annotated, Literal, Self, get_args
 import numpy as np
 from pydantic import Field, model_validator
 
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
 from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
-from heartloop.scoring.energy import AXES, DEFICIT_POINTS, deficit
 
 __all__ = [
     "DOMAINS",

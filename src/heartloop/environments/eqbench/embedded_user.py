@@ -18,12 +18,12 @@ from typing import Any
 from heartloop.appraisal import Appraisal, Story, appraise
 from heartloop.appraisal.lexicon import classes_of
 from heartloop.appraisal.words import words_of
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Answer, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
+from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.reacting import check_english, rule_hashes, weights_of
-from heartloop.errors import InputError
-from heartloop.scoring.rubric import HIGHEST_MARK
 
 __all__ = ["READ", "EmbeddedUser"]
 

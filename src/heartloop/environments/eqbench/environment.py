@@ -2,7 +2,7 @@
 
 Covers the order of prompts, what a judge is shown, the score, and what a transcript keeps. The judge is one protocol,
 `EQBenchUser`, with a model behind it (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the checkout (`released`), the
-sections (`format`), or the number (`heartloop.scoring.rubric`). Pairwise comparison and ratings are not part of it.
+sections (`format`), or the number (`heartloop.environments.eqbench.scoring`). Pairwise comparison and ratings are not part of it.
 
 Nobody answers: prompts are written in advance and do not depend on what the model says. Each goes through the master prompt of
 the scenario's kind; after the last one the debrief asks for reflection, out of the part. An analysis is one prompt without a
@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.dialogue import Sampling, Transcript
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.eqbench.format import as_judged, sections_of
 from heartloop.environments.eqbench.scenario import VARIANTS, Scenario
+from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
-from heartloop.errors import InputError
-from heartloop.scoring.rubric import rubric_score
 
 __all__ = [
     "JUDGE", "MAX_TURNS", "POLICY_SAMPLING", "PRESETS", "Answer", "EQBench", "EQBenchEpisode", "EQBenchUser", "Marked", "View",

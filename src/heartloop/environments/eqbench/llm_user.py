@@ -18,13 +18,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.judging import ask
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Marked, View
+from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
-from heartloop.judging import ask
-from heartloop.scoring.rubric import HIGHEST_MARK
 
 __all__ = ["JUDGE_SAMPLING", "REASKS", "LLMUser", "rubric_prompt"]
 

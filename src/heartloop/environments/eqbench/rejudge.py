@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import EQBench, EQBenchUser, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario

@@ -17,9 +17,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eqbench.scenario import KINDS, Form, Kind, Rubric, Scenario, Template
 from heartloop.environments.records import read_text
-from heartloop.errors import InputError, UseError
 
 __all__ = ["PROMPTS_FILE", "is_checkout", "load_scenarios", "read_notes", "read_prompts"]
 

@@ -5,7 +5,7 @@ Covers one transcript. Does not cover another judge (`rejudge`), nor whole runs 
 
 from __future__ import annotations
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.eqbench.environment import PRESETS, score_of
 from heartloop.environments.stored import check_rescorable
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Literal, NamedTuple, get_args
 
-from heartloop.errors import PromptError
+from heartloop.core.errors import PromptError
 
 __all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "there"]
 

@@ -5,7 +5,7 @@ from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import MAX_TURNS, VARIANTS, Perm
 from heartloop.environments.perm.llm_user import LLMUser
 from heartloop.environments.perm.scenario import SETS, Scenario, load_scenarios, read_scenarios
-from heartloop.scoring.perspectives import PRESETS, SWITCHES
+from heartloop.environments.perm.scoring import PRESETS, SWITCHES
 
 __all__ = [
     "FORM",

@@ -22,6 +22,7 @@ from typing import Any
 from heartloop.appraisal import Appraisal, Story, Topic, appraise, matters_named
 from heartloop.appraisal.lexicon import classes_of, weight_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.noticing import cost_of, level_of, named_in, quote_of, said_in
 from heartloop.environments.perm.drawn import AnySample
@@ -30,7 +31,6 @@ from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
 from heartloop.environments.reacting import WANTS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
-from heartloop.errors import InputError
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
 

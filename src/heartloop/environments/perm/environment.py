@@ -2,7 +2,7 @@
 
 Covers the turn, who is asked about which part of the answer, the reward, and what a transcript keeps. The four judges are one
 protocol, `PermUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the numbers
-(`heartloop.scoring.perspectives`), nor the form of an answer (`format`).
+(`heartloop.environments.perm.scoring`), nor the form of an answer (`format`).
 
 The model under test gets persona and scenario in its system prompt and the query as the person's message. Resonation is judged on
 the analysis alone; expression, reception and the bystander on the response alone. The four are asked at the same time. One that
@@ -21,17 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.chat import estimate_tokens
-from heartloop.dialogue import Transcript
+from heartloop.core.chat import estimate_tokens
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
-from heartloop.errors import InputError, UseError
-from heartloop.prompts import load_prompt
-from heartloop.scoring.perspectives import (
+from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
     LENGTH_WEIGHT,
     PARTS,
@@ -41,6 +40,7 @@ from heartloop.scoring.perspectives import (
     broken_form,
     perm_reward,
 )
+from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
 
 __all__ = [
     "JUDGES",

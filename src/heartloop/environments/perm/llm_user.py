@@ -18,13 +18,13 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict, ask_model
 from heartloop.environments.perm.environment import JUDGES, View
 from heartloop.environments.telling import told
-from heartloop.prompts import load_prompt
 
 __all__ = ["DIMENSIONS", "REASKS", "LLMUser"]
 

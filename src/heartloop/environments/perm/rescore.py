@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.environment import Rules, reward_of, rules_of
+from heartloop.environments.perm.scoring import PRESETS, broken_form
 from heartloop.environments.stored import check_rescorable
-from heartloop.scoring.perspectives import PRESETS, broken_form
 
 __all__ = ["rescored"]
 

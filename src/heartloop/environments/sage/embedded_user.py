@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from heartloop.appraisal import Appraisal, Story, appraise
+from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import UNDERSTANDS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Beat
+from heartloop.environments.sage.scoring import band
 from heartloop.environments.sage.story import evidence_of, story_of
-from heartloop.errors import InputError
-from heartloop.scoring.emotion import band
 
 __all__ = ["EmbeddedUser", "Reaction", "answer", "needs", "react"]
 

@@ -16,15 +16,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.dialogue import StopReason
+from heartloop.core.dialogue import StopReason
+from heartloop.core.errors import AnswerError, InputError, ModelError
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, START, Band, band, step
 from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
-from heartloop.errors import AnswerError, InputError, ModelError
-from heartloop.prompts import load_prompt
 from heartloop.scoring.credit import turn_rewards
-from heartloop.scoring.emotion import CHANGE_LIMIT, START, Band, band, step
 
 __all__ = [
     "FORMS",

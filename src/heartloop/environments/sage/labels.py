@@ -3,7 +3,7 @@
 Covers one dialogue, a hash of the rules, and the worker that labels many dialogues on another core
 (`python -m heartloop.environments.sage.labels`: a JSON line in, a JSON line out). The embedded user appraises every reply
 while it plays and needs none of this; beside a simulator model it would keep the calls waiting, so it is done afterwards
-(`heartloop.analysis.labels`). English only.
+(`heartloop.report.labels`). English only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any
 
 from heartloop.appraisal import appraise, lacks_english
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.environments.sage.story import evidence_of, story_of
 

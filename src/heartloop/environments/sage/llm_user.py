@@ -20,16 +20,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from heartloop.chat import ChatModel
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import VARIANTS, Feeling, Speech, View
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
+from heartloop.environments.sage.scoring import CHANGE_LIMIT
 from heartloop.environments.telling import speaks_for, told
-from heartloop.errors import InputError
-from heartloop.judging import ask
-from heartloop.prompts import load_prompt
-from heartloop.scoring.emotion import CHANGE_LIMIT
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
 

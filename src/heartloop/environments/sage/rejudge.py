@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, Sage, SageUser, Speech, View
 from heartloop.environments.sage.released import AnyScenario
 from heartloop.environments.sage.rescore import decided_to_leave
+from heartloop.environments.sage.scoring import band
 from heartloop.environments.staging import answered
 from heartloop.environments.stored import JudgedAnew, about_judged, judged_again
-from heartloop.scoring.emotion import band
 
 __all__ = ["StoredPerson", "rejudged"]
 

@@ -19,10 +19,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import first_record, read_records, read_text
 from heartloop.environments.sage.intentions import INTENTIONS, Family
 from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
-from heartloop.errors import InputError, UseError
 
 __all__ = [
     "FORM",

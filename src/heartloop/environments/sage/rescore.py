@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heartloop.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
+from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.environments.sage.environment import PRESETS, says_goodbye
+from heartloop.environments.sage.scoring import CHANGE_LIMIT
 from heartloop.environments.stored import check_rescorable, unscored
 from heartloop.scoring.credit import turn_rewards
-from heartloop.scoring.emotion import CHANGE_LIMIT
 
 __all__ = ["decided_to_leave", "out_of_range", "rescored"]
 

@@ -47,13 +47,13 @@ from inspect_ai.model import (
 )
 
 import heartloop
-from heartloop.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
+from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
+from heartloop.core.errors import HeartloopError, InputError, PromptError, UseError
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.catalogue import Person, entry_of
-from heartloop.errors import HeartloopError, InputError, PromptError, UseError
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.samples import KEY, facts_of, felt_of, kept_of, messages_of, score_of, unscored_error
 from heartloop.integrations.inspect.scorer import METRICS, SCORERS
-from heartloop.prompts import load_prompt
 
 __all__ = ["export_run", "log_of"]
 

@@ -1,7 +1,7 @@
 """Inspect's models as ours, and our scripted supporters as Inspect's.
 
 Covers what one call carries across the door, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and
-connections are Inspect's here; `heartloop.endpoint` has no part in it.
+connections are Inspect's here; `heartloop.models.endpoint` has no part in it.
 
 Traps of inspect_ai 0.3.285 that are met here:
 - A role's model inherits neither seed nor attempt_timeout from the command line: both go with every call.
@@ -36,11 +36,11 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from inspect_ai.util import JSONSchema, LimitExceededError
 from tenacity import RetryError
 
-from heartloop.chat import ChatModel, Reply, estimate_usage
-from heartloop.dialogue import Message, Sampling, Usage, writable
-from heartloop.endpoint import scrub
-from heartloop.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models import resolve
+from heartloop.core.chat import ChatModel, Reply, estimate_usage
+from heartloop.core.dialogue import Message, Sampling, Usage, writable
+from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+from heartloop.models.endpoint import scrub
+from heartloop.models.names import resolve
 
 __all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
 

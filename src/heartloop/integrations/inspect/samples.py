@@ -11,10 +11,10 @@ from typing import Any
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score
 
-from heartloop.analysis.measures import points_of
-from heartloop.dialogue import Transcript, Turn
-from heartloop.errors import AnswerError, HeartloopError, ModelError
-from heartloop.wording import amount
+from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.errors import AnswerError, HeartloopError, ModelError
+from heartloop.core.wording import amount
+from heartloop.evaluation.measures import points_of
 
 __all__ = ["KEY", "facts_of", "felt_of", "kept_of", "messages_of", "score_of", "unscored_error"]
 

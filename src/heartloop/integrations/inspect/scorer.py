@@ -16,10 +16,10 @@ from statistics import fmean
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import TaskState
 
-from heartloop.analysis.measures import MEASURES
-from heartloop.dialogue import Transcript
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
+from heartloop.evaluation.measures import MEASURES
 from heartloop.integrations.inspect.samples import KEY, score_of
-from heartloop.scoring.emotion import FAILURE_BELOW, SUCCESS_AT
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
 __all__ = [

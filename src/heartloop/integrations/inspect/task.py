@@ -23,16 +23,16 @@ from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.model._model import active_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.dialogue import Call, Turn
-from heartloop.endpoint import RETRIES, TIMEOUT
+from heartloop.core.dialogue import Call, Turn
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Episode, Outcome, UserTurn, play
 from heartloop.environments.sage import MAX_TURNS, EmbeddedUser, LLMUser, Sage, load_people
 from heartloop.environments.sage.released import AnyScenario
-from heartloop.errors import InputError, UseError
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, felt_of, kept_of, messages_of, unscored_error
 from heartloop.integrations.inspect.scorer import emotion
+from heartloop.models.endpoint import RETRIES, TIMEOUT
 
 __all__ = ["dialogue", "sage"]
 

@@ -19,11 +19,11 @@ from multiprocessing import get_context
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 from heartloop.training.dataset import parted
 from heartloop.training.laptop.corpus import Talk, whole_sentences
 
@@ -93,11 +93,11 @@ def _people(share: float) -> tuple[list[Scenario], list[Scenario]]:
 
 
 def _answered(jobs: Sequence[tuple[str, int]], settings: AnswersSettings) -> list[Talk]:
-    supporters = {name: Supporter(name, verbatim=True) for name in settings.shares}
+    supporters = {name: Baseline(name, verbatim=True) for name in settings.shares}
     return [asyncio.run(_answer(sample, seed, supporters, settings)) for sample, seed in jobs]
 
 
-async def _answer(sample: str, seed: int, supporters: Mapping[str, Supporter], settings: AnswersSettings) -> Talk:
+async def _answer(sample: str, seed: int, supporters: Mapping[str, Baseline], settings: AnswersSettings) -> Talk:
     episode = _stage().begin(sample, seed=seed)
     messages = [
         Message(role="system", content=episode.policy_prompt),
@@ -114,7 +114,7 @@ async def _part(
     which: str,
     messages: Sequence[Message],
     longest: int,
-    supporters: Mapping[str, Supporter],
+    supporters: Mapping[str, Baseline],
     shares: Mapping[str, float],
     rng: random.Random,
 ) -> str:

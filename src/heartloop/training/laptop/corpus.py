@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.chat import Reply, estimate_usage
-from heartloop.dialogue import Message, Sampling
+from heartloop.core.chat import Reply, estimate_usage
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError
 from heartloop.environments import sage
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.eibench.scenario_sets import load_people
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
-from heartloop.errors import InputError
-from heartloop.supporters import Supporter
+from heartloop.models.baselines import Baseline
 
 __all__ = [
     "SHARES",
@@ -117,7 +117,7 @@ class Mixture:
     def __init__(self, shares: Mapping[str, float] = SHARES, *, longest: int) -> None:
         self._shares = dict(shares)
         self._longest = longest
-        self._supporters = {name: Supporter(name, verbatim=True) for name in shares}
+        self._supporters = {name: Baseline(name, verbatim=True) for name in shares}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

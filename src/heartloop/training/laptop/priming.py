@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heartloop.errors import UseError
+from heartloop.core.errors import UseError
 
 __all__ = ["PRIMED_CONFIG", "prime", "primed_parameters"]
 

@@ -1,0 +1,5 @@
+"""`python -m heartloop.cli`."""
+
+from heartloop.cli.main import main
+
+main()

@@ -1,0 +1,299 @@
+"""What commands that play or judge share: a run with a progress line, its log, its scores, what failed, the exit code.
+
+Covers the way from resolved settings to a finished run directory with a leaderboard in the terminal. Does not
+cover options (`cli`), playing (`evaluation`) or scores and pages (`analysis`); it is where the two meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript, Usage
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.environments.catalogue import Ready
+from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run, work_through
+from heartloop.evaluation.runs import Run as Played
+from heartloop.evaluation.runs import read_run, write_scores
+from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.evaluation.settings import EvaluationSettings, Job, prompts_of, read_samplings
+from heartloop.models.cache import AnswerStore, Playing
+from heartloop.models.names import Meter, close, endpoint_habits, is_scripted, resolve
+from heartloop.report.site import write_site
+
+__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "sampling_of_judge", "settings_of", "write_report"]
+
+
+_Free = Mapping[tuple[str, str], tuple[int, Usage]]
+"""Calls and tokens that nobody was asked for, by model and role."""
+
+
+def exit_code_of(ended: Run, *, done: str = "played") -> int:
+    """0 done, 1 more than the allowed share unscored or stopped by the budget; says why, and what was `done` to a dialogue."""
+    finished = ended.planned - ended.missing
+    if ended.stopped is not None:
+        left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
+        typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
+    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+        share = f"{ended.failed / finished:.1%} of the dialogues are unscored"
+        typer.echo(f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; mend the cause, then --retry-failed.", err=True)
+        return 1
+    return 0 if ended.stopped in (None, DECLINED) else 1
+
+
+def open_models(names: Iterable[str], **how: Any) -> dict[str, ChatModel]:
+    """Models by name: those of `models.resolve`, which takes `how`, and `checkpoint:<directory>` (extra `train`).
+
+    Raises:
+        UseError: a name that means no model.
+    """
+    found: dict[str, ChatModel] = {}
+    for name in dict.fromkeys(names):
+        if name.startswith("checkpoint:"):
+            from heartloop.training.checkpoints import CheckpointModel
+
+            found[name] = CheckpointModel(name.removeprefix("checkpoint:"))
+        else:
+            found[name] = resolve(name, **how)
+    return found
+
+
+class Pilot:
+    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on.
+
+    Args:
+        yes: goes on after the estimate without asking.
+        only: stops after the estimate.
+        meter: what was spent so far; a limit of it stands for a yes.
+    """
+
+    def __init__(self, meter: Meter, *, yes: bool, only: bool) -> None:
+        self._meter, self._yes, self._only = meter, yes or meter.limited, only
+        self.line: ProgressLine | None = None
+        """The progress line, taken away while a question stands."""
+        self.further = 0
+        """Dialogues that will take as much each, in runs after this one."""
+        self.asked = False
+
+    def __call__(self, estimate: Estimate) -> bool:
+        self.asked = True
+        if self.further and estimate.dialogues:
+            all_of_them = estimate.dialogues + self.further
+            share = all_of_them / estimate.dialogues
+            estimate = Estimate(all_of_them, round(estimate.calls * share), round(estimate.tokens * share))
+        share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
+        cost = self._meter.cost if self._meter.prices else None
+        money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
+        if self.line is not None:
+            self.line.pause()
+        typer.echo(
+            f"Pilot: {amount(estimate.dialogues, 'more dialogue')} will take about {amount(estimate.calls, 'call')} "
+            f"and {amount(estimate.tokens, 'token')}{money}.",
+            err=True,
+        )
+        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Go on?", err=True)))
+        if not go_on and not self._only and not sys.stdin.isatty():
+            typer.echo("Nobody can be asked here; say --yes, --max-tokens or --max-cost to go on after the estimate.", err=True)
+        if self.line is not None:
+            self.line.resume()
+        return go_on
+
+
+def sampling_of_judge(judge: str, texts: Sequence[str]) -> Sampling | None:
+    """How a judge named on the command line answers, from `judge.setting=value` texts; `None` as its endpoint has it.
+
+    Raises:
+        UseError: a supporter as the judge, settings for the embedded judge, or what `read_samplings` refuses.
+    """
+    if judge != "embedded" and is_scripted(judge):
+        raise UseError(f"--judge is {judge}, who only replies; expected service/model, or embedded")
+    sampling = read_samplings(texts, roles=("judge",)).get("judge")
+    if judge == "embedded" and sampling is not None:
+        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
+    return sampling
+
+
+def settings_of(environment: Ready, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
+    """What a run of this environment with these models is decided by; `more` as `EvaluationSettings` has it."""
+    return EvaluationSettings(
+        environment=environment.name,
+        models=tuple(models),
+        user=user,
+        simulator=environment.user.name,
+        preset=environment.preset,
+        variant=environment.variant,
+        scenario_set=scenario_set,
+        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
+        max_turns=environment.max_turns,
+        relation_weight=getattr(environment, "relation_weight", None),
+        window=window if (window := getattr(environment, "window", 1)) > 1 else None,
+        bystander_weight=getattr(environment, "bystander_weight", None),
+        without=getattr(environment, "without", ()),
+        prompts=prompts_of(environment),
+        **more,
+    )
+
+
+def play_run(
+    path: Path,
+    settings: EvaluationSettings,
+    play_job: Play,
+    meter: Meter,
+    *,
+    opened: Mapping[str, ChatModel] | None = None,
+    pilot: Pilot | None = None,
+    store: AnswerStore | None = None,
+    done: str = "played",
+    ranked: bool = True,
+    **how: Any,
+) -> tuple[Run, Played]:
+    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints leaderboard and failures.
+
+    Returns how it ended, and the run as it was read for its scores, from which a report follows (`write_report`).
+
+    Args:
+        opened: the models to be closed in the end.
+        store: whose share of the answers is told in the end.
+        done: what became of a dialogue, in a word.
+        ranked: whether the run ranks models, so that there is a leaderboard to print.
+        how: what `work_through` takes beyond.
+    """
+    if store is not None and store.new_folder:
+        typer.echo(f"The store {store.path} is new, and so is its folder; nothing is stored yet.", err=True)
+    failures: Counter[tuple[str, str]] = Counter()
+    lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
+    details: dict[tuple[str, str], str] = {}
+
+    def keep(transcript: Transcript, free: _Free) -> None:
+        paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
+        for key, (_, usage) in free.items():
+            paid[key] = _less(paid.get(key, Usage()), usage)
+        if not free or any(usage.total for usage in paid.values()):  # a dialogue that cost nothing tells nothing of costs
+            meter.finish(paid)
+        if transcript.failure is not None:
+            cause = (transcript.failure.role, transcript.failure.kind)
+            failures[cause] += 1
+            details.setdefault(cause, transcript.failure.detail)
+
+    def charge(transcript: Transcript) -> None:
+        free = found_free.get((transcript.key, lines[transcript.key]), {})
+        lines[transcript.key] += 1
+        calls: dict[tuple[str, str], list[Usage]] = {}
+        for call in transcript.calls:
+            calls.setdefault((transcript.models.get(call.role, transcript.model), call.role), []).append(call.usage)
+        for key, usages in calls.items():
+            given, usage = free.get(key, (0, Usage()))
+            if given < len(usages):  # a model that was never asked needs no price
+                for one in usages:
+                    meter.record(*key, one)
+                meter.refund(*key, given, usage)
+        keep(transcript, free)
+
+    async def play_and_store(job: Job) -> Transcript:
+        transcript = await play_job(job)
+        if store is not None:
+            store.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
+        return transcript
+
+    async def go(directory: RunDirectory, line: ProgressLine) -> Run:
+        if pilot is not None:
+            pilot.line = line
+        try:
+            return await work_through(
+                directory, play_and_store, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
+            )
+        finally:
+            await close((opened or {}).values())
+
+    def finished(transcript: Transcript, now: Playing) -> None:
+        if now.free:  # noted dialogue by dialogue, so that a killed run still knows what it did not pay for
+            free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
+            directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
+        lines[transcript.key] += 1
+        keep(transcript, now.free)
+
+    directory = RunDirectory(path, settings, found=charge)
+    found_free = _free_of(directory.log)
+    with directory:
+        for entry in directory.log:
+            for model, role, prompt, completion in entry.get("lost", []):
+                meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+        before = {name: habit.get("address") for entry in directory.log for name, habit in entry.get("endpoints", {}).items()}
+        for name, habit in endpoint_habits((opened or {}).values()).items():
+            if before.get(name) not in (None, habit["address"]):
+                typer.echo(f"{name} now answers at {habit['address']}; this run was begun at {before[name]}.", err=True)
+        lost_before = meter.lost
+        started = datetime.now(UTC)
+        ended: Run | None = None
+        try:
+            with ProgressLine(meter) as line:
+                ended = asyncio.run(go(directory, line))
+        finally:
+            habits = endpoint_habits((opened or {}).values())
+            lost = [
+                [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
+                for key, u in meter.lost.items()
+                if u != (old := lost_before.get(key, Usage()))
+            ]
+            directory.note(
+                started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
+                **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
+            )  # fmt: skip
+            run = read_run(path)  # once, for the scores and the page
+            card = write_scores(run, prices=settings.prices or None)
+            if ranked:
+                Console().print(leaderboard(card))
+    for name, habit in habits.items():
+        if habit["dropped"]:
+            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
+    typer.echo(
+        f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
+        + (f", {ended.resumed} found finished" if ended.resumed else "")
+        + (f", {ended.failed} failed and unscored" if ended.failed else "")
+        + (f"; {spent}" if (spent := meter.summary()) else "")
+    )
+    if store is not None and (said := store.summary()):
+        typer.echo(said)
+    for (role, kind), count in failures.most_common(3) if ended.failed else []:
+        typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
+    return ended, run
+
+
+def write_report(runs: Sequence[Played], page: Path) -> Path:
+    """Writes the report of some runs into the directory `page`, says what takes long, and returns its `index.html`."""
+    return write_site(runs, page, tell=partial(typer.echo, err=True))
+
+
+def _less(usage: Usage, part: Usage) -> Usage:
+    return Usage(
+        prompt_tokens=max(0, usage.prompt_tokens - part.prompt_tokens),
+        completion_tokens=max(0, usage.completion_tokens - part.completion_tokens),
+        estimated=usage.estimated,
+    )
+
+
+def _free_of(log: Iterable[Mapping[str, Any]]) -> dict[tuple[tuple[str, str, int], int], _Free]:
+    """What earlier processes noted as free, by dialogue and its place among the lines of that dialogue."""
+    found: dict[tuple[tuple[str, str, int], int], _Free] = {}
+    for entry in log:
+        if "free" in entry:
+            model, scenario, repeat = entry["dialogue"]
+            found[(model, scenario, repeat), entry["playing"]] = {
+                (name, role): (calls, Usage(prompt_tokens=prompt, completion_tokens=completion))
+                for name, role, calls, prompt, completion in entry["free"]
+            }
+    return found

@@ -1,0 +1,98 @@
+"""The `heartloop train` command; the same rules as in `cli`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from heartloop.training.recipe import Recipe
+
+__all__ = ["train_app"]
+
+train_app = typer.Typer(rich_markup_mode=None)
+
+
+@train_app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe, such as ctc_grpo_tiny, or a YAML file; list shows them.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, its calls and tokens, what is missing here; train nothing.")
+    ] = False,
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", help="One of the recipe's variants, such as no_process; repeat for several.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting in place of the recipe's, e.g. batch.steps=20; may be repeated."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="In place of the recipe's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
+) -> None:
+    """Train a policy with simulated people, on verl. The same command again goes on from the last checkpoint."""
+    from heartloop.core.errors import InputError, UseError
+    from heartloop.models.names import load_env
+    from heartloop.training.dataset import cast_of
+    from heartloop.training.plan import command_text, plan_text
+    from heartloop.training.readiness import Missing, missing
+    from heartloop.training.recipe import read_recipe, recipe_names
+    from heartloop.training.recipe_sections import LAPTOP
+    from heartloop.training.verl_config import RunPaths, environment_of, overrides
+
+    if recipe == "list":
+        for name in recipe_names():
+            typer.echo(f"{name:22} {read_recipe(name).about}")
+        return
+    load_env()
+    chosen = read_recipe(recipe, variants=variant or (), settings=setting or (), seed=seed)
+    run = out or Path("runs") / f"{chosen.name}-{chosen.hash}"
+    if not dry_run:
+        raise typer.Exit(_train(chosen, run))
+    lacking = missing(chosen)
+    try:
+        cast = cast_of(chosen)
+    except (UseError, InputError) as error:
+        cast = None
+        lacking.insert(0, Missing("the people cannot be read", f"{error}; see docs/training.md, or --set people.train=..."))
+    typer.echo(plan_text(chosen, cast))
+    paths = RunPaths(run.resolve())
+    model = str(paths.policies / "..." / "model") if chosen.policy.model == LAPTOP else chosen.policy.model
+    arguments = overrides(chosen, paths, model=model, train_rows=len(cast.train) if cast else chosen.batch.scenarios)
+    settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
+    typer.echo(f"\nverl's command, which heartloop prepares:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
+    if not lacking:
+        typer.echo(f"Nothing is missing on this machine. Run: {run}")
+        return
+    typer.echo("Missing on this machine:")
+    for item in lacking:
+        typer.echo(f"- {item.what}: {item.mend}{'' if item.stops else ' (no hindrance)'}")
+    raise typer.Exit(2 if any(item.stops for item in lacking) else 0)
+
+
+def _train(recipe: Recipe, run: Path) -> int:
+    """Trains, says how it ended, and returns the exit code."""
+    from heartloop.evaluation.scores import ALLOWED_UNSCORED
+    from heartloop.training import launch
+
+    ended = launch.train(recipe, run, tell=typer.echo)
+    failures = ended.failures
+    if failures.failed:
+        share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"
+        typer.echo(f"{share}; they were left out of their groups and taught nothing.", err=True)
+    if ended.code:
+        typer.echo(
+            f"heartloop: verl stopped with exit status {ended.code} after step {ended.step}: {ended.why}\n"
+            f"Its log: {ended.log}. The same command goes on from the last checkpoint.",
+            err=True,
+        )
+        return 1
+    dialogue = recipe.dialogue
+    who = "--user embedded" if dialogue.user == "embedded" else f"--simulator {dialogue.user}"
+    who += f" --variant {dialogue.variant}" if dialogue.variant else ""
+    checkpoint = launch.policy_at(run, ended.step)
+    typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
+    typer.echo(f"Evaluate it: heartloop eval {dialogue.environment} --model checkpoint:{checkpoint} {who}")
+    typer.echo(f"See its curves: heartloop report {run}")
+    return 1 if failures.share > ALLOWED_UNSCORED else 0

@@ -1,0 +1,1 @@
+"""Values and protocols that everything else speaks: dialogues, models, prompts, judging, errors."""

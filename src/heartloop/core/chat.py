@@ -1,0 +1,106 @@
+"""What it takes to be a model: the `ChatModel` protocol, its `Reply`, and the fake that ships.
+
+Covers one call as its callers see it: messages in, one `Reply` out. Does not cover the client for real
+endpoints (`endpoint`), which name means which model and what may be spent (`models`), nor whether the
+answer makes sense (`judging`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.errors import ModelError
+
+__all__ = ["ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage"]
+
+
+class Reply(NamedTuple):
+    """One completion."""
+
+    text: str
+    reasoning: str | None = None
+    """What the endpoint returned beside the answer as `reasoning_content` (or `reasoning`)."""
+    finish_reason: str | None = "stop"
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Anything that can answer a list of messages."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was asked for, e.g. `openai/gpt-4.1` or `heartloop/listener`."""
+        ...
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion; `schema` is a JSON schema the answer should follow where the endpoint can enforce it.
+
+        Raises:
+            ModelError: the call failed for good.
+            BudgetSpent: a hard stop on money or tokens was reached before the call.
+        """
+        ...
+
+
+def estimate_tokens(text: str) -> int:
+    """A rough token count for endpoints that do not count: four characters a token, at least one a word."""
+    return max(len(text.split()), (len(text) + 3) // 4)
+
+
+def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:
+    """A rough count of one call: its messages, and what was answered (text, reasoning)."""
+    prompt = sum(estimate_tokens(message.content) for message in messages)
+    return Usage(prompt_tokens=prompt, completion_tokens=sum(map(estimate_tokens, answers)), estimated=True)
+
+
+class ScriptedChat:
+    """A model that answers from a list, or by a function: for tests, examples and dry runs.
+
+    An exception in the list is raised instead of answered. When the list is used up the last entry is
+    given again with `cycle=True`; otherwise a `ModelError` says so.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[str | Reply | Exception] | Callable[[Sequence[Message]], str | Reply],
+        *,
+        name: str = "scripted",
+        cycle: bool = False,
+    ) -> None:
+        self._name = name
+        self._answers = answers
+        self._cycle = cycle
+        self.asked: list[tuple[Message, ...]] = []
+        """Every list of messages it was given, in order."""
+        self.schemas: list[Mapping[str, Any] | None] = []
+        self.samplings: list[Sampling | None] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        number = len(self.asked)
+        self.asked.append(tuple(messages))
+        self.schemas.append(schema)
+        self.samplings.append(sampling)
+        if callable(self._answers):
+            answer: str | Reply | Exception = self._answers(messages)
+        else:
+            if number >= len(self._answers) and not self._cycle:
+                raise ModelError(
+                    f"scripted model {self._name!r} has {len(self._answers)} answers and was asked {number + 1} times"
+                )
+            answer = self._answers[min(number, len(self._answers) - 1)]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Reply):
+            return answer
+        return Reply(answer, usage=estimate_usage(messages, answer))

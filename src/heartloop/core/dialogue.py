@@ -1,0 +1,339 @@
+"""The values of a dialogue: messages, turns, transcripts; JSON lines in and out.
+
+Covers what was said and what was felt, frozen once written, and how a thinking model's reply is split into
+what the person sees and what they do not. Does not cover who produces them (`environments.episode`) or
+what they are worth (`scoring`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from heartloop.core.errors import InputError
+
+__all__ = [
+    "Call",
+    "Failure",
+    "Message",
+    "Sampling",
+    "StopReason",
+    "Stored",
+    "Transcript",
+    "Turn",
+    "Usage",
+    "Visible",
+    "cut_torn_tail",
+    "read_transcripts",
+    "stored_transcripts",
+    "total_usage",
+    "turn_counts",
+    "usage_by_role",
+    "visible",
+    "writable",
+    "write_line",
+]
+
+Role = Literal["system", "user", "assistant"]
+StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
+"""Why a dialogue ended. `cut`: another judge would have gone on where no further reply is stored. `failed` means an
+instrument broke; such a dialogue is unscored."""
+
+SCHEMA_VERSION = 1
+
+
+def writable(text: str) -> str:
+    """The text as UTF-8 can hold it: half an emoji, as a reply cut by a token limit may end in, becomes U+FFFD.
+
+    >>> writable("well\\ud83d")
+    'well�'
+    """
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+Text = Annotated[str, AfterValidator(writable)]
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"holds the number {value}; expected finite ones")
+    elif isinstance(value, dict):
+        for part in value.values():
+            _without_nan(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            _without_nan(part)
+    return value
+
+
+Evidence = Annotated[dict[str, Any], AfterValidator(_without_nan)]
+"""Anything that JSON can hold; no NaN, which JSON cannot."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # a mean with NaN in it is none
+
+
+class Message(_Frozen):
+    """One chat message as a model receives it."""
+
+    role: Role
+    content: Text
+
+
+class Sampling(_Frozen):
+    """Sampling settings of one role. `None` leaves the endpoint's own default."""
+
+    temperature: float | None = Field(default=None, ge=0.0, le=2.0)
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    seed: int | None = None
+
+    def over(self, default: Sampling) -> Sampling:
+        """These settings, and those of `default` where these leave one open.
+
+        >>> Sampling(seed=4).over(Sampling(temperature=0.7, seed=1))
+        Sampling(temperature=0.7, top_p=None, max_tokens=None, seed=4)
+        """
+        return default.model_copy(update=self.model_dump(exclude_none=True))
+
+    def seeded(self, seed: int, step: int) -> Sampling:
+        """The settings of one call: its seed is the role's own, or else the given one, advanced by `step`.
+
+        >>> Sampling(temperature=0.5).seeded(40, 2)
+        Sampling(temperature=0.5, top_p=None, max_tokens=None, seed=42)
+        """
+        seed = (seed if self.seed is None else self.seed) + step
+        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=seed)
+
+
+class Usage(_Frozen):
+    """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
+
+    prompt_tokens: int = Field(default=0, ge=0, le=10**15)
+    completion_tokens: int = Field(default=0, ge=0, le=10**15)
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            estimated=self.estimated or other.estimated,
+        )
+
+    @property
+    def total(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Call(_Frozen):
+    """One model call of any role with its raw answer, kept so that a transcript can be judged again."""
+
+    role: str
+    """policy, simulator, judge, ..."""
+    purpose: str
+    """reply, feel, speak, ..."""
+    turn: int
+    text: Text
+    reasoning: Text | None = None
+    """Text an endpoint returned beside the answer as `reasoning_content`."""
+    finish_reason: str | None = None
+    usage: Usage = Usage()
+    reask: int = 0
+    """0 for the first asking, then 1, 2, ... where the answer before it did not parse."""
+
+
+class Failure(_Frozen):
+    """Whose instrument failed, how, and the error's own sentence."""
+
+    role: str
+    kind: str
+    """The error's class name, e.g. TransportError, AnswerError."""
+    detail: Text
+
+
+class Turn(_Frozen):
+    """One policy reply and how the person took it."""
+
+    index: int
+    reply: Text
+    """What the person saw; empty when they met silence."""
+    silent: bool = False
+    truncated: bool = False
+    state: dict[str, float] | None = None
+    """State after the reply; `None` where the preset leaves the reply unjudged."""
+    change: dict[str, float] | None = None
+    thoughts: dict[str, str] = Field(default_factory=dict)
+    evidence: Evidence = Field(default_factory=dict)
+    message: Text | None = None
+    """What the person answered; `None` when the dialogue ended first."""
+
+
+class Transcript(_Frozen):
+    """One finished dialogue with everything needed to score, show and re-judge it without a new policy call."""
+
+    schema_version: int = SCHEMA_VERSION
+    environment: str
+    scenario: str
+    fingerprint: str
+    model: str
+    repeat: int = 0
+    seed: int = 0
+    preset: str
+    variant: str = "vanilla"
+    simulator: str
+    """`embedded`, or the simulator's model name."""
+    facts: dict[str, str] = Field(default_factory=dict)
+    """What reports group by and show: family, intention, theme, title, persona, tags."""
+    models: dict[str, str] = Field(default_factory=dict)
+    """Model id of every role."""
+    sampling: dict[str, Sampling] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """Prompt hash by prompt name."""
+    opening: str | None
+    start: dict[str, float]
+    turns: tuple[Turn, ...]
+    stop: StopReason
+    failure: Failure | None = None
+    score: float | None
+    """The environment's outcome; `None` when unscored."""
+    rewards: tuple[float, ...] = ()
+    usage: dict[str, Usage] = Field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+    counts: dict[str, int] = Field(default_factory=dict)
+    """silences, truncated replies, re-asks that mended an answer, clamped changes."""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What makes a dialogue the same dialogue within a run: model, scenario, repeat."""
+        return (self.model, self.scenario, self.repeat)
+
+    @property
+    def scored(self) -> bool:
+        """Whether every instrument worked."""
+        return self.score is not None
+
+
+class Visible(NamedTuple):
+    """What the person sees of a reply, and whether a think block was left open."""
+
+    text: str
+    unclosed: bool
+
+
+_OPEN = re.compile(r"<think>", re.IGNORECASE)
+_CLOSE = re.compile(r"</think>", re.IGNORECASE)
+
+
+def visible(text: str) -> Visible:
+    """What the person sees of a policy's reply: only what follows the last `</think>`.
+
+    What a `<think>` opens and never closes is hidden as well: a reply that begins with one is silence. Some chat templates
+    put the opening tag into the prompt, so a closing tag without an opening one counts too.
+
+    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
+    'That was unkind of him.'
+    >>> visible("<think>hmm")
+    Visible(text='', unclosed=True)
+    """
+    if "<" not in text:  # as nearly every answer of an instrument
+        return Visible(text.strip(), unclosed=False)
+    closings = list(_CLOSE.finditer(text))
+    rest = text[closings[-1].end() :] if closings else text
+    opening = _OPEN.search(rest)
+    return Visible((rest[: opening.start()] if opening else rest).strip(), unclosed=opening is not None)
+
+
+def write_line(transcript: Transcript) -> str:
+    """One JSON line, without line breaks inside."""
+    return transcript.model_dump_json(exclude_defaults=False) + "\n"
+
+
+class Stored(NamedTuple):
+    """Where a transcript lies: its file, and the byte at which its line begins."""
+
+    path: Path
+    start: int
+
+    def read(self) -> Transcript:
+        """The transcript, read again; for files that are not being written to."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return Transcript.model_validate_json(file.readline())
+
+
+def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
+    """Transcripts of a JSON-lines file, in order; one of them is in memory at a time.
+
+    A last line without its line break is what a killed writer leaves behind; with `torn_tail` it is passed over.
+
+    Raises:
+        InputError: with file and line, for a record that does not fit.
+    """
+    return (transcript for _, transcript in stored_transcripts(path, torn_tail=torn_tail))
+
+
+def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Stored, Transcript]]:
+    """Like `read_transcripts`, each with its place, for those who go over a file twice instead of holding all of it."""
+    start = 0
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                place, start = Stored(path, start), start + len(line)
+                if not line.strip() or (torn_tail and not line.endswith(b"\n")):
+                    continue
+                try:
+                    yield place, Transcript.model_validate_json(line)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"]) or "record"
+                    raise InputError(
+                        f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
+                    ) from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
+
+
+def cut_torn_tail(path: Path) -> None:
+    """Cuts off a last line that a killed process left half written."""
+    with path.open("rb+") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
+
+
+def total_usage(parts: Iterable[Usage]) -> Usage:
+    """The sum of several usages; an empty sum is zero."""
+    parts = tuple(parts)
+    return Usage(
+        prompt_tokens=sum(part.prompt_tokens for part in parts),
+        completion_tokens=sum(part.completion_tokens for part in parts),
+        estimated=any(part.estimated for part in parts),
+    )
+
+
+def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
+    """What calls took, by the role that was asked, in the order in which the roles come."""
+    return {role: total_usage(c.usage for c in calls if c.role == role) for role in dict.fromkeys(c.role for c in calls)}
+
+
+def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
+    """What a transcript counts of its replies: silences, and replies cut by their token limit."""
+    return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}

@@ -1,0 +1,69 @@
+"""Text prompts: Markdown files beside the code that owns them, with named blanks, identified by hash.
+
+A blank is written `{{name}}`. All blanks are filled in one pass, so text that was filled in is never read
+again for blanks, and braces in a person's words mean nothing. Does not cover what a prompt says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+from heartloop.core.errors import PromptError
+
+__all__ = ["Prompt", "load_prompt"]
+
+_BLANK = re.compile(r"\{\{([a-z_]+)\}\}")
+
+
+class Prompt(NamedTuple):
+    """A prompt's name, its unfilled text, and the first 12 hex digits of the text's SHA-256."""
+
+    name: str
+    text: str
+    hash: str
+
+    @property
+    def blanks(self) -> frozenset[str]:
+        """Names of the blanks in the text."""
+        return _blanks_of(self.text)
+
+    def fill(self, **values: str) -> str:
+        """The text with every blank filled in one pass.
+
+        Raises:
+            PromptError: a blank has no value, or a value has no blank.
+
+        >>> Prompt("greet", "Hello {{name}}!", "").fill(name="{{name}}")
+        'Hello {{name}}!'
+        """
+        blanks = self.blanks
+        if blanks != values.keys():
+            missing, unused = blanks - values.keys(), values.keys() - blanks
+            raise PromptError(
+                f"prompt {self.name!r}: blanks without a value {sorted(missing)}, values without a blank {sorted(unused)}; "
+                "both must be empty"
+            )
+        return _BLANK.sub(lambda found: values[found.group(1)], self.text)
+
+
+@lru_cache(maxsize=256)
+def _blanks_of(text: str) -> frozenset[str]:
+    return frozenset(_BLANK.findall(text))
+
+
+def load_prompt(package: str, name: str) -> Prompt:
+    """The prompt `prompts/NAME.md` of a package; an HTML comment at its head is a note and is not sent.
+
+    Raises:
+        PromptError: there is no such file.
+    """
+    try:
+        text = (resources.files(package) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+    except (FileNotFoundError, ModuleNotFoundError) as error:
+        raise PromptError(f"no prompt {name!r} in {package}/prompts; expected {name}.md") from error
+    text = re.sub(r"\A\s*<!--.*?-->\s*", "", text, flags=re.DOTALL).strip()
+    return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest()[:12])

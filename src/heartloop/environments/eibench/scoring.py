@@ -1,0 +1,131 @@
+"""EIBench's numbers: how far a state has come from its start towards success or failure, and what each turn added.
+
+Covers the axis score (EIBench Eq. 1), the outcome (Eq. 2), process rewards (Eq. 3), the anchor rules and the means over
+scenes. Does not cover where states come from (the environment) nor advantages (`scoring.credit`, with training).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heartloop.core.errors import InputError
+
+__all__ = [
+    "CHANGE_LIMIT",
+    "GAP",
+    "STATE_LIMITS",
+    "STEP",
+    "Anchors",
+    "axis_score",
+    "check_anchors",
+    "move",
+    "outcome",
+    "process_rewards",
+    "scene_means",
+    "weighted_mean",
+]
+
+STATE_LIMITS = (0.0, 100.0)
+"""Lowest and highest value of both axes (EIBench section 3.2)."""
+
+CHANGE_LIMIT = 10.0
+"""Largest change of an axis in one turn (EIBench App. G: extreme triggers reach it)."""
+
+STEP = 5
+"""Anchors are multiples of it (EIBench section 3.2)."""
+
+GAP = 10
+"""Least distance of the start anchor from both others (ours; the paper says that gaps are kept, not which)."""
+
+
+class Anchors(NamedTuple):
+    """One axis of a scenario, in [0, 100]: where it starts, a realistic success, a clear failure."""
+
+    start: float
+    success: float
+    fail: float
+
+
+def check_anchors(a: Anchors, t: Anchors) -> None:
+    """The anchor rules: a success < start < fail, t fail < start < success, multiples of 5 in [0, 100], gaps of at least 10.
+
+    Raises:
+        InputError: names the axis, its values, and the rule they break.
+    """
+    for axis, anchors in (("a", a), ("t", t)):
+        shown = f"anchors of {axis} are start {anchors.start:g}, success {anchors.success:g}, fail {anchors.fail:g}"
+        low, high = STATE_LIMITS
+        if any(not low <= value <= high or value % STEP for value in anchors):
+            raise InputError(f"{shown}; expected multiples of {STEP} from {low:g} to {high:g}")
+        good, bad = (-1, 1) if axis == "a" else (1, -1)
+        if good * (anchors.success - anchors.start) < GAP or bad * (anchors.fail - anchors.start) < GAP:
+            order = "success < start < fail" if axis == "a" else "fail < start < success"
+            raise InputError(f"{shown}; expected {order}, each at least {GAP} from the start")
+
+
+def move(value: float, change: float) -> float:
+    """The state of an axis after a turn: the change cut to [-10, 10], the result to [0, 100].
+
+    >>> move(95.0, 8.0), move(50.0, -14.0)
+    (100.0, 40.0)
+    """
+    low, high = STATE_LIMITS
+    return min(high, max(low, value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change))))
+
+
+def axis_score(x: float, anchors: Anchors) -> float:
+    """EIBench Eq. 1: 0 at the start anchor, +1 at success, -1 at failure, linear on the side to which `x` moved, in [-1, 1].
+
+    >>> axis_score(50, Anchors(start=80, success=20, fail=100)), axis_score(90, Anchors(start=80, success=20, fail=100))
+    (0.5, -0.5)
+    """
+    moved = x - anchors.start
+    if moved == 0.0:
+        return 0.0
+    towards_success = (moved > 0) == (anchors.success > anchors.start)
+    share = moved / ((anchors.success if towards_success else anchors.fail) - anchors.start)
+    return float(min(1.0, share) if towards_success else -min(1.0, share))
+
+
+def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation_weight: float = 0.5) -> float:
+    """EIBench Eq. 2: the two axis scores of a final state, weighted; in [-1, 1]. Reported times 100.
+
+    Args:
+        relation_weight: lambda, the weight of the relation axis, in [0, 1].
+
+    Raises:
+        InputError: a weight outside [0, 1].
+    """
+    if not 0.0 <= relation_weight <= 1.0:
+        raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
+    return relation_weight * axis_score(t, t_anchors) + (1.0 - relation_weight) * axis_score(a, a_anchors)
+
+
+def process_rewards(a: Sequence[float], t: Sequence[float]) -> npt.NDArray[np.float64]:
+    """EIBench Eq. 3, (-da/100 + dt/100)/2 for every policy turn: shape (T,) from T + 1 states of each axis.
+
+    Raises:
+        InputError: the two axes have different lengths, or no state at all.
+    """
+    if len(a) != len(t) or not len(a):
+        raise InputError(f"got {len(a)} states of a and {len(t)} of t; expected T + 1 of each")
+    return (-np.diff(np.asarray(a, dtype=np.float64)) + np.diff(np.asarray(t, dtype=np.float64))) / 200.0
+
+
+def scene_means(outcomes: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Mean outcome of each scene that has any."""
+    return {scene: float(np.mean(values)) for scene, values in outcomes.items() if len(values)}
+
+
+def weighted_mean(outcomes: Mapping[str, Sequence[float]]) -> float | None:
+    """The scenario-weighted mean over the scenes (EIBench Table 4): every scenario counts once; `None` without any.
+
+    >>> weighted_mean({"charm": [0.5], "defense": [-0.5, -0.5, 0.0]})
+    -0.125
+    """
+    values = [value for scene in outcomes.values() for value in scene]
+    return float(np.mean(values)) if values else None

@@ -1,0 +1,92 @@
+"""SAGE's emotion: bands, update, summary (SAGE App. E, Table 2).
+
+Covers the scalar state of the sentient agent. Does not cover who decides the change
+(`environments.sage.llm_user`, `environments.sage.embedded_user`).
+
+Departures: Appendix C counts a failure at "at most 10", Table 2 at "below 10"; the band definition (F is
+e < 10) decides for "below". The change is clamped to the published range; the released code lets it through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from heartloop.core.errors import UseError
+
+__all__ = ["CHANGE_LIMIT", "FAILURE_BELOW", "START", "SUCCESS_AT", "Band", "EmotionSummary", "band", "step", "summarise"]
+
+Band = Literal["S", "A", "B", "C", "F"]
+
+START = 40.0
+"""Emotion before the first reply (SAGE code and logs)."""
+CHANGE_LIMIT = 10.0
+"""Largest change of one turn, either way (SAGE App. E)."""
+SUCCESS_AT = 100.0
+FAILURE_BELOW = 10.0
+_LOWER_BOUNDS: tuple[tuple[float, Band], ...] = ((SUCCESS_AT, "S"), (70.0, "A"), (40.0, "B"), (FAILURE_BELOW, "C"))
+
+
+class EmotionSummary(NamedTuple):
+    """Final emotions in sum: how many, their mean in [0, 100] (nan when n is 0), counts of success and failure."""
+
+    n: int
+    mean: float
+    success: int
+    failure: int
+
+
+def band(emotion: float) -> Band:
+    """The emotion state of a value in [0, 100]: S at 100, A from 70, B from 40, C from 10, F below.
+
+    Raises:
+        UseError: the value is not in [0, 100].
+
+    >>> band(100), band(99.5), band(40), band(9.9)
+    ('S', 'A', 'B', 'F')
+    """
+    if not 0.0 <= emotion <= 100.0:
+        raise UseError(f"emotion is {emotion!r}; expected a number from 0 to 100")
+    for bound, name in _LOWER_BOUNDS:
+        if emotion >= bound:
+            return name
+    return "F"
+
+
+def step(emotion: float, change: float) -> float:
+    """Emotion after one turn: the change clamped to ±10, the result to [0, 100].
+
+    Raises:
+        UseError: the emotion is not in [0, 100], or the change is not a finite number.
+
+    >>> step(40, 25), step(4, -10), step(95, 10)
+    (50.0, 0.0, 100.0)
+    """
+    band(emotion)
+    if not float("-inf") < change < float("inf"):
+        raise UseError(f"change of emotion is {change!r}; expected a finite number")
+    clamped = max(-CHANGE_LIMIT, min(CHANGE_LIMIT, change))
+    return max(0.0, min(100.0, float(emotion) + clamped))
+
+
+def summarise(finals: Sequence[float], *, success_at: float = SUCCESS_AT, failure_below: float = FAILURE_BELOW) -> EmotionSummary:
+    """Mean final emotion with successes (from 100) and failures (below 10), as counts; other bounds count anew.
+
+    Raises:
+        UseError: an emotion outside [0, 100], or bounds that are not 0 <= failure_below < success_at <= 100.
+
+    >>> summarise([100, 40, 5])
+    EmotionSummary(n=3, mean=48.333333333333336, success=1, failure=1)
+    >>> summarise([100, 40, 5], success_at=40)
+    EmotionSummary(n=3, mean=48.333333333333336, success=2, failure=1)
+    """
+    if not 0.0 <= failure_below < success_at <= 100.0:
+        raise UseError(
+            f"success is counted from {success_at!r} and failure below {failure_below!r}; "
+            "expected numbers from 0 to 100 with failure below success"
+        )
+    for final in finals:
+        band(final)
+    success, failure = sum(final >= success_at for final in finals), sum(final < failure_below for final in finals)
+    mean = sum(finals) / len(finals) if finals else float("nan")
+    return EmotionSummary(len(finals), mean, success, failure)

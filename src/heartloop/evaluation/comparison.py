@@ -1,0 +1,314 @@
+"""One model against another on the dialogues scored in both: how much better, how sure, and where.
+
+Pure: dialogues and settings in, a `Comparison` out. Pairs are the same scenario, word for word (fingerprint), in the same
+repeat; the evidence is counted by scenario. Does not cover how it is printed (`comparison_text`) or more than two models
+(`scores`).
+
+Differences are B - A: above 0, people fared better with B.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.evaluation.measures import Measure, group_of, in_group_order, measure_of, points_of
+from heartloop.evaluation.runs import Run
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, model_names
+from heartloop.scoring.statistics import (
+    EXACT_UP_TO,
+    Interval,
+    cluster_means,
+    cohens_dz,
+    paired_difference,
+    permutation_p,
+    rank_biserial,
+    sample_size_for,
+)
+
+__all__ = ["FEW_PEOPLE", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
+
+_MOST_DIFFERENT = 5
+_TEXT_DIFFERS = "the scenario's text differs"
+FEW_PEOPLE = 10
+"""With fewer, a percentile bootstrap gives intervals that are too narrow."""
+
+
+class Side(NamedTuple):
+    """A model in a run; one transcript a dialogue."""
+
+    run: str
+    model: str
+    settings: Mapping[str, Any]
+    dialogues: tuple[Transcript, ...]
+
+
+class Pair(NamedTuple):
+    """One person in one repeat with both models."""
+
+    a: Transcript
+    b: Transcript
+    score_a: float
+    """In points."""
+    score_b: float
+
+    @property
+    def difference(self) -> float:
+        """Points with B less those with A."""
+        return self.score_b - self.score_a
+
+
+class GroupDifference(NamedTuple):
+    """The pairs whose person belongs to one group: a hidden intention, a scene."""
+
+    key: str
+    pairs: int
+    mean_a: float
+    mean_b: float
+    difference: Interval
+
+
+class Comparison(NamedTuple):
+    """B against A."""
+
+    a: Side
+    b: Side
+    measure: Measure
+    """What the points are."""
+    pairs: int
+    people: int
+    mean_a: float
+    mean_b: float
+    difference: Interval
+    p: float
+    exact: bool
+    """Whether p counts every pattern of signs; otherwise 10,000 drawn ones."""
+    effect: float
+    """Cohen's d_z over people."""
+    rank_biserial: float
+    sd: float | None
+    """Standard deviation of the people's mean differences; `None` with one person."""
+    needed: int | None
+    """People it takes to tell `aim` from 0 with 80 % power; `None` where that cannot be told."""
+    aim: float
+    """The difference `needed` is about: the smallest that matters, or the one found."""
+    left_out: tuple[tuple[str, int], ...]
+    """Why dialogues are in no pair, and how many."""
+    groups: tuple[GroupDifference, ...]
+    extremes: tuple[Pair, ...]
+    """The pairs that differ most, either way."""
+    warnings: tuple[str, ...]
+
+
+def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+    """The two sides of a comparison; with one run, two of its models.
+
+    Raises:
+        UseError: a model that the run does not have, a run with several models and none named, one model with itself.
+    """
+    if run_b is None and (model_a is None or model_b is None):
+        raise UseError("one run was given; name a second run, or two models of this one with --model-a and --model-b")
+    a, b = _side(run_a, model_a, "--model-a"), _side(run_b or run_a, model_b, "--model-b")
+    if a.model == b.model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
+        raise UseError(f"this compares {a.model} with itself; name two runs, or two models")
+    return a, b
+
+
+def _side(run: Run, model: str | None, option: str) -> Side:
+    dialogues = latest(run.transcripts)
+    names = list(dict.fromkeys([*model_names(run.settings), *(d.model for d in dialogues)]))
+    if model is None and len(names) == 1:
+        model = names[0]
+    if model not in names:
+        problem = "has several models" if model is None else f"has no model {model!r}"
+        raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
+    return Side(str(run.path), model, run.settings, tuple(d for d in dialogues if d.model == model))
+
+
+def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
+    """B against A on the pairs scored in both.
+
+    Args:
+        min_difference: the smallest difference that matters; the sample size is given for it instead of for the one found.
+
+    Raises:
+        UseError: nothing is scored in both, or a `min_difference` that is not above 0.
+    """
+    measure = _measure_of(a, b)
+    widest = measure.high - measure.low
+    if min_difference is not None and not 0.0 < min_difference <= widest:
+        raise UseError(f"--min-difference is {min_difference!r}; expected points of {measure.title} above 0, at most {widest:g}")
+    pairs, left_out = _paired(a.dialogues, b.dialogues)
+    if not pairs:
+        reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
+        raise UseError(f"{a.model} and {b.model} share no dialogue scored in both ({reasons}); run them on the same scenarios")
+    differences = [pair.difference for pair in pairs]
+    scenarios = [pair.a.scenario for pair in pairs]
+    means = cluster_means(differences, scenarios)
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    difference = _interval(pairs)
+    aim = min_difference if min_difference is not None else abs(difference.mean)
+    return Comparison(
+        a=a,
+        b=b,
+        measure=measure,
+        pairs=len(pairs),
+        people=len(means),
+        mean_a=statistics.fmean(pair.score_a for pair in pairs),
+        mean_b=statistics.fmean(pair.score_b for pair in pairs),
+        difference=difference,
+        p=permutation_p(differences, clusters=scenarios),
+        exact=sum(mean != 0.0 for mean in means) <= EXACT_UP_TO,
+        effect=cohens_dz(differences, clusters=scenarios),
+        rank_biserial=rank_biserial(differences, clusters=scenarios),
+        sd=sd,
+        needed=sample_size_for(aim, sd) if sd and aim else None,
+        aim=aim,
+        left_out=tuple(left_out),
+        groups=tuple(_by_group(pairs, measure)),
+        extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
+        warnings=tuple(_warnings(a, b, pairs, left_out, len(means))),
+    )
+
+
+def worse_by(comparison: Comparison, threshold: float) -> bool:
+    """Whether B is worse than A by more than `threshold`, the interval agreeing: all of it lies below -threshold.
+
+    Raises:
+        UseError: a negative threshold, or one person, which gives no interval to decide by.
+    """
+    widest = comparison.measure.high - comparison.measure.low
+    if not 0.0 <= threshold <= widest:
+        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.measure.title} from 0 to {widest:g}")
+    if comparison.people < 2:
+        raise UseError("--worse-than cannot decide on one person, who gives no interval; compare on more scenarios")
+    return comparison.difference.high < -threshold
+
+
+def _measure_of(a: Side, b: Side) -> Measure:
+    """What both sides are measured by.
+
+    Raises:
+        UseError: they are of two environments, or of one that is not known.
+    """
+    names = {str(d.environment) for side in (a, b) for d in side.dialogues}
+    names = names or {str(side.settings.get("environment", "sage")) for side in (a, b)}
+    if len(names) > 1:
+        raise UseError(f"runs of {' and '.join(sorted(names))} do not compare; expected two of one environment")
+    return measure_of(names.pop())
+
+
+def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
+    in_a, in_b = ({(d.scenario, d.repeat): d for d in side} for side in (a, b))
+    pairs: list[Pair] = []
+    left_out: Counter[str] = Counter()
+    for key in dict.fromkeys([*in_a, *in_b]):
+        mine, yours = in_a.get(key), in_b.get(key)
+        if mine is None or yours is None:
+            left_out["not played in A" if mine is None else "not played in B"] += 1
+        elif mine.fingerprint != yours.fingerprint:
+            left_out[_TEXT_DIFFERS] += 1
+        elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
+            broken = [f"unscored in {name} ({_cause(d)})" for name, d in (("A", mine), ("B", yours)) if not d.scored]
+            left_out[" and ".join(broken)] += 1
+        else:
+            pairs.append(Pair(mine, yours, a_points, b_points))
+    return pairs, left_out.most_common()
+
+
+def _cause(dialogue: Transcript) -> str:
+    return f"{dialogue.failure.role}: {dialogue.failure.kind}" if dialogue.failure else "cause unknown"
+
+
+def _interval(pairs: Sequence[Pair]) -> Interval:
+    return paired_difference([p.score_a for p in pairs], [p.score_b for p in pairs], clusters=[p.a.scenario for p in pairs])
+
+
+def _by_group(pairs: Sequence[Pair], measure: Measure) -> Iterable[GroupDifference]:
+    groups: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(group_of(pair.a), []).append(pair)
+    for key in in_group_order(measure, filter(None, groups)):
+        mine = groups[key]
+        means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
+        yield GroupDifference(key, len(mine), *means, _interval(mine))
+
+
+def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], people: int) -> Iterable[str]:
+    """What a reader must know before believing the difference, in plain words."""
+    yield from _other_rules(pairs)
+    yield from _other_settings(a.settings, b.settings)
+    texts = dict(left_out).get(_TEXT_DIFFERS, 0)
+    if texts:
+        yield f"{amount(texts, 'dialogue')} with people whose text was changed between A and B left out."
+    if any(pair.a.seed != pair.b.seed for pair in pairs):
+        yield "Seeds differ: the same person was played, but not with the same chance."
+    unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
+    if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
+        yield (
+            f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
+            f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on this."
+        )
+    if people == 1:
+        yield "Only one person: no interval, and no test."
+    elif people < FEW_PEOPLE:
+        yield f"Only {people} people: such an interval is too narrow, and p cannot fall below {2 / 2**people:.2g}."
+
+
+def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
+    """Where the dialogues themselves say that they were not played alike."""
+
+    def both(name: str) -> tuple[str, str]:
+        mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        return " and ".join(sorted(mine)), " and ".join(sorted(yours))
+
+    rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
+    for name, words in (
+        ("simulator", "The person was played by {} in A and by {} in B: the difference may be theirs, not the models'."),
+        ("judge", "The person's feelings are {}'s in A and {}'s in B: the difference may be the judges', not the models'."),
+        ("preset", "A was computed as {} and B as {}: the rules differ, so the scores do not compare."),
+        ("variant", "The people were {} in A and {} in B: one of the two met harder people."),
+    ):
+        mine, yours = both(name)
+        if mine != yours and (name != "judge" or rejudged):
+            yield words.format(mine, yours)
+    if any(pair.a.start != pair.b.start for pair in pairs):
+        yield "The mood does not start at the same value in A and B."
+    prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
+    if prompts:
+        yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. What changed there may be what is seen here."
+    roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
+    if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
+        roles.discard("judge")  # one side has none, and that was said
+    for role in sorted(roles - {"policy"}):  # how the model under test is sampled is part of what is compared
+        yield f"The {role}'s sampling settings differ."
+
+
+def _named(dialogue: Transcript, name: str) -> object:
+    """A field; in a rejudged dialogue the simulator is who spoke, and the judge who felt, elsewhere both are one."""
+    if name == "simulator" and "judge" in dialogue.models:
+        return dialogue.models.get("simulator", dialogue.simulator)
+    return dialogue.simulator if name == "judge" else getattr(dialogue, name)
+
+
+def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]:
+    if a.get("max_turns") != b.get("max_turns"):
+        yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
+    if a.get("relation_weight") != b.get("relation_weight"):
+        yield f"The relation's weight differs: {a.get('relation_weight')} in A, {b.get('relation_weight')} in B."
+    if a.get("bystander_weight") != b.get("bystander_weight"):
+        yield f"The bystander's weight differs: {a.get('bystander_weight')} in A, {b.get('bystander_weight')} in B."
+    if list(a.get("without") or ()) != list(b.get("without") or ()):
+        left = [" and ".join(side.get("without") or ()) or "nothing" for side in (a, b)]
+        yield f"Of the reward's parts A leaves out {left[0]}, B {left[1]}."
+    if a.get("window") != b.get("window"):
+        yield f"Replies between two judgements differ: {a.get('window') or 1} in A, {b.get('window') or 1} in B."
+    if ("rescored" in a) != ("rescored" in b):
+        yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
+    if ("rejudged" in a) != ("rejudged" in b):
+        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another's feelings on stored words, not another dialogue."

@@ -1,0 +1,54 @@
+"""What dialogues cost, by the rule the meter of a run uses (`heartloop.models.budget`). Does not cover limits or estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from heartloop.core.dialogue import Transcript
+from heartloop.models.budget import DEAREST, Price, is_paid
+
+__all__ = ["cost_of", "merged_prices"]
+
+
+def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
+    """Money that dialogues took; `None` where a model that costs money was called and has no price.
+
+    A model that is free (scripted, embedded, a Python function, a server of one's own) needs no price and then costs 0;
+    a price given for it counts. Dialogues that were played again later are not known here, so their cost is not.
+
+    Args:
+        prices: by model, the input and output price per million tokens, as a mapping or a pair; anything else is no price.
+    """
+    total = 0.0
+    for dialogue in dialogues:
+        for role, usage in dialogue.usage.items():
+            price = _price(dialogue.models.get(role, dialogue.model), prices)
+            if price is None:
+                return None
+            total += price.of(usage.prompt_tokens, usage.completion_tokens)
+    return total
+
+
+def merged_prices(tables: Iterable[object]) -> dict[str, object]:
+    """Prices of several runs as one table; a model they price differently has none there, so that no cost is made up."""
+    merged: dict[str, object] = {}
+    for table in tables:
+        for model, price in table.items() if isinstance(table, Mapping) else ():
+            same = model not in merged or _sides(merged[model]) == _sides(price)
+            merged[model] = price if same else None
+    return merged
+
+
+def _price(model: str, prices: object) -> Price | None:
+    given = prices.get(model) if isinstance(prices, Mapping) else None
+    return _sides(given) or (None if is_paid(model) else Price(0.0, 0.0))
+
+
+def _sides(given: object) -> Price | None:
+    """A price as written by hand, by JSON or by `load_prices`."""
+    pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return None
+    if not all(isinstance(side, (int, float)) and 0 <= side < DEAREST for side in pair):
+        return None
+    return Price(float(pair[0]), float(pair[1]))

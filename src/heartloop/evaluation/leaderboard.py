@@ -1,0 +1,100 @@
+"""The score card as a table for the terminal, 80 columns wide. Does not cover the report site (`site`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from heartloop.core.wording import amount
+from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
+from heartloop.evaluation.measures import in_group_order, measure_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["leaderboard"]
+
+
+def leaderboard(card: ScoreCard) -> Table:
+    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences.
+
+    Printing it needs a `rich.console.Console`; rich is imported here, so that scoring alone does not load it.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
+    )
+    measure = measure_of(card.environment)
+    table.title = Text(measure.of, style="bold")
+    table.add_column("#", justify="left", style="dim", no_wrap=True)
+    table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
+    bounds = ("suc-\ncess", "fail-\nure") if measure.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
+    groups = _groups(card) if measure.group_intervals else []
+    heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
+    for head in ("mean", "95 %\ninterval", *heads):
+        table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
+    previous = None
+    for row in card.models:
+        if row.standing == "failure case" and previous != "failure case":
+            table.add_section()
+        cells = _cells(row, groups)[: len(table.columns)]  # where all is scored, groups need the room of the last one
+        table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
+        previous = row.standing
+    table.caption = Text("\n".join(_caption(card)))
+    return table
+
+
+def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
+    seen = row.headline
+
+    def number(value: float | None, digits: int = 1) -> str:
+        return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0
+
+    def outcomes(seen: Outcomes) -> tuple[str, ...]:
+        return tuple("–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent))
+
+    def groups_of(row: ModelScore) -> list[str]:
+        means = {group.key: group.mean for group in row.groups}
+        return [number(means.get(key), 0) for key in groups]
+
+    return (
+        " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
+        row.model,
+        number(seen.mean),
+        _interval(seen.low, seen.high),
+        *(groups_of(row) if groups else outcomes(seen)),
+        f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
+        *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
+    )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    """Both ends; where one is below 0 a word stands between them, since a dash would run into the sign."""
+    if low is None or high is None:
+        return "–"
+    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{round(low)} to {round(high)}"
+
+
+def _groups(card: ScoreCard) -> list[str]:
+    """Groups of any model, in the published order."""
+    return in_group_order(measure_of(card.environment), (group.key for row in card.models for group in row.groups))
+
+
+def _caption(card: ScoreCard) -> list[str]:
+    ranked = [row for row in card.models if row.standing == "ranked"]
+    played_by = " and ".join(card.simulators) or "unknown"
+    lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
+    if ranked:
+        lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
+    if len(ranked) > 1:
+        lines.append("same letter: not told apart from the letter's first model on the same dialogues")
+    if card.replaced:
+        lines.append(f"{card.replaced} replaced: played again later, and the last playing counts")
+    lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
+    if "embedded" in card.simulators:
+        lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")
+    lines += card.notes
+    return lines

@@ -1,0 +1,191 @@
+"""A run directory as values: its settings and its dialogues, its score card, and which runs may share a table.
+
+Covers reading `settings.json`, `transcripts.jsonl` and `log.jsonl`, and writing `scores.json`. Does not cover writing the
+others (`heartloop.evaluation`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+
+from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.errors import InputError
+from heartloop.evaluation.card import ScoreCard
+from heartloop.evaluation.costs import merged_prices
+from heartloop.evaluation.measures import measure_of
+from heartloop.evaluation.scores import score_card
+
+__all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_rules", "write_scores"]
+
+
+class Run(NamedTuple):
+    """One run directory; `transcripts` as written, retried dialogues included, without the raw answers of their calls."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    transcripts: tuple[Transcript, ...]
+    log: tuple[Mapping[str, Any], ...] = ()
+    """What each process noted in `log.jsonl`; lines that cannot be read are not there, a log is a convenience."""
+
+    @property
+    def started(self) -> str:
+        """Day of the first process that played in it, as far as its log says."""
+        starts = (entry.get("started") for entry in self.log)
+        return min((start[:10] for start in starts if isinstance(start, str)), default="")
+
+
+class Measurement(NamedTuple):
+    """Runs whose numbers may stand in one table: the same environment, user, rules, prompts, sampling and kind of scenario.
+
+    `transcripts` holds every playing; `settings` is the first run's with what differs put together: `models`, `scenarios`,
+    `seeds`, `scenario_sets`, `prices`.
+    """
+
+    runs: tuple[Run, ...]
+    settings: Mapping[str, Any]
+    transcripts: tuple[Transcript, ...]
+
+
+def read_run(path: Path) -> Run:
+    """A run directory; a run without a finished dialogue is a run with no transcripts.
+
+    The raw answers kept in `Transcript.calls` make up most of a file and are in no score and on no page: they are dropped
+    line by line. Whoever needs them reads the file with `heartloop.core.dialogue.read_transcripts`.
+
+    Raises:
+        InputError: it is no run directory, or one of its files does not fit.
+    """
+    settings_path, transcripts_path = path / "settings.json", path / "transcripts.jsonl"
+    if not settings_path.is_file() and not transcripts_path.is_file():
+        raise InputError(f"{path} is no run directory; expected settings.json and transcripts.jsonl in it")
+    settings: Any = {}
+    if settings_path.is_file():
+        try:
+            settings = from_json(settings_path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {settings_path}: {error}; expected a JSON object") from error
+        if not isinstance(settings, dict):
+            raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
+        if isinstance(settings.get("recipe"), dict):
+            raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` draws its curves")
+    transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
+    return Run(path, settings, transcripts, _log_of(path / "log.jsonl"))
+
+
+def _light(transcript: Transcript) -> Transcript:
+    calls = tuple(call.model_copy(update={"text": "", "reasoning": None}) for call in transcript.calls)
+    return transcript.model_copy(update={"calls": calls})
+
+
+def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
+    """Works out the score card of a run, writes it to `scores.json` in its directory and returns it.
+
+    Args:
+        run: a run directory, or one already read, which saves reading it twice where a report follows.
+        prices: by model, the input and output price per million tokens; by default those in the run's settings.
+
+    Raises:
+        InputError: the directory does not fit, or the file cannot be written.
+    """
+    run = run if isinstance(run, Run) else read_run(run)
+    path = run.path
+    card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
+    whole = path / "scores.json.part"
+    try:
+        whole.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        whole.replace(path / "scores.json")
+    except OSError as error:
+        raise InputError(f"cannot write {path / 'scores.json'}: {error.strerror}; make the folder writable") from error
+    return card
+
+
+def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
+    found: list[Mapping[str, Any]] = []
+    with contextlib.suppress(OSError):
+        for line in log.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    found.append(entry)
+    return tuple(found)
+
+
+def judge_of(settings: Mapping[str, Any]) -> str:
+    """Who read the replies anew where a run was rejudged; empty where the person's own feeling stands."""
+    rejudged = settings.get("rejudged")
+    judge = rejudged.get("judge", settings.get("simulator")) if isinstance(rejudged, Mapping) else rejudged
+    return judge if isinstance(judge, str) else ""
+
+
+def comparable(runs: Sequence[Run]) -> list[Measurement]:
+    """Runs put together where their numbers compare, in the order of their first appearance.
+
+    A dialogue found in several of them counts once, as the last run has it; the score card says how many were replaced.
+    """
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_rules(run), []).append(run)
+    return [_together(members) for members in groups.values()]
+
+
+def _rules(run: Run) -> tuple[object, ...]:
+    """What decides a score besides the model: two runs that differ here must not share a table."""
+    settings = run.settings
+    if not run.transcripts:
+        user = "embedded" if settings.get("user") == "embedded" else settings.get("simulator")
+        names = ("environment", "preset", "variant", "max_turns", "scenario_set", "sampling")
+        return ("empty", str(user), *(str(settings.get(name)) for name in names))
+    first = run.transcripts[0]
+    sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
+    return (first.simulator, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
+
+
+def shared_rules(run: Run) -> tuple[object, ...]:
+    """What must be the same for two runs of different simulators or judges to stand side by side.
+
+    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and how the model under test was asked. Empty
+    for a run without a dialogue.
+    """
+    if not run.transcripts:
+        return ()
+    first, settings = run.transcripts[0], run.settings
+    families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
+    policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
+    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
+    rules = (
+        first.environment,
+        first.preset,
+        first.variant,
+        str(settings.get("max_turns")),
+        measure_of(first.environment).rules(first),
+    )
+    asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
+    return (*rules, families, policy, asked, *counted)
+
+
+def _together(runs: list[Run]) -> Measurement:
+    settings = dict(runs[0].settings)
+    if len(runs) > 1:
+        for key in ("models", "scenarios"):
+            settings[key] = _union(run.settings.get(key) for run in runs)
+        if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
+            settings["repeats"] = None  # what such a union was meant to hold cannot be told, so nothing is called missing
+        settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
+    settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
+    settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)
+    settings["date"] = min(filter(None, (run.started for run in runs)), default=settings.get("date"))
+    return Measurement(tuple(runs), settings, tuple(t for run in runs for t in run.transcripts))
+
+
+def _union(lists: Iterable[object]) -> list[Any]:
+    merged: list[Any] = []
+    for entries in lists:
+        if isinstance(entries, (list, tuple, dict)):
+            merged += [entry for entry in entries if entry not in merged]
+    return merged

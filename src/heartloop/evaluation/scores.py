@@ -1,0 +1,357 @@
+"""The score card of a run: what each model's dialogues came to, and what could not be measured.
+
+Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's measure reads them (`measures`): mean,
+success and failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D.
+Does not cover how it looks (`leaderboard`, `site`), nor tests between two models (`heartloop compare`).
+
+Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause
+and enters no mean. Models are ranked on the dialogues scored for all of them, so that nobody gains by failing on a
+hard person; a failure case (`heartloop/garbage`), or a model of whose dialogues less than half is scored, is shown outside
+the ranking and does not shrink that common set.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from heartloop.core.dialogue import Call, Transcript, total_usage
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
+from heartloop.evaluation.costs import cost_of
+from heartloop.evaluation.groups import Key, rank_letters
+from heartloop.evaluation.measures import Measure, group_means, group_of, in_group_order, measure_of, points_of
+from heartloop.scoring.statistics import bootstrap_interval
+
+__all__ = [
+    "ALLOWED_UNSCORED",
+    "FAILURE_CASES",
+    "common_people",
+    "latest",
+    "model_names",
+    "person_of",
+    "score_card",
+]
+
+FAILURE_CASES = frozenset({"heartloop/garbage"})
+"""Models that show what broken output looks like; they belong to no ranking."""
+ALLOWED_UNSCORED = 0.05
+"""A larger share of unscored dialogues is said on the face of every table."""
+_NOTICED_LOSS = 0.05
+"""A common set smaller than the best-scored model's own by more than this share is pointed out."""
+_LEAST_SCORED = 0.5
+"""A model with a smaller share of its dialogues scored is not ranked: it would take the common set of all others along."""
+
+
+def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
+    """One transcript a dialogue: the last one written, in the order of first appearance.
+
+    A dialogue is a model with a person, in one repeat and with one seed: runs that differ in their seed add up.
+    """
+    return list({(transcript.model, *person_of(transcript)): transcript for transcript in transcripts}.values())
+
+
+def person_of(dialogue: Transcript) -> Key:
+    """What two models must share to be compared: the same person, word for word, in the same repeat, with the same seed."""
+    return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
+
+
+def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
+    """Whom the ranking rests on: the people scored for every one of some models, as `person_of` has them."""
+    met: dict[str, set[Key]] = {model: set() for model in models}
+    for dialogue in dialogues:
+        if dialogue.scored and dialogue.model in met:
+            met[dialogue.model].add(person_of(dialogue))
+    return set.intersection(*met.values()) if met else set()
+
+
+def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
+    """The score card of a run's transcripts.
+
+    Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
+    price per million tokens, as a mapping or a pair), `success_at`, `failure_below`, `rescored` and `heartloop_version`.
+
+    Raises:
+        UseError: transcripts of several environments, or of one that is not known.
+    """
+    names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
+    if len(names) > 1:
+        raise UseError(f"dialogues of {' and '.join(names)} share no score card; expected those of one environment")
+    measure = measure_of(names[0] if names else _text(settings.get("environment")) or "sage")
+    bounds = _bounds(settings, measure)
+    dialogues = latest(transcripts)
+    by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
+    for dialogue in dialogues:
+        by_model.setdefault(dialogue.model, []).append(dialogue)
+    contenders = [
+        model
+        for model, mine in by_model.items()
+        if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
+    ]
+    common = common_people(dialogues, contenders)
+    ranked = set(contenders) if common else set()
+    planned = _planned(settings)
+    rows = [
+        _model_score(model, mine, common if model in ranked else None, planned, settings, measure)
+        for model, mine in by_model.items()
+    ]
+    finals = {
+        model: {person_of(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
+    }
+    rows = _ranked(rows, rank_letters(finals, common))
+    unscored = sum(row.unscored for row in rows)
+    share = unscored / len(dialogues) if dialogues else 0.0
+    return ScoreCard(
+        heartloop_version=_text(settings.get("heartloop_version")),
+        environment=measure.environment,
+        grouped_by=measure.group,
+        simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
+        presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
+        variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
+        success_at=bounds[0],
+        failure_below=bounds[1],
+        played=len(dialogues),
+        scored=sum(row.scored for row in rows),
+        unscored=unscored,
+        unscored_share=share,
+        flagged=share > ALLOWED_UNSCORED,
+        replaced=len(transcripts) - len(dialogues),
+        common=len(common),
+        notes=(*_source(settings), *_notes(rows, len(common), planned)),
+        models=tuple(rows),
+    )
+
+
+def model_names(settings: Mapping[str, Any]) -> list[str]:
+    """Names of the models under test as the settings give them: a list of names, or of objects with a name."""
+    models = settings.get("models")
+    if not isinstance(models, (list, tuple)):
+        return []
+    names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _well_scored(scored: int, played: int) -> bool:
+    return scored > 0 and scored >= _LEAST_SCORED * played
+
+
+def _planned(settings: Mapping[str, Any]) -> int | None:
+    scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
+    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
+        return None
+    return len(scenarios) * repeats
+
+
+def _bounds(settings: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+    """The bounds of success and failure: the measure's own, or those that a run was rescored with."""
+    success_at, failure_below = (
+        float(given) if isinstance(given := settings.get(name), (int, float)) and abs(given) < 1e6 else getattr(measure, name)
+        for name in ("success_at", "failure_below")
+    )
+    return success_at, failure_below
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
+    found = tuple(sorted(set(values)))
+    return found or tuple(text for text in map(_text, fallbacks) if text)[:1]
+
+
+def _model_score(
+    model: str,
+    mine: list[Transcript],
+    common: set[Key] | None,
+    planned: int | None,
+    settings: Mapping[str, Any],
+    measure: Measure,
+) -> ModelScore:
+    scored = [d for d in mine if d.scored]
+    basis = scored if common is None else [d for d in scored if person_of(d) in common]
+    unscored = len(mine) - len(scored)
+    share = unscored / len(mine) if mine else 0.0
+    causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
+    policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
+    return ModelScore(
+        model=model,
+        standing="failure case" if model in FAILURE_CASES else "unranked" if common is None else "ranked",
+        rank=None,
+        planned=planned,
+        played=len(mine),
+        scored=len(scored),
+        unscored=unscored,
+        unscored_share=share,
+        flagged=share > ALLOWED_UNSCORED,
+        causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
+        headline=_outcomes(basis, measure, _bounds(settings, measure)),
+        own=_outcomes(scored, measure, _bounds(settings, measure)),
+        median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
+        mean_turns=statistics.fmean(len(d.turns) for d in scored) if scored else None,
+        reply_lengths=_reply_lengths(scored),
+        silences=sum(turn.silent for d in mine for turn in d.turns),
+        truncated=sum(turn.truncated for d in mine for turn in d.turns),
+        filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
+        reasks=sum(d.counts.get("re-asks", 0) for d in mine),
+        repaired=sum(_repaired(d) for d in mine),
+        clamped=sum(d.counts.get("clamped changes", 0) for d in mine),
+        at_limit=sum(d.counts.get("states at their limit", 0) for d in mine),
+        lost_farewells=sum(d.counts.get("lost farewells", 0) for d in mine),
+        roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
+        tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
+        cost=cost_of(mine, settings.get("prices")),
+        groups=_groups(basis, measure),
+        themes=_themes(basis),
+        stops=dict(sorted(Counter(d.stop for d in mine).items())),
+    )
+
+
+def _outcomes(dialogues: Sequence[Transcript], measure: Measure, bounds: tuple[float, float]) -> Outcomes:
+    found = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
+    if not found:
+        return Outcomes(n=0)
+    sums = measure.sums(found, *bounds)
+    if measure.by_end:
+        stops = Counter(d.stop for d in dialogues if d.scored)
+        sums = sums._replace(success=stops["success"], failure=stops["failure"])
+    low, high = _ends([points for _, points in found], dialogues)
+    return Outcomes(
+        n=len(found),
+        mean=sums.mean,
+        low=low,
+        high=high,
+        success=sums.success,
+        failure=sums.failure,
+        success_percent=100.0 * sums.success / len(found),
+        failure_percent=100.0 * sums.failure / len(found),
+    )
+
+
+def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[float | None, float | None]:
+    """The 95 % interval over people; none where one scenario gives no spread to resample."""
+    interval = bootstrap_interval(points, clusters=[d.scenario for d in dialogues])
+    return (None, None) if interval.low != interval.low else (interval.low, interval.high)
+
+
+def _groups(dialogues: Sequence[Transcript], measure: Measure) -> tuple[GroupMean, ...]:
+    means = group_means(dialogues)
+    found = []
+    for key in in_group_order(measure, filter(None, means)):
+        mine = [d for d in dialogues if group_of(d) == key]
+        points = [points for d in mine if (points := points_of(d)) is not None]
+        low, high = _ends(points, mine) if measure.group_intervals else (None, None)
+        found.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
+    return tuple(found)
+
+
+def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
+    longest = max((len(d.turns) for d in dialogues), default=0)
+    by_turn = [[len(d.turns[turn].reply) for d in dialogues if turn < len(d.turns)] for turn in range(longest)]
+    return tuple(TurnLength(n=len(lengths), characters=statistics.fmean(lengths)) for lengths in by_turn)
+
+
+def _repaired(dialogue: Transcript) -> int:
+    """Questions an instrument answered properly only when asked again.
+
+    The question on which the dialogue failed, or its farewell was lost, was asked again in vain and is left out.
+    """
+    if not dialogue.calls:
+        return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
+
+    def question(call: Call) -> tuple[str, str, int]:
+        return (call.role, call.purpose, call.turn)
+
+    asked_again = {question(call) for call in dialogue.calls if call.reask}
+    instruments = [call for call in dialogue.calls if call.role != "policy"]
+    in_vain = dialogue.counts.get("lost farewells", 0) or (dialogue.failure and dialogue.failure.role != "policy")
+    return len(asked_again - ({question(instruments[-1])} if in_vain and instruments else set()))
+
+
+def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
+    usage = total_usage(d.usage[role] for d in dialogues if role in d.usage)
+    return RoleUse(
+        calls=sum(call.role == role for d in dialogues for call in d.calls),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        estimated=usage.estimated,
+    )
+
+
+def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
+    themes: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        theme, points = dialogue.facts.get("theme"), points_of(dialogue)
+        if theme and points is not None:
+            themes.setdefault(theme, []).append(points)
+    return tuple(GroupMean(key=key, n=len(themes[key]), mean=statistics.fmean(themes[key])) for key in sorted(themes))
+
+
+def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
+    """Ranked with their group by mean on the common set, then the unranked by their own mean, then the failure cases."""
+    places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
+    rows = sorted(
+        rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
+    )
+    means = [row.headline.mean for row in rows if row.standing == "ranked"]
+    return [
+        row.model_copy(update={"rank": means.index(row.headline.mean) + 1, "group": letters.get(row.model)})
+        if row.standing == "ranked"
+        else row
+        for row in rows
+    ]
+
+
+def _source(settings: Mapping[str, Any]) -> Iterable[str]:
+    rescored = settings.get("rescored")
+    if isinstance(rescored, Mapping):
+        source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
+        yield f"Computed anew from the stored transcripts of {source}, without a model call."
+    rejudged = settings.get("rejudged")
+    if isinstance(rejudged, Mapping):
+        spoke = f"{rejudged.get('from')}, where {rejudged.get('simulator')} was the person"
+        yield f"Rejudged: another's feelings on the stored words of {spoke}; no new dialogue."
+
+
+def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
+    contenders = [row for row in rows if row.standing != "failure case"]
+    played = sum(row.played for row in rows)
+    unscored = sum(row.unscored for row in rows)
+    if played and unscored / played > ALLOWED_UNSCORED:
+        yield (
+            f"{unscored} of {amount(played, 'dialogue')} ({unscored / played:.0%}) {'is' if unscored == 1 else 'are'} unscored "
+            f"because an instrument failed; more than {ALLOWED_UNSCORED:.0%} is too many to rely on these numbers."
+        )
+    if not any(row.scored for row in rows):
+        yield "No dialogue is scored, so there is nothing to rank." if any(row.played for row in rows) else "No dialogue yet."
+        return
+    scored = [row for row in contenders if _well_scored(row.scored, row.played)]
+    most = max((row.scored for row in scored), default=0)
+    if len(scored) > 1 and not common:
+        yield (
+            "The models share no scored person in the same repeat and with the same seed, so they are not ranked; "
+            "each mean is over that model's own dialogues."
+        )
+    elif most and (most - common) / most > _NOTICED_LOSS:
+        fewest = min(scored, key=lambda row: row.scored)
+        shared = "one dialogue" if common == 1 else f"{common} dialogues"
+        yield (
+            f"The ranking rests on the {shared} scored for every model; the best-covered model has {most}, "
+            f"{fewest.model} only {fewest.scored}."
+        )
+    for row in contenders:
+        if not row.scored:
+            yield f"{row.model} has no scored dialogue and is not ranked."
+        elif not _well_scored(row.scored, row.played):
+            yield (
+                f"{row.model} is not ranked: {row.scored} of its {amount(row.played, 'dialogue')} "
+                f"{'is' if row.scored == 1 else 'are'} scored, fewer than half, and the ranking would rest on those alone. "
+                "Its mean is over its own dialogues."
+            )
+    missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
+    if missing:
+        all_of_them = amount(planned * len(rows) if planned else 0, "dialogue")
+        yield f"The run is unfinished: {missing} of {all_of_them} {'has' if missing == 1 else 'have'} not been played."

@@ -1,0 +1,1 @@
+"""Names to `ChatModel`s: HTTP client, wire formats, keys, cache, budget, baselines."""

@@ -1,0 +1,413 @@
+"""An OpenAI-compatible endpoint as a `ChatModel`, or as a model of embeddings: one POST a call on aiohttp, with bounded retries.
+
+Covers connections and their limit, what each endpoint understands (found out once and remembered), retries with
+exponential backoff and full jitter, and keeping the key out of everything that is written. Does not cover how
+requests and answers are written (`completions`), nor which name means which endpoint and what may be spent (`models`).
+
+What a retry may mend is retried; what it cannot mend raises at once, with the mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+
+from pydantic_core import to_json  # a quarter of the time of `json.dumps` on a dialogue's prompt
+
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message, Sampling, writable
+from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
+from heartloop.models.completions import Embedded, Habits, Trouble, read_embeddings, read_refusal, read_reply
+from heartloop.models.keys import Key, scrub
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["CONNECTIONS", "LOCAL", "RETRIES", "SERVICES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
+
+CONNECTIONS = 64
+"""Calls in flight at one address."""
+TIMEOUT = 120.0
+"""Seconds one attempt may take, from connecting to the last byte."""
+RETRIES = 6
+"""Further attempts after the first."""
+
+Answer = TypeVar("Answer", Reply, Embedded)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = (
+    2.0,
+    60.0,
+)  # seconds; 2, 4, 8, ... 60 add up to a minute at the least: rate limits count by the minute
+_SHOWN = 240  # characters of a server's message that an error repeats
+_LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
+_SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
+
+
+SERVICES: Mapping[str, str] = {
+    "openai": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+}
+"""Addresses of services that ask for a key; `<SERVICE>_BASE_URL` overrides them."""
+
+LOCAL: Mapping[str, str] = {
+    "vllm": "http://127.0.0.1:8000/v1",
+    "sglang": "http://127.0.0.1:30000/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+}
+"""Addresses of servers that people run themselves: no key needed, no price."""
+
+
+def variable(service: str, what: str) -> str:
+    """The environment variable of a service.
+
+    >>> variable("my-lab.v2", "API_KEY")
+    'MY_LAB_V2_API_KEY'
+    """
+    return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
+
+
+class Connections:
+    """What the models of one run share: one pool of sockets, and a limit on calls in flight at each address.
+
+    Use as `async with Connections(64) as connections`, or `close()` it. Sockets are opened in the running loop at the
+    first call. It also remembers what each model at each address turned out not to understand.
+
+    Args:
+        limit: calls in flight at one address, over all its models; waiting for a place is not part of a call's timeout.
+
+    Raises:
+        UseError: a limit below 1.
+    """
+
+    def __init__(self, limit: int = CONNECTIONS) -> None:
+        if limit < 1:
+            raise UseError(f"connections is {limit}; expected at least 1")
+        self.limit = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._gates: dict[str, asyncio.Semaphore] = {}
+        self._habits: dict[tuple[str, str], Habits] = {}
+
+    def session(self) -> aiohttp.ClientSession:
+        """The session of the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            import aiohttp
+
+            self._loop, self._gates = loop, {}
+            # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    def gate(self, address: str) -> asyncio.Semaphore:
+        """The places at one address, `limit` of them; ask for the session first."""
+        if address not in self._gates:
+            self._gates[address] = asyncio.Semaphore(self.limit)
+        return self._gates[address]
+
+    def habits(self, address: str, model: str) -> Habits:
+        """What a model at an address is known to understand."""
+        return self._habits.get((address, model), Habits())
+
+    def remember(self, address: str, model: str, found: Habits) -> None:
+        """Adds what a successful call found out; what others found out meanwhile is kept."""
+        known = self.habits(address, model)
+        self._habits[address, model] = Habits(
+            max(known.format, found.format), known.long_name or found.long_name, known.refused | found.refused
+        )
+
+    async def close(self) -> None:
+        """Closes the sockets. A later call opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class EndpointChat:
+    """A model behind an OpenAI-compatible endpoint: chat completions, or embeddings where that is what it makes.
+
+    Safe for hundreds of calls at once. Close it, use it as `async with`, or share `connections` and close those.
+
+    Args:
+        name: what it is called here, `service/model`; the service names the variables that error messages speak of.
+        model: what it is called at the endpoint.
+        base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is added.
+        api_key: sent as a bearer token; `None` where the server asks for none.
+        timeout: seconds for one attempt.
+        retries: further attempts after the first.
+        connections: calls in flight, or the `Connections` shared with other models.
+        sleep: what waits between attempts (seconds); for tests.
+
+    Raises:
+        UseError: an address or a key that cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        connections: int | Connections = CONNECTIONS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        service = name.partition("/")[0]
+        self._key_variable, self._url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
+        parts = _address(base_url, self._url_variable, self._key_variable)
+        if api_key and not all("!" <= character <= "~" for character in api_key):
+            raise UseError(f"{self._key_variable} holds a space or a character that no key has; copy it again")
+        self._name = name
+        self._model = writable(model)
+        self._url, self._embeddings_url = (
+            urlunsplit(parts._replace(path=parts.path.rstrip("/") + path)) for path in ("/chat/completions", "/embeddings")
+        )
+        self._address = urlunsplit(parts._replace(query="", fragment=""))
+        self._proxy = _proxy(parts)
+        self._key = Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
+        self._timeout = timeout
+        self._retries = retries
+        self._owned = isinstance(connections, int)
+        self._connections = Connections(connections) if isinstance(connections, int) else connections
+        self._sleep = sleep
+        self.retried = 0
+        """Retries so far."""
+        self.dropped: Counter[str] = Counter()
+        """Calls answered without something that was asked for, by what the endpoint refused: `seed`, `response_format`, ..."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        """Where calls go: the base URL without query, key or password."""
+        return self._address
+
+    def __repr__(self) -> str:
+        return f"EndpointChat({self._name!r}, base_url={self._address!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes its sockets; shared `connections` are left to whoever made them."""
+        if self._owned:
+            await self._connections.close()
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion.
+
+        Raises:
+            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
+            MalformedReply: the server kept answering something that is no chat completion.
+            RefusedByServer: an answer that no retry mends.
+        """
+        sampling = sampling or Sampling()
+        known = habits = self._connections.habits(self._address, self._model)
+        tries = 0
+        while True:
+            body = habits.body(self._model, messages, schema, sampling)
+            outcome = self._clean(await self._attempt(self._url, body, partial(read_reply, messages=messages)))
+            if isinstance(outcome, Reply):
+                break
+            instead = habits.without(outcome, body)
+            if instead is not None:
+                habits = instead
+                continue
+            tries = await self._wait(outcome, tries, "chat completion")
+        if habits is not known:
+            self._connections.remember(self._address, self._model, habits)
+        if habits.refused:
+            self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        if schema is not None and habits.format:
+            self.dropped["response_format"] += 1
+        return outcome
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """An embedding of every text, in one call of `/embeddings`; all of one length, none of them zero.
+
+        Raises:
+            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
+            MalformedReply: the server kept answering with something else than one usable vector a text.
+            RefusedByServer: an answer that no retry mends.
+        """
+        body = {"model": self._model, "input": list(texts)}
+        tries = 0
+        while True:
+            found = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
+            if isinstance(found, Embedded):
+                return found
+            found = self._clean(found)  # before anything is raised: a traceback may show what it held
+            tries = await self._wait(found, tries, "embedding")
+
+    async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
+        """Waits before the next attempt and counts it, or raises what no further attempt may mend."""
+        if not outcome.passing or tries >= self._retries:
+            # raised here, where no exception is being handled, and told to forget any that is: a chained traceback could show the
+            # request's headers
+            raise self._error(outcome, tries + 1, wanted) from None
+        self.retried += 1
+        await self._sleep(_pause(tries + 1, outcome.wait))
+        return tries + 1
+
+    async def _attempt(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], Answer | Trouble]) -> Answer | Trouble:
+        import aiohttp
+
+        session = self._connections.session()
+        async with self._connections.gate(self._address):
+            try:
+                async with session.post(
+                    url,
+                    data=to_json(body),
+                    headers=self._key.headers(),
+                    timeout=_within(self._timeout),
+                    proxy=self._proxy,
+                    allow_redirects=False,  # aiohttp would go on with a GET
+                ) as response:
+                    status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
+            except TimeoutError:
+                return Trouble(TransportError, f"no answer within {self._timeout:g} s")
+            except (aiohttp.ClientError, OSError) as error:
+                return Trouble(TransportError, f"the connection failed: {str(error) or type(error).__name__}")
+        if data is None:
+            return Trouble(MalformedReply, f"an answer of more than {_LARGEST_BODY // 2**20} MiB", status)
+        if 200 <= status < 300:
+            return read(data)
+        return read_refusal(status, data, wait=_seconds(wait))
+
+    @overload
+    def _clean(self, outcome: Trouble) -> Trouble: ...
+    @overload
+    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble: ...
+    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
+        """The outcome without the key, should the server have repeated it."""
+        if isinstance(outcome, Trouble):
+            text = " ".join(writable(self._key.scrub(outcome.text)).split())
+            text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+            return outcome._replace(text=text, names=self._key.scrub(outcome.names))
+        if not self._key.in_words(outcome.text, outcome.reasoning, outcome.finish_reason):
+            return outcome
+        return outcome._replace(
+            text=self._key.scrub(outcome.text),
+            reasoning=outcome.reasoning and self._key.scrub(outcome.reasoning),
+            finish_reason=outcome.finish_reason and self._key.scrub(outcome.finish_reason),
+        )
+
+    def _error(self, trouble: Trouble, tries: int, wanted: str) -> ModelError:
+        if trouble.kind is RefusedByServer:
+            key, url = self._key_variable, self._url_variable
+            mend = {
+                401: f"set {key} to a valid key",
+                402: f"top up the account behind {key}",
+                403: f"check that the key in {key} may use this model",
+                404: f"check the model's name and {url}",
+                413: "the dialogue is too long for this endpoint",
+                429: f"top up the account behind {key}",
+            }.get(trouble.status, "check the model's name and its sampling settings")
+            if 300 <= trouble.status < 400:
+                mend = f"set {url} to the address it redirects to"
+            return RefusedByServer(f"{self._name} at {self._address} answered {trouble.text}; {mend}")
+        count = f"{tries} {'try' if tries == 1 else 'tries'}"
+        if trouble.kind is MalformedReply:
+            return MalformedReply(
+                f"{self._name} at {self._address} gave no {wanted} in {count}; the last was {trouble.text}; "
+                f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
+            )
+        return TransportError(
+            f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
+            "check that it is up, or use fewer connections, then retry"
+        )
+
+
+@cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=seconds)
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The body; `None` where it is too large to be an answer, of which no more than that is ever held."""
+    if response.content_length is not None and "Content-Encoding" not in response.headers:
+        return await response.read() if response.content_length <= _LARGEST_BODY else None
+    held = bytearray()
+    async for part in response.content.iter_any():
+        held += part
+        if len(held) > _LARGEST_BODY:
+            return None
+    return bytes(held)
+
+
+def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
+    try:
+        parts = urlsplit(base_url.strip())
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        fits = False
+    if not fits:
+        raise UseError(f"{url_variable} is not an address; expected one such as http://127.0.0.1:8000/v1")
+    if parts.username or parts.password:
+        raise UseError(f"{url_variable} holds a user name or a password; put the key into {key_variable} instead")
+    return parts
+
+
+def _proxy(parts: SplitResult) -> str | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY ask for; never for this machine itself."""
+    from urllib.request import getproxies, proxy_bypass
+
+    host = parts.hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _pause(tries: int, wait: float | None) -> float:
+    """Seconds before the next attempt: exponential, half of it jitter; the server's own wish comes first, up to a minute."""
+    step = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1))
+    pause = random.uniform(step / 2.0, step)
+    # callers that were all told the same second come back spread over a quarter more
+    wished = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
+    return min(_LONGEST_PAUSE, max(pause, wished))
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After header in seconds from now."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if not math.isnan(seconds) else None

@@ -1,0 +1,114 @@
+"""PERM's reward with a part left out or weighed otherwise, from stored grades: what each model would have, and in what order.
+
+Covers the switches of `scoring.perspectives` (PERM Tables 2 and 6 turn the same ones), under both presets. No model is asked
+and no formula is added: a graded answer is summed anew, a broken form is worth what the weight makes it. Does not cover what
+training with such a reward would do, which is what the paper's tables show.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from heartloop.core.errors import UseError
+from heartloop.environments.perm.environment import Rules
+from heartloop.environments.perm.scoring import PARTS, PRESETS, broken_form
+from heartloop.evaluation.card import ModelScore
+from heartloop.report.graded import Graded
+from heartloop.scoring.statistics import spearman_matrix
+
+__all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
+
+
+class Variant(NamedTuple):
+    """One setting of the switches of the reward; a weight of `None` is the one the answer was played with."""
+
+    name: str
+    without: tuple[str, ...] = ()
+    bystander_weight: float | None = None
+
+
+VARIANTS: tuple[Variant, ...] = (
+    Variant("all parts"),
+    *(Variant(f"no {left}", (left,)) for left in (*PARTS, "bystander")),
+    *(Variant(f"bystander {weight:.1f}", bystander_weight=weight) for weight in (0.1, 0.5, 1.0)),
+    Variant("no length", ("length",)),
+)
+"""The first is the full reward; 0.1, 0.5 and 1.0 are the weights of PERM Table 6."""
+
+
+class Ablated(NamedTuple):
+    """A model under one variant: mean points, its place among the ranked, and by how many places it rose (+) or sank (-)."""
+
+    mean: float
+    rank: int | None
+    moved: int
+
+
+class AblationRow(NamedTuple):
+    """A model: its colour number, its row, and a cell a variant."""
+
+    number: int
+    score: ModelScore
+    cells: list[Ablated]
+
+
+class Ablation(NamedTuple):
+    """All models under all variants, by one preset."""
+
+    preset: str
+    own: bool
+    """Whether it is the preset of the run."""
+    rows: list[AblationRow]
+    agreement: list[float | None]
+    """Spearman's rho of each variant's order with the full reward as it was scored; `None` where it is not defined."""
+    ranked: int
+    """Models in that order."""
+
+
+def ablations(members: Sequence[tuple[int, ModelScore, Sequence[Graded]]], preset: str) -> list[Ablation]:
+    """A table a preset, that of the run first; nothing where no model has an answer."""
+    shown = [member for member in members if member[2]]
+    if not shown:
+        return []
+    full = {row.model: statistics.fmean(g.points for g in found) for _, row, found in shown}
+    ranked = [row.model for _, row, _ in shown if row.standing == "ranked"]
+    before = _places({model: full[model] for model in ranked})
+    tables = []
+    for name in (preset, *(other for other in PRESETS if other != preset)):
+        means = [{row.model: _mean(found, name, variant) for _, row, found in shown} for variant in VARIANTS]
+        places = [_places({model: column[model] for model in ranked}) for column in means]
+        rows = []
+        for number, row, _ in shown:
+            cells = [
+                Ablated(column[row.model], now.get(row.model), before[row.model] - now[row.model] if row.model in now else 0)
+                for column, now in zip(means, places, strict=True)
+            ]
+            rows.append(AblationRow(number, row, cells))
+        agreement = [_rho({m: full[m] for m in ranked}, {m: column[m] for m in ranked}) for column in means]
+        tables.append(Ablation(name, name == preset, rows, agreement, len(ranked)))
+    return tables
+
+
+def _mean(found: Sequence[Graded], preset: str, variant: Variant) -> float:
+    return statistics.fmean(100.0 * _total(g, preset, variant) for g in found)
+
+
+def _total(g: Graded, preset: str, variant: Variant) -> float:
+    rules = Rules(g.weight if variant.bystander_weight is None else variant.bystander_weight, variant.without)
+    return broken_form(rules.weight) if g.broken else rules.reward(g.scores, g.tokens, preset).total
+
+
+def _places(means: dict[str, float]) -> dict[str, int]:
+    """Places from 1; those who are level to a millionth of a point share one."""
+    told = {model: round(mean, 6) for model, mean in means.items()}
+    order = sorted(told.values(), reverse=True)
+    return {model: order.index(mean) + 1 for model, mean in told.items()}
+
+
+def _rho(full: dict[str, float], other: dict[str, float]) -> float | None:
+    try:
+        return spearman_matrix({"full": full, "other": {m: round(mean, 6) for m, mean in other.items()}}).between("full", "other")
+    except UseError:  # fewer than two models, or all level
+        return None

@@ -1,0 +1,439 @@
+"""What stands on one page of the report, worked out from a measurement and its score card.
+
+Pure: values in, values out. Does not cover files (`site`) or markup (`templates/`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from heartloop.core.dialogue import Transcript
+from heartloop.evaluation.card import ModelScore, ScoreCard
+from heartloop.evaluation.measures import course_of, group_of, measure_of, points_of
+from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_people, latest, person_of
+from heartloop.report.axes import Plane, plane_of
+from heartloop.report.daily_board import DailyBoard
+from heartloop.report.dialogues import dialogue_ids
+from heartloop.report.empa_board import EmpaBoard
+from heartloop.report.eqbench_board import EQBenchBoard
+from heartloop.report.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
+from heartloop.report.highlights import Highlight, highlight_of
+from heartloop.report.lengths import Lengths, lengths_of
+from heartloop.report.perm_board import PermBoard
+from heartloop.report.themes import LEAST_PEOPLE, Grouping, group_people
+from heartloop.report.tokens import Point, Scatter, scatter
+from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
+from heartloop.scoring.statistics import bootstrap_interval
+
+__all__ = ["Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
+
+_STOP_WORDS = {
+    "success": "reached 100",
+    "failure": "fell below 10",
+    "goodbye": "said goodbye",
+    "turn_limit": "turn limit",
+    "cut": "no further reply stored",
+    "failed": "unscored",
+}
+"""Why a dialogue ended, in a reader's words."""
+
+
+FEW_PEOPLE = 10
+"""An interval over fewer is too narrow, and the page says so."""
+
+
+class Panel(NamedTuple):
+    """Points over the turns for one model."""
+
+    score: ModelScore
+    number: int
+    n: int
+    """Scored dialogues, of which `drawn` are drawn."""
+    drawn: int
+    lines: list[Line]
+    basis: int
+    """Dialogues in the mean: those behind the model's number on the leaderboard."""
+    mean: list[float]
+    mean_path: str
+
+
+class TokenUse(NamedTuple):
+    """What a model wrote, and what came of it; `number` is its point in the picture."""
+
+    number: int
+    score: ModelScore
+    tokens: float
+    replies: float
+    """Replies a dialogue, the mean."""
+    estimated: bool
+
+
+class Page:
+    """One page: a measurement, its score card, and everything that is derived from them."""
+
+    resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
+    allowed_unscored = ALLOWED_UNSCORED
+    least_people = LEAST_PEOPLE
+    few_people = FEW_PEOPLE
+
+    def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
+        self.card = card
+        self.measure = measure_of(card.environment)
+        low, high = self.measure.low, self.measure.high
+        self.spark = Frame(left=2, top=3, width=92, height=34, low=low, high=high)
+        self.number = number
+        self.settings = measurement.settings
+        self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
+        self.dialogues: list[Transcript] = latest(measurement.transcripts)
+        self.ids = dialogue_ids(self.dialogues)
+        self.frame = Frame(turns=self._turns(), low=low, high=high)
+        self.courses = [course_of(dialogue) for dialogue in self.dialogues]
+        self.start = next((course[0] for course in self.courses if course), self.measure.start)
+        self.change_limit = self.measure.change_limit
+        self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
+        for place, dialogue in enumerate(self.dialogues):
+            self._of_model[dialogue.model].append(place)
+        common = common_people(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
+        self._basis: dict[str, list[int]] = {
+            row.model: [i for i in self._scored(row) if row.standing != "ranked" or person_of(self.dialogues[i]) in common]
+            for row in card.models
+        }
+        """Dialogues behind each model's number on the leaderboard."""
+        self.judge = judge_of(measurement.settings)
+        self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
+        self.stop_words: dict[str, str] = dict(_STOP_WORDS)
+        if self.measure.by_end:
+            self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        if self.eqbench:
+            self.stop_words["turn_limit"] = "played to its end"
+        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
+
+    def _turns(self) -> int:
+        limit = self.settings.get("max_turns")
+        longest = max((len(d.turns) for d in self.dialogues), default=0)
+        return max(longest, limit if isinstance(limit, int) else 0) or self.measure.max_turns
+
+    def _scored(self, row: ModelScore) -> list[int]:
+        return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
+
+    @property
+    def label(self) -> str:
+        """How this page is called where a site has several."""
+        judged = f"judged by {self.judge}" if self.judge else ""
+        parts = (*self.card.simulators, judged, *self.card.presets, *self.card.variants)
+        return " · ".join([self.measure.name, *(filter(None, parts) if any(parts) else ["no dialogue yet"])])
+
+    @property
+    def leader(self) -> str:
+        """Who stands first, with how many points, ◇ where it scored itself; empty where nobody is ranked."""
+        first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
+        if first is None:
+            return ""
+        return f"{first.model.rsplit('/', 1)[-1]} {first.headline.mean:.1f}{' ◇' if first.model in self.self_scored else ''}"
+
+    @property
+    def instrument(self) -> str:
+        """Who played the person, and who judged the replies if it was somebody else."""
+        played_by = "the embedded user" if self.embedded else " and ".join(self.card.simulators)
+        return f"{played_by}, judged by {self.judge}" if self.judge else played_by
+
+    @property
+    def rules_words(self) -> str:
+        """What pages that stand side by side have in common."""
+        return " · ".join([self.measure.name, *self.card.presets, *self.card.variants])
+
+    @cached_property
+    def people(self) -> frozenset[tuple[str, str]]:
+        """Whom the numbers of the leaderboard rest on, as (scenario, fingerprint)."""
+        rows = [row.model for row in self.card.models if row.standing == "ranked"] or list(self._basis)
+        return frozenset(
+            (self.dialogues[i].scenario, self.dialogues[i].fingerprint) for model in rows for i in self._basis[model]
+        )
+
+    @cached_property
+    def self_scored(self) -> frozenset[str]:
+        """Models under test that also moved the feeling they are scored by: as the judge, or else as the simulator."""
+        instruments = [self.judge] if self.judge else [name for name in self.card.simulators if name != "embedded"]
+        return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the rule-based stand-in played the person."""
+        return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
+
+    def entry(self, name: str) -> str:
+        """The entry of the page of meanings for a number that each environment has in its own way."""
+        return name if self.measure.environment == "sage" else f"{self.measure.environment}-{name}"
+
+    @cached_property
+    def empa(self) -> EmpaBoard | None:
+        """What EMPA has of its own; `None` in another environment."""
+        if self.measure.environment != "empa":
+            return None
+        return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
+
+    @cached_property
+    def perm(self) -> PermBoard | None:
+        """What PERM has of its own; `None` in another environment."""
+        if self.measure.environment != "perm":
+            return None
+        return PermBoard(self.card.models, self._basis, self.dialogues, self.ids)
+
+    @cached_property
+    def eqbench(self) -> EQBenchBoard | None:
+        """What EQ-Bench3 has of its own; `None` in another environment."""
+        mine = self.measure.environment == "eqbench"
+        return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
+
+    @cached_property
+    def daily(self) -> DailyBoard | None:
+        """What daily conversation has of its own; `None` in another environment."""
+        mine = self.measure.environment == "daily"
+        return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
+
+    @property
+    def parts(self) -> list[HeatColumn]:
+        """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
+        if self.measure.group_intervals:
+            return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
+        if self.perm:
+            return [HeatColumn(dimension.entry, dimension.name, dimension.key) for dimension in self.perm.dimensions]
+        return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
+
+    def part_means(self, row: ModelScore) -> dict[str, float]:
+        """The model's mean in each of `parts` that it has one in."""
+        if self.empa:
+            return {name: seen.mean for name, seen in self.empa.parts[row.model].items()}
+        if self.perm:
+            return {name: seen.mean for name, seen in self.perm.grades.get(row.model, {}).items()}
+        return {group.key: group.mean for group in row.groups}
+
+    @property
+    def group_word(self) -> str:
+        """What stands before a person's group in a list."""
+        return "wants: " if self.measure.group == "intention" else ""
+
+    @property
+    def scale(self) -> dict[str, Any]:
+        """The scale of points as the browser draws it."""
+        found = {name: getattr(self.measure, name) for name in ("environment", "low", "high", "ticks", "group", "title")}
+        return {**found, "start": self.start, "zones": [zone._asdict() for zone in self.measure.zones]}
+
+    @property
+    def reached(self) -> str:
+        """A success in words; its bound is 100 unless the run was rescored with another."""
+        return self.measure.reached.format(self.card.success_at)
+
+    @property
+    def fell(self) -> str:
+        """A failure in words."""
+        return self.measure.fell.format(self.card.failure_below)
+
+    @property
+    def few_in_scenes(self) -> bool:
+        """Whether a scene's interval rests on fewer people than an interval needs."""
+        return any(group.low is not None and group.n < FEW_PEOPLE for row in self.card.models for group in row.groups)
+
+    @cached_property
+    def same_people(self) -> bool:
+        """Whether every model that was played has talked with the same people."""
+        rows = [row for row in self.card.models if row.played and row.standing != "failure case"]
+        met = {row.model: frozenset(self.dialogues[i].scenario for i in self._of_model[row.model]) for row in rows}
+        return len(set(met.values())) <= 1
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The settings a reader must know, as (what, value)."""
+        card, settings = self.card, self.settings
+        people = len({d.scenario for d in self.dialogues})
+        played = Counter((d.model, d.scenario) for d in self.dialogues).values()
+        times = max(played, default=0)
+        up_to = "up to " if times > min(played, default=0) else ""
+        seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
+        facts = [
+            ("Environment", self.measure.name),
+            (
+                "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
+                "the embedded user" if self.embedded else ", ".join(card.simulators),
+            ),
+            ("Judged by", self.judge),
+            ("Preset", ", ".join(card.presets)),
+            ("Share of a grade", self.perm.how.removeprefix("a grade of 1 to 5 counts ") if self.perm else ""),
+            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._told("window")}))),
+            ("Bystander’s weight", ", ".join(self._told("bystander_weight"))),
+            ("Left out of the reward", ", ".join(self._told("without"))),
+            ("Variant", ", ".join(card.variants)),
+            ("Sampling", "; ".join(self._sampling())),
+            ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
+            ("People", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
+            ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
+            ("Replaced", f"{card.replaced}, played again later" if card.replaced else ""),
+            ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(seeds)),
+            ("Date", str(settings.get("date") or "")[:10]),
+            ("heartloop", card.heartloop_version or ""),
+        ]
+        return [(name, value) for name, value in facts if value]
+
+    def _told(self, fact: str) -> list[str]:
+        """What the dialogues say of themselves under a name, such as EMPA's replies between two judgements (`window`)."""
+        return sorted({told for d in self.dialogues if (told := d.facts.get(fact))})
+
+    def _sampling(self) -> list[str]:
+        """What was set of each role's sampling; the dialogues of a page have the same."""
+        by_role = self.dialogues[0].sampling if self.dialogues else {}
+        given = {role: sampling.model_dump(exclude_none=True) for role, sampling in sorted(by_role.items())}
+        return [
+            f"{role} {', '.join(f'{name} {value}' for name, value in values.items())}" for role, values in given.items() if values
+        ]
+
+    @cached_property
+    def panels(self) -> list[Panel]:
+        """A panel for each model with a scored dialogue."""
+        panels = []
+        for number, row in enumerate(self.card.models):
+            curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
+            behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
+            if curves:
+                mean = mean_curve(behind, self.frame.turns)
+                drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
+                lines = faint_lines(curves, self.frame)
+                panels.append(Panel(row, number, len(curves), drawn, lines, len(behind), mean, path_of(mean, self.frame)))
+        return panels
+
+    @cached_property
+    def groups(self) -> list[GroupColumn]:
+        """The hidden intentions, scenes or axes that occur."""
+        return group_columns(self.measure, self.dialogues)
+
+    @property
+    def group_columns(self) -> list[HeatColumn]:
+        """Heads of the table of groups."""
+        return [HeatColumn(self.measure.group, column.key, column.kind) for column in self.groups]
+
+    @property
+    def theme_columns(self) -> list[HeatColumn]:
+        """Heads of the table of themes."""
+        return theme_columns(self.measure, self.themes, self.dialogues)
+
+    @cached_property
+    def heat(self) -> list[Row]:
+        """Model by group."""
+        by_key: dict[str, set[int]] = {column.key: set() for column in self.groups}
+        for place, dialogue in enumerate(self.dialogues):
+            if group := group_of(dialogue):
+                by_key[group].add(place)
+        return self._heat(list(by_key.values()))
+
+    @cached_property
+    def themes(self) -> list[Grouping]:
+        """Themes, their words, and tags that several of the people share; a theme that is their group is told there."""
+        told_there = {"theme": ""} if self.perm else {}
+        return group_people({(d.scenario, d.fingerprint): {**d.facts, **told_there} for d in self.dialogues})
+
+    @cached_property
+    def theme_heat(self) -> list[Row]:
+        """Model by theme, word or tag."""
+        met: dict[object, list[int]] = {}
+        for place, dialogue in enumerate(self.dialogues):
+            met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
+        return self._heat([{place for person in group.people for place in met[person]} for group in self.themes])
+
+    def _heat(self, columns: Sequence[set[int]]) -> list[Row]:
+        return heat(self.card.models, self._basis, columns, self.dialogues, self.measure)
+
+    @cached_property
+    def without_theme(self) -> int:
+        """People in no group of themes."""
+        everybody = {(d.scenario, d.fingerprint) for d in self.dialogues}
+        return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.people})
+
+    @cached_property
+    def token_uses(self) -> list[TokenUse]:
+        """Models with a score and known tokens, in the order of the leaderboard, numbered from 1."""
+        uses: list[TokenUse] = []
+        for row in self.card.models:
+            if row.headline.mean is not None and row.tokens_per_dialogue is not None:
+                replies = statistics.fmean(len(self.dialogues[i].turns) for i in self._scored(row))
+                estimated = "policy" in row.roles and row.roles["policy"].estimated
+                uses.append(TokenUse(len(uses) + 1, row, row.tokens_per_dialogue, replies, estimated))
+        return uses
+
+    @cached_property
+    def scatters(self) -> tuple[Scatter, Scatter]:
+        """Score against tokens, for a wide and for a narrow window."""
+        colours = {row.model: number for number, row in enumerate(self.card.models)}
+        points = [
+            Point(use.number, use.score.model, use.tokens, seen.mean or 0.0, seen.low, seen.high, colours[use.score.model])
+            for use in self.token_uses
+            for seen in [use.score.headline]
+        ]
+        drawn = partial(scatter, points, start=self.start, lowest=self.measure.low, highest=self.measure.high)
+        return (drawn(), drawn(width=360.0, height=300.0, names=False))
+
+    @cached_property
+    def lengths(self) -> tuple[Lengths, Lengths] | None:
+        """Length of replies by turn, for a wide and for a narrow window; none where there is one turn."""
+        if self.measure.max_turns == 1:
+            return None
+        wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
+        return None if wide is None or narrow is None else (wide, narrow)
+
+    @cached_property
+    def planes(self) -> list[tuple[int, ModelScore, Plane]]:
+        """Number, model and plane of both axes, over the dialogues behind its number; none where there are no anchors."""
+        found = [(row, plane_of([self.dialogues[i] for i in self._basis[row.model]])) for row in self.card.models]
+        return [(number, row, plane) for number, (row, plane) in enumerate(found) if plane is not None]
+
+    @cached_property
+    def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
+        """For each model its best and its worst dialogue of those behind its number; of two equal ones the shorter."""
+        found = []
+        for row in self.card.models:
+            mine = self._basis[row.model]
+            if mine:
+                best = min(mine, key=lambda i: (-self._final(i), len(self.dialogues[i].turns)))
+                worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
+                found.append((row, self._highlight(best), self._highlight(worst)))
+        return found
+
+    def _final(self, place: int) -> float:
+        points = points_of(self.dialogues[place])
+        return self.measure.low if points is None else points
+
+    def _highlight(self, place: int) -> Highlight:
+        dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
+        stop, course = self.stop_words[dialogue.stop], self.courses[place]
+        return highlight_of(dialogue, address=self.ids[place], score=self._final(place), stop=stop, course=course, frame=frame)
+
+
+def _words(values: object) -> list[str]:
+    """Values of a setting over the runs, in words, without those that were not set."""
+    return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
+
+
+def _stop_words(stop: str) -> str:
+    """Why a dialogue ended; a reason this page does not know yet is shown as it is written."""
+    return _STOP_WORDS.get(stop, stop.replace("_", " "))
+
+
+def is_same_model(first: str, second: str) -> bool:
+    """Whether two names mean the same model, whichever service answers for it.
+
+    >>> is_same_model("openrouter/deepseek/deepseek-chat", "deepseek/deepseek-chat")
+    True
+    """
+    return first.rsplit("/", 1)[-1].casefold() == second.rsplit("/", 1)[-1].casefold()
+
+
+def strategy_names() -> dict[str, list[str]]:
+    """Support strategies by id: name and group name; a strategy not listed is shown by its id."""
+    from heartloop.appraisal import STRATEGIES  # not needed for scores, and it brings the whole appraisal along
+
+    table: dict[str, Any] = dict(STRATEGIES)
+    return {key: [str(getattr(entry, "name", key)), str(getattr(entry, "group_name", ""))] for key, entry in table.items()}

@@ -1,0 +1,275 @@
+"""The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
+
+Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), where several share their
+people and models one that sets them side by side, a page of training runs for each environment (`training.html`, ..., or
+`index.html` where nothing was evaluated), and pages for the papers' own results, the settings and the meaning of every number;
+`assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks and the training curves. What
+stands on a page is decided in `page`, `side_by_side`, `training_page` and `provenance`.
+Nothing is fetched from outside, and nothing a model wrote is put in as markup.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.sage import INTENTIONS
+from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
+from heartloop.evaluation.runs import Measurement, Run, comparable, read_run
+from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.text import printable, script_json
+from heartloop.report.curves import SMOOTHING
+from heartloop.report.dialogues import CHUNK, dialogue_chunk, dialogue_list
+from heartloop.report.eqbench_board import PRINTED
+from heartloop.report.labels import labelled
+from heartloop.report.page import Page, strategy_names
+from heartloop.report.provenance import PROCESS, provenance_of
+from heartloop.report.published import published
+from heartloop.report.published_perm import perm_tables
+from heartloop.report.side_by_side import FEW_MODELS, side_by_side
+from heartloop.report.training_metrics import GROUPS
+from heartloop.report.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
+from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
+from heartloop.report.trajectories import MOST_LINES
+
+__all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
+
+_STATIC = (
+    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "daily.js", "chart.js",
+    "paths.js",
+    "training.js",
+)  # fmt: skip
+_SIDE_BY_SIDE = "side-by-side.html"
+
+
+class Card(NamedTuple):
+    """A measurement among the others: its page, that page's file and label."""
+
+    name: str
+    label: str
+    page: Page
+
+
+class Site(NamedTuple):
+    """What every page shows of the others: the tabs of measurements, the other pages, and which page this is."""
+
+    tabs: list[dict[str, str]]
+    nav: list[dict[str, str]]
+    here: str
+    version: str
+    overview: Sequence[Card] = ()
+    """On the first page, where there are several environments: every measurement."""
+    most_in_card: int = 8
+    """Models that a card of the overview has room for."""
+
+
+def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
+    """Writes the report of some runs into `out` and returns its `index.html`.
+
+    Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
+    page of their own, since their numbers do not compare. Training runs of one environment share a page. What an earlier report
+    left in `out` and this one has no page for is removed.
+
+    Args:
+        runs: run directories, or runs already read; of evaluations, of training, or both.
+        out: a folder; made if it is missing.
+        tell: called with what a person who waits should know, such as how long labelling the replies takes.
+
+    Raises:
+        UseError: no run directory was given, or a run is of an environment without a report.
+        InputError: a run directory does not fit its schema, or `out` cannot be written.
+    """
+    if not runs:
+        raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
+    found = [_read(run) for run in runs]
+    measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, Run)])
+    names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
+    pages = [
+        Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
+        for number, measurement in enumerate(measurements, start=1)
+    ]
+    named = list(zip(names, pages, strict=False))
+    trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
+    tabs = [
+        {
+            "name": name,
+            "environment": page.measure.name,
+            "label": label.removeprefix(f"{page.measure.name} · "),
+            "leader": page.leader,
+        }
+        for (name, page), label in zip(named, _labels(pages), strict=True)
+    ]
+    cards = [Card(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)]
+    written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
+    version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
+    try:
+        copy_assets(out / "assets", _STATIC)
+        with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
+            shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
+        _remove_stale(out, len(pages), {name for name, *_ in written})
+        for page in pages:
+            _write_data(out / "data" / str(page.number), page)
+        for course in trained:
+            (out / "data").mkdir(exist_ok=True)
+            _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
+        pages_by_name = templates()
+        for name, template, shown in written:
+            overview = cards if name == "index.html" and len({card.page.measure.name for card in cards}) > 1 else ()
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), overview)
+            html = pages_by_name.get_template(template).render(site=site, **shown)
+            (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
+    return out / "index.html"
+
+
+def _read(run: Path | Run | TrainingRun) -> Run | TrainingRun:
+    if not isinstance(run, Path):
+        return run
+    return read_training_run(run) if is_training_run(run) else read_run(run)
+
+
+def _pages(
+    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
+) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
+    """Every page as file, template and what is shown, and the links between them."""
+    pages = [page for _, page in named]
+    written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
+    nav = [{"name": "index.html", "label": "Report"}] if named else []
+    if tables := side_by_side(named):
+        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
+        nav.append({"name": _SIDE_BY_SIDE, "label": "Side by side"})
+    for course in trained:
+        suffix = f"-{course.number}" if course.number > 1 else ""
+        name = f"training{suffix}.html" if named or suffix else "index.html"
+        written.append((name, "training.html", {"page": course}))
+        nav.append({"name": name, "label": f"Training: {course.environment}" if len(trained) > 1 else "Training"})
+    if named:
+        written.append(("published.html", "published.html", _published(named, runs)))
+        written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
+        nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
+    told = {"page": _told(pages, "sage"), "bench": _told(pages, "eibench"), "pages": pages, "intentions": INTENTIONS}
+    written.append(("numbers.html", "numbers.html", {**told, "method": _method(training=bool(trained))}))
+    nav.append({"name": "numbers.html", "label": "What the numbers mean"})
+    return written, nav
+
+
+def _labels(pages: Sequence[Page]) -> list[str]:
+    """What each page is called; pages that would be called alike are told apart by their run directories."""
+    labels = [page.label for page in pages]
+    return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
+
+
+def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[str, Any]:
+    """The papers' tables, and the user's own pages beside them."""
+    agreement = {}
+    for row in published("sage_table01_agent_rank_correlation"):
+        agreement[row["agent_a"], row["agent_b"]] = agreement[row["agent_b"], row["agent_a"]] = row["spearman_rho"]
+    return {
+        "pages": named,
+        "sage": published("sage_table02_leaderboard"),
+        "agreement": agreement,
+        "simulators": list(dict.fromkeys(first for first, _ in agreement)),
+        "eibench": published("eibench_table04_leaderboard"),
+        "empa": published("empa_table07_leaderboard"),
+        "perm": perm_tables(),
+        "eqbench": published("perm_table01_eqbench3"),
+        "printed": PRINTED,
+        "rlver": published("rlver_table01_sentient_and_chitchat"),
+        "embedded": any(page.embedded for _, page in named),
+        "all_embedded": all(page.embedded for _, page in named),
+        "imported": any("imported" in entry for run in runs for entry in run.log),
+    }
+
+
+def _told(pages: Sequence[Page], environment: str) -> Page:
+    """The page whose numbers the explanations of an environment name; an empty one where the report has none."""
+    empty = Measurement((), {"environment": environment}, ())
+    found = next((page for page in pages if page.card.environment == environment), None)
+    return found or Page(empty, score_card((), empty.settings), 0)
+
+
+def _method(*, training: bool) -> dict[str, Any]:
+    """Constants of the method that the explanations name, and the training curves they explain."""
+    return {
+        "success_at": SUCCESS_AT,
+        "failure_below": FAILURE_BELOW,
+        "most_lines": MOST_LINES,
+        "few_models": FEW_MODELS,
+        "training": training,
+        "smoothing": SMOOTHING,
+        "arch_steps": ARCH_STEPS,
+        "metrics": [(entry_of(metric), metric) for group in GROUPS for metric in group.metrics],
+    }
+
+
+def templates() -> Environment:
+    """The templates of every page, with the filters for numbers that they use."""
+    environment = Environment(
+        loader=PackageLoader("heartloop.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
+    environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
+    environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
+    return environment
+
+
+def copy_assets(folder: Path, names: Sequence[str]) -> None:
+    """Files of `static/` into a folder, which is made if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes((resources.files("heartloop.report") / "static" / name).read_bytes())
+
+
+def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
+    """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
+    ours = [out / name for name in (_SIDE_BY_SIDE, "published.html", "settings.html")]
+    ours += [path for path in out.glob("training*.html") if re.fullmatch(r"training(-[1-9]\d*)?\.html", path.name)]
+    for page in ours:
+        if page.name not in pages:
+            page.unlink(missing_ok=True)
+    for curves in (out / "data").glob("training-*.js"):
+        if re.fullmatch(r"training-[1-9]\d*", curves.stem):
+            curves.unlink()
+    for page in out.glob("measurement-*.html"):
+        number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
+        if number and int(number[1]) > count:
+            page.unlink()
+    for folder in (out / "data").glob("*"):
+        if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
+            for stale in (folder / "list.js", folder / "paths.js", *folder.glob("dialogues-*.js")):
+                stale.unlink(missing_ok=True)
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _write_data(folder: Path, page: Page) -> None:
+    """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in (folder / "paths.js", *folder.glob("dialogues-*.js")):
+        stale.unlink(missing_ok=True)
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
+    listing["scale"] = page.scale
+    listing["strategies"] = strategy_names()
+    _write_script(folder / "list.js", "list", listing)
+    if page.empa:
+        _write_script(folder / "paths.js", "paths", page.empa.data())
+    for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
+        chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK])}
+        _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)
+
+
+def _write_script(path: Path, kind: str, value: object) -> None:
+    path.write_text(f'heartloop.take("{kind}",{script_json(value)});\n', encoding="ascii")

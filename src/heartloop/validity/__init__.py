@@ -1,0 +1,1 @@
+"""Suites that ask whether the numbers mean anything."""

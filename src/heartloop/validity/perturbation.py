@@ -1,0 +1,222 @@
+"""Does EMPA's measure measure? Stored dialogues judged in variants, as paired shifts of four scorers.
+
+Covers which replies are paired, what each scorer makes of them, and `validity.json`. Does not cover judging
+(`heartloop.evaluation.validating`), the statistics (`heartloop.scoring.shifts`) or the page (`validity_page`).
+
+A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are left out and counted.
+The scorers: `epm`, the energy; `alignment`, its direction alone, which explains it; `rubric`, the sum of the levels; `magnitude`,
+the size of the step; `direct`, the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct
+judge, with the same numbers; both are here. The cases' own numbers are means over all models' paired windows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
+from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
+from heartloop.environments.empa.perturbed import DIRECT
+from heartloop.environments.empa.scoring import trace
+from heartloop.scoring.shifts import Shift, shift
+
+__all__ = [
+    "ALIGNED", "ALL", "PERTURBED", "SCORERS", "SYCOPHANCY", "CaseShift", "Cell", "Dialogues", "Reading", "Validity", "validity",
+    "write_validity",
+]  # fmt: skip
+
+SCORERS = ("epm", "alignment", "rubric", "magnitude", "direct")
+SYCOPHANCY = "sycophancy"
+"""The three attacks together."""
+PERTURBED = (FLIP, SYCOPHANCY, *ATTACKS)
+ALIGNED, ALL = "aligned", "all"
+"""Which pairs: those whose original energy is above 0, as in the paper's flip, or every one."""
+
+Dialogues = Mapping[str, Sequence[Transcript]]
+"""Transcripts by variant, as in `PERTURBATIONS`; of one dialogue the last counts."""
+
+
+class Reading(NamedTuple):
+    """What one scorer saw in the windows of a dialogue."""
+
+    epm: list[float]
+    alignment: list[float]
+    rubric: list[float]
+    magnitude: list[float]
+    direct: list[float]
+
+
+class CaseShift(NamedTuple):
+    """A case's mean score, over all models, before and after."""
+
+    case: str
+    original: float
+    perturbed: float
+    n: int
+
+
+class Cell(NamedTuple):
+    """One scorer under one perturbation."""
+
+    perturbation: str
+    scorer: str
+    pairs: str
+    """`ALIGNED` or `ALL`."""
+    shift: Shift
+    cases: tuple[CaseShift, ...]
+
+
+class Validity(NamedTuple):
+    """Everything found. `compared` and `left_out` count dialogues by variant."""
+
+    judge: str
+    preset: str
+    models: tuple[str, ...]
+    titles: Mapping[str, str]
+    """The cases' titles by id."""
+    compared: Mapping[str, int]
+    left_out: Mapping[str, int]
+    scales: Mapping[str, float]
+    """Standard deviation of each scorer over all original windows: the unit in which scorers compare."""
+    cells: tuple[Cell, ...]
+
+    def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> Cell | None:
+        """One of them; `None` where no pair was found."""
+        return next((c for c in self.cells if (c.perturbation, c.scorer, c.pairs) == (perturbation, scorer, pairs)), None)
+
+
+class _Pair(NamedTuple):
+    case: str
+    variant: str
+    before: Reading
+    after: Reading
+
+
+def validity(runs: Sequence[Dialogues]) -> Validity:
+    """The shifts over the dialogues of one or several runs, each judged in all variants.
+
+    Raises:
+        InputError: no dialogue is scored in the original and in a variant, several presets or judges, or a judged window without
+            the direct judge's number.
+    """
+    pairs: list[_Pair] = []
+    originals: list[Transcript] = []
+    compared: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    for run in runs:
+        by_key = {variant: {t.key: t for t in found} for variant, found in run.items()}
+        base = by_key[ORIGINAL]
+        originals += base.values()
+        readings = {key: _reading(t) for key, t in base.items() if t.scored}
+        for variant in (FLIP, *ATTACKS):
+            found = by_key.get(variant, {})
+            both = [key for key in readings if key in found and found[key].scored]
+            compared[variant] = compared.get(variant, 0) + len(both)
+            left_out[variant] = left_out.get(variant, 0) + len(base) - len(both)
+            for key in both:
+                after = _reading(found[key], base[key] if variant in ATTACKS else None)
+                pairs.append(_Pair(key[1], variant, readings[key], after))
+    presets, judges = {t.preset for t in originals}, {t.simulator for t in originals}
+    if not pairs:
+        raise InputError("no dialogue is scored both as it was and in a variant; mend the cause, then run it with --retry-failed")
+    for what, names in (("preset", presets), ("judge", judges)):
+        if len(names) > 1:
+            raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); scores of several do not compare")
+    scored = [_reading(t) for t in originals if t.scored]
+    scales = {name: _spread([x for reading in scored for x in getattr(reading, name)]) for name in SCORERS}
+    cells = [
+        cell
+        for chosen in (ALIGNED, ALL)
+        for perturbation in PERTURBED
+        for scorer in SCORERS
+        if (cell := _cell(pairs, perturbation, scorer, chosen, scales[scorer])) is not None
+    ]
+    return Validity(
+        judge=judges.pop(),
+        preset=presets.pop(),
+        models=tuple(dict.fromkeys(t.model for t in originals)),
+        titles={t.scenario: t.facts.get("title") or t.scenario for t in originals},
+        compared=compared,
+        left_out=left_out,
+        scales=scales,
+        cells=tuple(cells),
+    )
+
+
+def write_validity(found: Validity, path: Path) -> None:
+    """As JSON; what is no number is null.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    record = {
+        **found._asdict(),
+        "cells": [
+            {**c._asdict(), "shift": c.shift._asdict(), "cases": [case._asdict() for case in c.cases]} for c in found.cells
+        ],
+    }
+    part = path.with_suffix(".part")
+    try:
+        part.write_text(json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+
+
+def _reading(found: Transcript, place: Transcript | None = None) -> Reading:
+    """What the scorers see; with a `place`, each step was taken alone, where that dialogue's path stood."""
+    case = case_of(found)
+    path = trace(case, preset=found.preset)
+    energy, alignment = path.energy.tolist(), path.alignment.tolist()
+    if place is not None:
+        before = case_of(place).forms
+        steps = [trace(case._replace(forms=(*before[:n], case.forms[n])), preset=found.preset) for n in path.judged]
+        energy, alignment = [float(step.energy[-1]) for step in steps], [float(step.alignment[-1]) for step in steps]
+    try:
+        direct = [float(turn.evidence[DIRECT]) for turn in found.turns if turn.state is not None]
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{found.scenario}: a judged reply has no number of the direct judge; judge the run again") from error
+    size = np.linalg.norm(path.increment, axis=1)
+    return Reading(energy, alignment, path.net.tolist(), size.tolist(), direct)
+
+
+def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, scale: float) -> Cell | None:
+    before: list[float] = []
+    after: list[float] = []
+    cases: list[str] = []
+    for pair in pairs:
+        if pair.variant == perturbation or (perturbation == SYCOPHANCY and pair.variant in ATTACKS):
+            rows = zip(pair.before.epm, getattr(pair.before, scorer), getattr(pair.after, scorer), strict=True)
+            kept = [(x, y) for energy, x, y in rows if chosen == ALL or energy > 0]
+            before += [x for x, _ in kept]
+            after += [y for _, y in kept]
+            cases += [pair.case] * len(kept)
+    if not before:
+        return None
+    by_case: dict[str, list[tuple[float, float]]] = {}
+    for case, x, y in zip(cases, before, after, strict=True):
+        by_case.setdefault(case, []).append((x, y))
+    means = [
+        CaseShift(case, math.fsum(x for x, _ in rows) / len(rows), math.fsum(y for _, y in rows) / len(rows), len(rows))
+        for case, rows in sorted(by_case.items())
+    ]
+    return Cell(perturbation, scorer, chosen, shift(before, after, clusters=cases, scale=scale), tuple(means))
+
+
+def _spread(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(part) for key, part in value.items()}
+    return [_without_nan(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,147 @@
+"""A synthetic run, built value by value: three ranked models, one failure case, failures, silence, hostile text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from heartloop.core.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
+from tests.report.browser import FLAGS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'> & \u2028 \x00 \u202e {{ 7*7 }}"
+
+Talk = Callable[..., Transcript]
+WriteRun = Callable[..., Path]
+
+
+def _talk(
+    model: str,
+    scenario: str,
+    changes: Sequence[float | None],
+    *,
+    stop: StopReason = "turn_limit",
+    failure: Failure | None = None,
+    intention: str = "listen",
+    theme: str = "work",
+    tags: str = "none",
+    text: str = "",
+    silent: int = 0,
+    repeat: int = 0,
+    tokens: int = 100,
+    counts: dict[str, int] | None = None,
+    calls: Sequence[Call] = (),
+    simulator: str = "embedded",
+    fingerprint: str = "f",
+    facts: dict[str, str] | None = None,
+) -> Transcript:
+    """A dialogue whose emotion starts at 40 and moves by `changes`; `None` is an unjudged reply."""
+    emotion, turns = 40.0, []
+    for index, change in enumerate(changes):
+        emotion += change or 0.0
+        said = "" if index < silent else text or f"Reply {index} of {model}."
+        turns.append(
+            Turn(
+                index=index,
+                reply=said,
+                silent=index < silent,
+                state=None if change is None else {"emotion": emotion},
+                change=None if change is None else {"emotion": change},
+                thoughts={"content": text or "heard", "feeling": "a little lighter"},
+                evidence={"strategies": {"B-2": 0.8, "Z-9": 0.4}, "flaws": {"template": 0.5}, "bound": 0.61, "insight": "shame"},
+                message=text or f"Answer {index}.",
+            )
+        )
+    return Transcript(
+        environment="sage",
+        scenario=scenario,
+        fingerprint=fingerprint,
+        model=model,
+        repeat=repeat,
+        preset="corrected",
+        simulator=simulator,
+        facts={
+            "family": "support",
+            "intention": intention,
+            "intention_text": "wants someone to listen",
+            "theme": theme,
+            "title": text or f"The title of {scenario}",
+            "person": "Nkechi Obiora, 41, pharmacist",
+            "place": "Enugu",
+            "tags": tags,
+            **(facts or {}),
+        },
+        models={"policy": model, "simulator": simulator},
+        prompts={"feel": "0123456789ab"},
+        opening=text or f"First message of {scenario}.",
+        start={"emotion": 40.0},
+        turns=tuple(turns),
+        stop=stop,
+        failure=failure,
+        score=None if failure else emotion,
+        usage={"policy": Usage(prompt_tokens=10 * tokens, completion_tokens=tokens)},
+        counts=counts or {},
+        calls=tuple(calls),
+    )
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return _talk
+
+
+@pytest.fixture
+def hostile() -> str:
+    return HOSTILE
+
+
+@pytest.fixture
+def dialogues() -> list[Transcript]:
+    broken = Failure(role="simulator", kind="AnswerError", detail="change is 'much'; expected a number")
+    return [
+        _talk("x/good", "s1", [10] * 6, stop="success"),
+        _talk("x/good", "s2", [5, 5, 5], intention="advice", tags="death illness"),
+        _talk("x/good", "s3", [5, None], tags="abuse"),
+        _talk("x/plain", "s1", [0, 5]),
+        _talk("x/plain", "s2", [-5, -5], intention="advice", text=HOSTILE),
+        _talk("x/plain", "s3", [3], stop="failed", failure=broken),
+        _talk("x/mute", "s1", [-10, -10, -10, -5], stop="failure", silent=4, tokens=0),
+        _talk("x/mute", "s2", [-10, -10, -10, -5], stop="failure", intention="advice", silent=2),
+        _talk("x/mute", "s3", [-10, -10], stop="goodbye"),
+        _talk("heartloop/garbage", "s1", [-10, -10, -10, -5], stop="failure"),
+    ]
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    """Writes a run directory and returns its path."""
+
+    def write(dialogues: Sequence[Transcript], name: str = "run", **settings: Any) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        given = {"environment": "sage", "preset": "corrected", "variant": "vanilla", "user": "embedded", "max_turns": 10}
+        (folder / "settings.json").write_text(json.dumps({**given, "heartloop_version": "0.1.0", **settings}))
+        (folder / "transcripts.jsonl").write_text("".join(map(write_line, dialogues)), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A window of a phone's size."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium on this machine; install it to look at the report in a browser")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it drives the browser")
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser.new_page(viewport={"width": 390, "height": 844})
+        browser.close()

@@ -1,0 +1,234 @@
+"""One model against another on the dialogues scored in both.
+
+1. Pairs are the same scenario, word for word, in the same repeat, scored in both; the rest is counted with its reason.
+2. Differences are B - A; swapping the sides flips the sign.
+3. Whatever else than the model differs is said in plain words.
+4. The gate trips when the whole interval lies below -threshold, and refuses to decide on one person.
+5. What cannot be compared is refused in one sentence.
+
+Do not fix one of these tests without a decision (docs/decisions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.core.dialogue import Failure, Sampling, Transcript
+from heartloop.core.errors import UseError
+from heartloop.evaluation.comparison import Comparison, Side, choose_sides, compare, worse_by
+from heartloop.evaluation.comparison_text import comparison_text
+from heartloop.evaluation.runs import read_run
+from heartloop.scoring.statistics import Interval
+
+Talk = Callable[..., Transcript]
+WriteRun = Callable[..., Path]
+BROKEN = Failure(role="simulator", kind="AnswerError", detail="no number")
+
+
+def side(model: str, dialogues: Sequence[Transcript], **settings: Any) -> Side:
+    return Side(f"runs/{model}", model, settings, tuple(dialogues))
+
+
+def by_ends(talk: Talk, model: str, ends: Mapping[str, float], **more: Any) -> list[Transcript]:
+    return [talk(model, scenario, [end - 40], **more) for scenario, end in ends.items()]
+
+
+@pytest.fixture
+def found(talk: Talk) -> Comparison:
+    a = by_ends(talk, "a", {"s1": 60, "s2": 50, "s3": 40})
+    b = by_ends(talk, "b", {"s1": 50, "s2": 30, "s3": 37})
+    a += [talk("a", "s4", [1]), talk("a", "s5", [1]), talk("a", "s6", [1], fingerprint="old")]
+    b += [talk("b", "s4", [1], stop="failed", failure=BROKEN), talk("b", "s6", [1]), talk("b", "s7", [1])]
+    return compare(side("a", a), side("b", b))
+
+
+def test_a_comparison_worked_by_hand(found: Comparison) -> None:
+    # differences -10, -20, -3: mean -11, deviations 1, -9, 8, variance 146 / 2 = 73
+    assert (found.pairs, found.people) == (3, 3)
+    assert (found.mean_a, found.mean_b) == (50.0, 39.0)
+    assert found.difference == Interval(-11.0, -20.0, -3.0)
+    assert found.sd == pytest.approx(73**0.5)
+    assert found.effect == pytest.approx(-11 / 73**0.5)
+    assert found.rank_biserial == -1.0
+    assert (found.p, found.exact) == (0.25, True)  # only --- and +++ of 8
+    assert found.needed == 5  # 7.849 * 73 / 121 = 4.74
+    assert [(p.a.scenario, p.difference) for p in found.extremes] == [("s2", -20.0), ("s1", -10.0), ("s3", -3.0)]
+
+
+def test_what_is_left_out_is_counted_with_its_reason(found: Comparison) -> None:
+    assert dict(found.left_out) == {
+        "unscored in B (simulator: AnswerError)": 1,
+        "not played in B": 1,
+        "not played in A": 1,
+        "the scenario's text differs": 1,
+    }
+
+
+def test_swapping_the_sides_flips_the_sign(found: Comparison) -> None:
+    back = compare(found.b, found.a)
+    assert back.difference.mean == -found.difference.mean
+    assert (back.p, back.effect, back.needed) == (found.p, -found.effect, found.needed)
+
+
+def test_a_model_with_its_own_copy_differs_by_nothing(talk: Talk) -> None:
+    mine = by_ends(talk, "a", {"s1": 60, "s2": 50})
+    same = compare(side("a", mine), side("a", mine))
+    assert (same.difference, same.p, same.effect, same.needed, same.extremes) == (Interval(0, 0, 0), 1.0, 0.0, None, ())
+    assert "B - A: 0.0" in comparison_text(same)
+
+
+def test_repeats_pair_with_repeats_and_count_as_one_person(talk: Talk) -> None:
+    a = [talk("a", "s1", [5], repeat=r) for r in range(3)]
+    b = [talk("b", "s1", [7], repeat=r) for r in (1, 2, 3)]
+    found = compare(side("a", a), side("b", b))
+    assert (found.pairs, found.people, found.difference.mean) == (2, 1, 2.0)
+    assert dict(found.left_out) == {"not played in A": 1, "not played in B": 1}
+    assert "Only one person: no interval, and no test." in found.warnings
+
+
+def test_each_intention_has_its_own_difference(talk: Talk) -> None:
+    a = [talk("a", "s1", [10]), talk("a", "s2", [0], intention="advice"), talk("a", "s3", [0], intention="advice")]
+    b = [talk("b", "s1", [5]), talk("b", "s2", [4], intention="advice"), talk("b", "s3", [8], intention="advice")]
+    found = compare(side("a", a), side("b", b))
+    rows = {i.key: (i.pairs, i.mean_a, i.mean_b, i.difference.mean) for i in found.groups}
+    assert rows == {"advice": (2, 40.0, 46.0, 6.0), "listen": (1, 50.0, 45.0, -5.0)}
+
+
+def test_the_smallest_difference_that_matters_sets_the_sample_size(talk: Talk) -> None:
+    a, b = by_ends(talk, "a", {"s1": 50, "s2": 50}), by_ends(talk, "b", {"s1": 51, "s2": 49})
+    found = compare(side("a", a), side("b", b), min_difference=3.0)
+    assert found.needed == 2  # 7.849 * 2 / 9 = 1.7, and two at least
+    assert "Alike for your purpose" in comparison_text(found, min_difference=3.0)
+    assert compare(side("a", a), side("b", b)).needed is None  # the difference found is 0
+    with pytest.raises(UseError, match=r"--min-difference is 0\.0"):
+        compare(side("a", a), side("b", b), min_difference=0.0)
+
+
+class TestWarnings:
+    """What else than the model differs."""
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"simulator": "openai/x"}, "played by embedded in A and by openai/x in B"),
+            ({"preset": "released"}, "computed as corrected and B as released"),
+            ({"variant": "challenging"}, "vanilla in A and challenging in B"),
+            ({"prompts": {"feel": "new", "speak": "x"}}, "Prompts or rules differ: feel, speak."),
+            ({"start": {"emotion": 30.0}}, "mood does not start at the same value"),
+            ({"sampling": {"simulator": Sampling(temperature=1.0)}}, "simulator's sampling settings differ"),
+            ({"seed": 9}, "Seeds differ"),
+        ],
+    )
+    def test_of_the_dialogues(self, talk: Talk, change: dict[str, Any], said: str) -> None:
+        a = by_ends(talk, "a", {"s1": 50, "s2": 50})
+        b = [d.model_copy(update=change) for d in by_ends(talk, "b", {"s1": 50, "s2": 50})]
+        assert said in " ".join(compare(side("a", a), side("b", b)).warnings)
+
+    def test_of_the_runs(self, talk: Talk) -> None:
+        a, b = by_ends(talk, "a", {"s1": 50, "s2": 50}), by_ends(talk, "b", {"s1": 50, "s2": 50})
+        warnings = " ".join(compare(side("a", a, max_turns=10), side("b", b, max_turns=8, rescored={"from": "x"})).warnings)
+        assert "turn limit differs: 10 in A, 8 in B" in warnings
+        assert "B was rescored" in warnings
+
+    def test_of_texts_and_losses(self, found: Comparison) -> None:
+        warnings = " ".join(found.warnings)
+        assert "1 dialogue with people whose text was changed" in warnings
+        assert "Unscored in one or both: 1 of 4 dialogues played in both" in warnings
+        assert "Only 3 people" in warnings
+
+    def test_how_the_models_are_sampled_is_part_of_what_is_compared(self, talk: Talk) -> None:
+        a = by_ends(talk, "a", {f"s{i}": 50 for i in range(10)})
+        b = [d.model_copy(update={"sampling": {"policy": Sampling(temperature=1.0)}}) for d in a]
+        assert compare(side("a", a), side("b", b)).warnings == ()
+
+
+class TestGate:
+    """Exit code by threshold: the whole interval below -threshold."""
+
+    @pytest.mark.parametrize(("threshold", "trips"), [(0.0, True), (2.9, True), (3.0, False), (11.0, False)])
+    def test_the_whole_interval_has_to_lie_beyond(self, found: Comparison, threshold: float, trips: bool) -> None:
+        assert worse_by(found, threshold) is trips  # the interval is -20 to -3
+
+    def test_better_never_trips(self, found: Comparison) -> None:
+        assert not worse_by(compare(found.b, found.a), 0.0)
+
+    def test_identical_never_trips(self, found: Comparison) -> None:
+        assert not worse_by(compare(found.a, found.a), 0.0)
+
+    def test_one_person_decides_nothing(self, talk: Talk) -> None:
+        one = compare(side("a", [talk("a", "s1", [10])]), side("b", [talk("b", "s1", [-10])]))
+        with pytest.raises(UseError, match="cannot decide on one person"):
+            worse_by(one, 0.0)
+
+    @pytest.mark.parametrize("threshold", [-1.0, float("nan"), 101.0])
+    def test_a_threshold_that_is_none_is_refused(self, found: Comparison, threshold: float) -> None:
+        with pytest.raises(UseError, match="--worse-than is"):
+            worse_by(found, threshold)
+
+
+class TestSides:
+    """Which model of which run."""
+
+    def test_one_model_a_run_needs_no_name(self, talk: Talk, write_run: WriteRun) -> None:
+        runs = [read_run(write_run([talk(m, "s1", [5])], m)) for m in ("a", "b")]
+        assert [s.model for s in choose_sides(runs[0], runs[1], None, None)] == ["a", "b"]
+
+    def test_two_models_of_one_run(self, dialogues: list[Transcript], write_run: WriteRun) -> None:
+        a, b = choose_sides(read_run(write_run(dialogues)), None, "x/good", "x/plain")
+        assert compare(a, b).difference.mean == -40.0  # 37.5 - 77.5 on s1 and s2
+
+    def test_a_dialogue_played_again_counts_as_last_played(self, talk: Talk, write_run: WriteRun) -> None:
+        again = read_run(write_run([talk("a", "s1", [5]), talk("a", "s1", [9])], "again"))
+        other = read_run(write_run([talk("b", "s1", [5])], "other"))
+        assert [d.score for d in choose_sides(again, other, None, None)[0].dialogues] == [49.0]
+
+    @pytest.mark.parametrize(
+        ("second", "models", "said"),
+        [
+            (True, (None, "x/good"), "has several models; expected --model-a with one of x/good, x/plain"),
+            (True, ("x/good", "x/none"), "has no model 'x/none'; expected --model-b"),
+            (False, ("x/good", None), "name a second run, or two models"),
+            (False, ("x/good", "x/good"), "compares x/good with itself"),
+            (True, ("x/good", "x/good"), "compares x/good with itself"),
+        ],
+    )
+    def test_what_is_not_clear_is_refused(
+        self, dialogues: list[Transcript], write_run: WriteRun, second: bool, models: tuple[str | None, str | None], said: str
+    ) -> None:
+        run = read_run(write_run(dialogues))
+        with pytest.raises(UseError, match=re.escape(said)):
+            choose_sides(run, run if second else None, *models)
+
+    def test_nothing_in_common_is_refused_with_the_reasons(self, talk: Talk) -> None:
+        with pytest.raises(UseError, match=r"share no dialogue scored in both .*not played in B: 1"):
+            compare(side("a", [talk("a", "s1", [5])]), side("b", [talk("b", "s2", [5])]))
+
+
+def test_the_text_says_it_all(found: Comparison) -> None:
+    text = comparison_text(found)
+    for words in (
+        "A  a  (runs/a)  mean final emotion 50.0",
+        "Paired on 3 dialogues with 3 people",
+        "left out: 1 unscored in B (simulator: AnswerError)",
+        "B - A: -11.0, 95 % interval -20.0 to -3.0",
+        "permutation p 0.2500 (all patterns of signs, by person)",
+        "effect d_z -1.29 (large), rank-biserial -1.00",
+        "B is worse: the interval lies below 0.",
+        "takes about 5 people; here are 3.",
+        "wants: listen",
+        "s2           50  30    -20  The title of s2",
+    ):
+        assert words in text
+
+
+def test_hostile_titles_do_not_move_the_terminal(talk: Talk, hostile: str) -> None:
+    a = [talk("a", s, [5], facts={"title": hostile + "\n\x1b[2J"}) for s in ("s1", "s2")]
+    b = [talk("b", s, [9], facts={"title": hostile}) for s in ("s1", "s2")]
+    text = comparison_text(compare(side("a", a), side("b", b)))
+    assert [line.split()[0] for line in text.split("\n")[-2:]] == ["s1", "s2"]  # a title is one line
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)

@@ -1,0 +1,93 @@
+"""Daily conversation in the report.
+
+1. The board has the six metrics and their mean in levels, worked by hand, with an interval over people, and kinds that occur.
+2. A dialogue shows what the companion knew, and each grade with its reason; what was said stays text.
+3. Every heading leads to an entry of the page of meanings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import AnswerError
+from heartloop.environments.daily import Daily
+from heartloop.environments.daily.scoring import METRICS
+from heartloop.environments.episode import play
+from heartloop.evaluation.measures import measure_of, points_of
+from heartloop.evaluation.scores import score_card
+from heartloop.report.daily_board import AVERAGE, DailyBoard, graded
+from heartloop.report.site import write_site
+from tests.daily.test_environment import ANSWER, LEVELS, Fixed
+from tests.daily_sample import AWAKE, LIE, SWIM
+
+WriteRun = Callable[..., Path]
+HOSTILE = "</script><b>No.</b>"
+
+
+async def dialogue(scenario: object, user: Fixed, answer: str = ANSWER) -> Transcript:
+    return await play(Daily([scenario], user), scenario.id, ScriptedChat([answer], name="x/one"), seed=1)  # type: ignore[attr-defined,list-item]
+
+
+@pytest.fixture
+async def played() -> list[Transcript]:
+    """Three people, of whom one is unscored."""
+    return [
+        await dialogue(LIE, Fixed()),
+        await dialogue(SWIM, Fixed(empathy=2), HOSTILE),
+        await dialogue(AWAKE, Fixed({"value": AnswerError("none")})),
+    ]
+
+
+async def test_the_board_has_the_mean_level_of_each_metric(played: list[Transcript]) -> None:
+    card = score_card(played, {})
+    board = DailyBoard(card.models, {"x/one": [0, 1, 2]}, played)
+    seen = board.by_metric["x/one"]
+    assert list(seen) == [*METRICS, AVERAGE]
+    empathy, average = seen["empathy"], seen[AVERAGE]
+    assert empathy is not None
+    assert average is not None
+    assert (empathy.n, empathy.mean) == (2, 3.0)  # 4 and 2; the unscored one is in no number
+    assert average.mean == pytest.approx((21 + 19) / 12)
+    assert empathy.low is not None
+    assert board.kinds == ["good-news", "values"]
+    of_values = board.of_kind(card.models[0], "values")
+    assert of_values is not None
+    assert of_values.mean == pytest.approx(3.5)
+    assert board.of_kind(card.models[0], "chat") is None
+
+
+async def test_points_are_the_mean_times_twenty(played: list[Transcript]) -> None:
+    assert points_of(played[0]) == pytest.approx(70.0)
+    assert points_of(played[2]) is None
+    assert (measure_of("daily").low, measure_of("daily").high) == (20.0, 100.0)
+
+
+async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
+    for evidence in ({}, {"scores": 5}, {"scores": {"empathy": "4"}}, {"scores": {**LEVELS, "value": 9}}):
+        turn = played[0].turns[0].model_copy(update={"evidence": evidence})
+        odd = played[0].model_copy(update={"turns": (turn,)})
+        assert DailyBoard(score_card([odd], {}).models, {"x/one": [0]}, [odd]).by_metric["x/one"][AVERAGE] is None
+        graded(turn)
+
+
+async def test_the_pages_show_metrics_memory_and_grades_and_explain_them(
+    played: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    site = write_site([write_run(played)], tmp_path / "site").parent
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert all(title in page for title in METRICS.values())
+    assert HOSTILE not in page
+    meanings = (site / "numbers.html").read_text(encoding="utf-8")
+    for place in set(re.findall(r'href="numbers\.html#([\w-]+)"', page)):
+        assert f'id="{place}"' in meanings, place
+    data = "".join(path.read_text(encoding="utf-8") for path in (site / "data").rglob("*.js"))
+    assert "</script>" not in data
+    for text in (LIE.about, LIE.event_memory[0].text, "because of empathy"):
+        assert json.dumps(text, ensure_ascii=True)[1:-1] in data or text in data

@@ -1,0 +1,155 @@
+"""The score card of EIBench, worked by hand.
+
+1. The score is the outcome times 100, -100 to 100; a model's is the mean over its scenarios, each counted once.
+2. Scenes are results of their own, with intervals; what is unscored is in none of them.
+3. Whatever decides a score keeps runs apart; where a scenario starts does not.
+"""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
+from heartloop.environments.eibench.scoring import scene_means, weighted_mean
+from heartloop.evaluation.comparison import choose_sides, compare, worse_by
+from heartloop.evaluation.comparison_text import comparison_text
+from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.measures import course_of, points_of
+from heartloop.evaluation.runs import Run, comparable
+from heartloop.evaluation.scores import score_card
+from heartloop.report.axes import plane_of
+from heartloop.report.lengths import lengths_of
+from tests.report.bench import A, T, bench_talk
+
+HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
+"""Ends at which both axes are half of the way to success, all of it, and half of the way to failure."""
+
+
+def run_of(*dialogues: Transcript, **settings: object) -> Run:
+    return Run(Path("run"), {"environment": "eibench", "max_turns": 8, **settings}, dialogues)
+
+
+@pytest.fixture
+def mixed() -> list[Transcript]:
+    """Two models; charm once, defense three times, one dialogue unscored."""
+    ends = {"x/good": [FULL, HALF, HALF, (60.0, 30.0)], "x/poor": [HALF, BACK, BACK, BACK]}
+    talks = [
+        bench_talk(model, f"{'charm' if n == 0 else 'defense'}-{n}", [end], scene="charm" if n == 0 else "defense")
+        for model, mine in ends.items()
+        for n, end in enumerate(mine)
+    ]
+    return [*talks, bench_talk("x/poor", "repair-1", [HALF], scene="repair", failed=True)]
+
+
+def test_a_card_worked_by_hand(mixed: list[Transcript]) -> None:
+    card = score_card(mixed, {})
+    # good (100 + 50 + 50 + 0) / 4 = 50, poor (50 - 50 - 50 - 50) / 4 = -25
+    good, poor = card.models
+    assert (card.environment, card.grouped_by, card.common) == ("eibench", "scene", 4)
+    assert (good.model, good.rank, good.headline.mean) == ("x/good", 1, 50.0)
+    assert (poor.model, poor.rank, poor.headline.mean) == ("x/poor", 2, -25.0)
+    assert [(g.key, g.n, g.mean) for g in good.groups] == [("charm", 1, 100.0), ("defense", 3, pytest.approx(100 / 3))]
+    assert (good.headline.success, good.headline.failure) == (1, 0)  # at 100, below 0
+    assert (poor.headline.success, poor.headline.failure) == (0, 3)
+    assert (poor.played, poor.scored, poor.unscored) == (5, 4, 1)
+    assert [g.key for g in poor.groups] == ["charm", "defense"]  # the unscored repair is no zero
+
+
+def test_the_means_are_those_of_the_paper(mixed: list[Transcript]) -> None:
+    outcomes: dict[str, list[float]] = {}
+    for talk in mixed:
+        if talk.model == "x/good" and talk.score is not None:
+            outcomes.setdefault(talk.facts["scene"], []).append(talk.score)
+    good = score_card(mixed, {}).models[0]
+    assert {g.key: g.mean for g in good.groups} == pytest.approx({k: 100 * v for k, v in scene_means(outcomes).items()})
+    assert good.headline.mean == pytest.approx(100 * (weighted_mean(outcomes) or 0.0))
+
+
+def test_a_scene_has_an_interval_and_one_person_none() -> None:
+    talks = [bench_talk("m", f"defense-{n}", [end]) for n, end in enumerate((HALF, BACK))]
+    (defense,) = score_card(talks, {}).models[0].groups
+    assert (defense.low, defense.high) == (-50.0, 50.0)
+    (alone,) = score_card(talks[:1], {}).models[0].groups
+    assert (alone.low, alone.high) == (None, None)
+
+
+def test_counts_of_turns_limits_and_lengths() -> None:
+    short, long = bench_talk("m", "defense-1", [HALF]), bench_talk("m", "defense-2", [HALF, FULL, FULL])
+    card = score_card([short.model_copy(update={"counts": {"states at their limit": 2, "clamped changes": 1}}), long], {})
+    (row,) = card.models
+    assert (row.mean_turns, row.at_limit, row.clamped) == (2.0, 2, 1)
+    assert [(at.n, at.characters) for at in row.reply_lengths] == [(2, 10.0), (1, 20.0), (1, 30.0)]
+    plot = lengths_of(card.models)
+    assert plot is not None
+    assert (plot.turns, plot.ticks_y[-1][1] >= 30, plot.lines[0].path.count("L")) == (3, True, 2)
+
+
+def test_no_two_lines_of_reply_lengths_look_alike() -> None:
+    plot = lengths_of(score_card([bench_talk(f"m{n}", "defense-1", [HALF]) for n in range(32)], {}).models)
+    assert plot is not None
+    assert len({(line.colour % 8, line.dashes) for line in plot.lines}) == 32
+    assert len({line.y for line in plot.lines}) == 32  # nor do their numbers lie on each other
+
+
+def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:
+    talk = bench_talk("m", "defense-1", [HALF, BACK, FULL])
+    assert course_of(talk) == [0.0, 50.0, -50.0, 100.0]
+    assert course_of(bench_talk("m", "defense-1", [(40.0, 30.0)], weight=0.25)) == [0.0, 37.5]
+    assert course_of(talk)[-1] == points_of(talk)
+    assert points_of(bench_talk("m", "defense-1", [HALF], failed=True)) is None
+
+
+def test_a_plane_counts_both_axes_from_their_anchors() -> None:
+    plane = plane_of([bench_talk("m", "defense-1", [FULL]), bench_talk("m", "defense-2", [BACK])])
+    assert plane is not None
+    assert plane.paths == ["M114 114L204 24", "M114 114L69 159"]  # 24 + 180 (f + 1) / 2; up is smaller
+    assert plane.mean == (0.25, 0.25)
+    calmer = plane_of([bench_talk("m", "defense-1", [(A.success, T.start)])])  # better on a alone: straight up
+    assert calmer is not None
+    assert calmer.paths == ["M114 114L114 24"]
+    assert plane_of([bench_talk("m", "s", [HALF]).model_copy(update={"facts": {}})]) is None
+
+
+def test_the_terminal_table_has_the_scenes_and_fits(mixed: list[Transcript]) -> None:
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(leaderboard(score_card(mixed, {})))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Outcome, -100 to 100" in text
+    assert "charm" in text
+    assert "defense" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "-50 to 25" in text  # a dash would run into the sign
+
+
+def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None:
+    run = run_of(*mixed)
+    found = compare(*choose_sides(run, None, "x/poor", "x/good"))
+    assert (found.pairs, found.difference.mean) == (4, 75.0)  # 50, 100, 100, 50
+    assert [(g.key, g.difference.mean) for g in found.groups] == [("charm", 50.0), ("defense", pytest.approx(250 / 3))]
+    text = comparison_text(found)
+    assert "mean outcome 50.0" in text
+    assert "by scene" in text
+    assert worse_by(compare(*choose_sides(run, None, "x/good", "x/poor")), 40.0)
+    with pytest.raises(UseError, match="points of outcome from 0 to 200"):
+        worse_by(found, 201.0)
+
+
+def test_two_environments_do_not_compare(mixed: list[Transcript]) -> None:
+    sage = mixed[0].model_copy(update={"environment": "sage", "score": 40.0})
+    a, b = choose_sides(run_of(mixed[0]), run_of(sage)._replace(path=Path("other")), "x/good", "x/good")
+    with pytest.raises(UseError, match="runs of eibench and sage do not compare"):
+        compare(a, b)
+
+
+def test_runs_share_a_table_whatever_scenario_comes_first_but_not_with_another_weight() -> None:
+    first, second = bench_talk("m", "defense-1", [HALF]), bench_talk("m", "defense-2", [HALF])
+    moved = second.model_copy(update={"start": {"a": 70.0, "t": 20.0}})
+    assert len(comparable([run_of(first), run_of(moved)])) == 1
+    assert len(comparable([run_of(first), run_of(bench_talk("m", "defense-2", [HALF], weight=0.3))])) == 2
+    other_prompt = second.model_copy(update={"prompts": {"policy_think": "bbbb"}})
+    assert len(comparable([run_of(first), run_of(other_prompt)])) == 2

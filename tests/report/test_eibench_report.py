@@ -1,0 +1,161 @@
+"""The report of EIBench runs: what stands on its pages, beside SAGE and under several simulators."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.core.dialogue import Transcript
+from heartloop.report.site import write_site
+from tests.report.bench import bench_talk
+from tests.report.test_meanings import _Page
+
+WriteRun = Callable[..., Path]
+BENCH = {"environment": "eibench", "preset": "paper", "variant": "think", "max_turns": 8}
+
+
+def bench_runs(write_run: WriteRun) -> list[Path]:
+    """The same three models under two simulators, of which one is a model under test."""
+    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/sim": (80.0, 15.0)}
+    talks = [
+        bench_talk(model, f"{scene}-{n}", [(50.0, 40.0), end], scene=scene)
+        for model, end in ends.items()
+        for scene in ("charm", "defense")
+        for n in range(2)
+    ]
+    other = [talk.model_copy(update={"simulator": "x/sim", "models": {**talk.models, "simulator": "x/sim"}}) for talk in talks]
+    return [
+        write_run(talks, "bench", **BENCH, user="embedded", simulator="embedded"),
+        write_run(other, "other", **BENCH, user="llm", simulator="x/sim"),
+    ]
+
+
+@pytest.fixture
+def site(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> Path:
+    """SAGE first, then EIBench under two simulators."""
+    return write_site([write_run(dialogues), *bench_runs(write_run)], tmp_path / "site").parent
+
+
+def data(site: Path, number: int, name: str) -> Any:
+    text = (site / "data" / str(number) / name).read_text(encoding="ascii")
+    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+
+def test_every_heading_of_a_table_leads_to_what_it_means(site: Path) -> None:
+    pages = {path.name: _Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
+    entries = set(pages["numbers.html"].ids)
+    for name, page in pages.items():
+        assert len(page.ids) == len(set(page.ids)), name
+        for words, links in page.columns:
+            meant = [link.removeprefix("numbers.html#") for link in links if link.startswith("numbers.html#")]
+            assert len(meant) == 1, f"{name}: {words!r}"
+            assert meant[0] in entries, f"{name}: {words!r} leads to {meant[0]!r}"
+
+
+def test_the_page_shows_scenes_axes_and_lengths(site: Path) -> None:
+    sage, bench = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
+    for part in ('id="scenes"', 'id="planes"', 'id="lengths"', 'id="trajectories"'):
+        assert part in bench
+    assert 'id="scenes"' not in sage
+    assert 'id="intentions"' in sage
+    assert "Mean outcome with its 95 % interval" in bench
+    assert "hidden wish" not in bench
+    assert re.search(r"<strong>100\.0</strong>.*<strong>50\.0</strong>.*<strong>-50\.0</strong>", bench, re.DOTALL)
+
+
+def test_a_bar_of_signed_points_grows_from_the_start(site: Path) -> None:
+    bench = (site / "measurement-2.html").read_text(encoding="utf-8")
+    assert "left:50.00%;width:50.00%" in bench  # 0 to 100
+    assert "left:25.00%;width:25.00%" in bench  # 0 back to -50
+
+
+def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
+    listing, chunk = data(site, 2, "list.js"), data(site, 2, "dialogues-0.js")
+    assert (listing["scale"]["low"], listing["scale"]["high"], listing["scale"]["group"]) == (-100, 100, "scene")
+    row, said = listing["rows"][0], chunk["dialogues"][0]
+    assert (row[5], row[6]) == (100, [0, 25, 100])
+    assert said["anchors"] == {"a": [60, 20, 100], "t": [30, 70, 0]}
+    assert said["path"] == [[60, 30], [50, 40], [20, 70]]
+    assert said["turns"][0]["change"] == {"a": -10, "t": 10}
+    assert (said["axes"], said["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
+    assert listing["people"][0]["group"] == "charm"
+    sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
+    assert "path" not in sage
+    assert sage["turns"][0]["state"] == {"emotion": 50}
+
+
+def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
+    html = (site / "side-by-side.html").read_text(encoding="utf-8")
+    assert "EIBench · paper · think" in html
+    dots = re.findall(r"<title>(\d) (\S+): (\S+) and (\S+?)(, by itself)?</title>", html)
+    assert [(n, model, a, b) for n, model, a, b, _ in dots] == [
+        ("1", "x/one", "100.0", "100.0"),
+        ("2", "x/two", "50.0", "50.0"),
+        ("3", "x/sim", "-50.0", "-50.0"),
+    ]
+    assert [bool(own) for *_, own in dots] == [False, False, True]
+    assert html.count('class="own"') == 1
+    for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="9"', html):
+        assert float(x) + float(y) == pytest.approx(280.0), "equal means lie on the diagonal"
+
+
+def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(write_run: WriteRun, tmp_path: Path) -> None:
+    """x/sim is last for x/other and first for itself; without it both put one, two, three in the same order."""
+    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/three": (60.0, 30.0), "y/sim": (80.0, 15.0)}
+    runs = []
+    for simulator, own in (("x/other", ends["y/sim"]), ("z/sim", (20.0, 90.0))):
+        talks = [
+            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", simulator=simulator)
+            for model, end in ends.items()
+        ]
+        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user="llm", simulator=simulator))
+    site = write_site(runs, tmp_path / "likes").parent
+    both = (site / "side-by-side.html").read_text(encoding="utf-8")
+    assert both.count("◇ by itself") == 1
+    assert "left out of the agreement there: y/sim." in both
+    assert "The rank correlation rests on 3 models; over so few" in both
+    assert re.findall(r'<b>([\d.]+)</b> <span class="count">n (\d)</span></td>', both) == [("1.00", "3")] * 2
+    first, second = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
+    assert "is scored by itself here" not in first
+    assert "y/sim is scored by itself here" in second
+    tabs = re.findall(r'<b>(\w+)</b> <span>([^<]*)</span> <span class="leader">([^<]*)</span>', first)
+    assert tabs == [("EIBench", "x/other · paper · think", "1. one 100.0"), ("EIBench", "z/sim · paper · think", "1. one 100.0")]
+
+
+def test_pages_are_called_by_environment_and_simulator(site: Path) -> None:
+    names = [re.search(r"<title>(.*)</title>", (site / name).read_text(encoding="utf-8")) for name in
+             ("index.html", "measurement-2.html", "measurement-3.html")]  # fmt: skip
+    assert [found[1] for found in names if found] == [
+        "heartloop report: SAGE · embedded · corrected · vanilla",
+        "heartloop report: EIBench · embedded · paper · think",
+        "heartloop report: EIBench · x/sim · paper · think",
+    ]
+
+
+def test_the_leaderboard_names_every_scene_and_no_number_is_minus_zero(write_run: WriteRun, tmp_path: Path) -> None:
+    talks = [bench_talk("x/one", f"charm-{n}", [(60.0 + n % 2, 30.0)], scene="charm") for n in range(20)]  # mean -0.6 of 100
+    talks += [bench_talk("x/one", "defense-1", [(60.0, 30.0)])]
+    html = write_site([write_run(talks, "bench", **BENCH)], tmp_path / "zero").read_text(encoding="utf-8")
+    assert re.findall(r'class="num scene" data-label="(\w+)">([^<]*)<', html) == [("charm", "-1"), ("defense", "0")]
+    assert not re.search(r">-0(\.0)?<", html)
+
+
+def test_published_results_are_marked_as_theirs(site: Path) -> None:
+    html = (site / "published.html").read_text(encoding="utf-8")
+    section = html[html.index("published, EIBench Table 4 · theirs") :]
+    mine = re.findall(r"measured here · <a[^>]*>([^<]*)<", section)
+    assert mine == ["EIBench · embedded · paper · think", "EIBench · x/sim · paper · think"]  # SAGE's stand with SAGE's
+    assert "Claude-Sonnet-4.6" in section
+    assert "-14.6" in section
+
+
+def test_a_report_of_eibench_alone_explains_both(write_run: WriteRun, tmp_path: Path) -> None:
+    site = write_site(bench_runs(write_run)[:1], tmp_path / "alone").parent
+    html = (site / "numbers.html").read_text(encoding="utf-8")
+    assert 'id="eibench-mean"' in html
+    assert "it starts at 40" in html  # SAGE's own, though no page shows it

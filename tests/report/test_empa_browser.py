@@ -1,0 +1,153 @@
+"""EMPA's page in a real browser: pictures open and fit, the path keeps step with the talk, nothing a model wrote runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from heartloop.report.site import write_site
+from tests.report.browser import FAINT, quiet
+from tests.report.empa_bench import EMPA, empa_talk, levels
+from tests.report.test_empa_report import empa_talks
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+WriteRun = Callable[..., Path]
+
+
+def _long_site(write_run: WriteRun, hostile: str, folder: Path) -> Path:
+    """Twelve turns that go there and back, with hostile words in all that was said and told."""
+    forms = [levels(C=1), levels(A=-1), levels(C=1, P=1), levels()] * 3
+    talk = empa_talk("x/long", "s0", forms, text=hostile, start=(-12.0, -9.0, -20.0))
+    quoted = {"C.Prog": hostile, "P.Prog": "nowhere said", "A.Neg": hostile}
+    turns = [
+        turn.model_copy(update={"evidence": {**turn.evidence, "quotes": quoted}}) if turn.evidence else turn
+        for turn in talk.turns
+    ]
+    return write_site([write_run([talk.model_copy(update={"turns": tuple(turns)})], "long", **EMPA)], folder)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_the_page_opens_without_a_fault_and_fits(
+    page: Page, write_run: WriteRun, tmp_path: Path, width: int, scheme: str
+) -> None:
+    index = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    with quiet(page) as asked:
+        page.goto(index.as_uri())
+        page.wait_for_selector("#list .row")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+        page.locator("#tiers > summary").click()
+        assert page.locator("#tiers figure:visible").count() == 12
+        # a drawn copy has a size, so a path is really there
+        assert page.evaluate("document.querySelector('#tiers use').getBBox().width") > 0
+        # the cases are reached and opened by the keyboard; a phone folds their table
+        if width < 760:
+            page.locator("#cases summary").focus()
+            page.keyboard.press("Enter")
+        page.locator(".cases td a").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] .journey")
+        assert not any(url.endswith(("plotly.min.js", "data/1/paths.js")) for url in asked)
+
+
+def test_the_picture_in_space_is_drawn_when_it_is_wanted(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    with quiet(page) as asked:
+        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri())
+        page.wait_for_selector("#list .row")
+        page.locator("#space > summary").click()
+        page.wait_for_selector("#space-plots .gl-container canvas", timeout=120_000)  # slow without a graphics card
+        for name in ("assets/plotly.min.js", "data/1/paths.js"):
+            assert any(url.endswith(name) for url in asked)
+        assert page.locator("#space-plots figure").count() == 4
+        kinds = page.evaluate("document.querySelector('.js-plotly-plot').data.map((trace) => trace.type)")
+        assert set(kinds) == {"scatter3d", "mesh3d"}
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_webgl_the_planes_stay_and_the_page_says_so(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    page.add_init_script(
+        "const real = HTMLCanvasElement.prototype.getContext;"
+        "HTMLCanvasElement.prototype.getContext = function (kind, ...more) {"
+        "  return kind.includes('webgl') ? null : real.call(this, kind, ...more); };"
+    )
+    with quiet(page) as asked:
+        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri())
+        page.wait_for_selector("#list .row")
+        page.locator("#space > summary").click()
+        page.wait_for_selector("#space-hint:has-text('no WebGL')")
+        assert not any("plotly" in url for url in asked)
+        page.emulate_media(media="print")
+        assert not page.locator("#space").is_visible()
+        assert page.locator("#paths .panels.paths svg").first.is_visible()
+
+
+def test_the_path_keeps_step_with_the_talk(page: Page, write_run: WriteRun, hostile: str, tmp_path: Path) -> None:
+    with quiet(page):
+        index = _long_site(write_run, hostile, tmp_path / "site")
+        page.goto(index.as_uri() + "#dialogue-x-long-s0")
+        page.wait_for_selector("dialog[open] .journey")
+        sheet = page.locator("dialog")
+        words = sheet.locator(".journey-words")
+        assert words.inner_text() == "At the start: C −12, A −9, P −20"
+        # by the slider, whose arrows do not turn to the next talk; C +1, then A -2, then C +1 and P +1
+        slider = sheet.locator(".journey input")
+        slider.focus()
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+        assert words.inner_text().startswith("After reply 3 of 12: C −10, A −11, P −19, energy ")
+        assert slider.get_attribute("aria-valuetext") == words.inner_text()
+        gone = sheet.locator(".journey .spark-line").first.get_attribute("d")
+        assert gone is not None
+        assert gone.count("L") == 3
+        assert sheet.locator(".journey .now").count() == 1
+        # by reading on
+        page.wait_for_timeout(500)
+        sheet.evaluate("(dialog) => { dialog.scrollTop = dialog.scrollHeight; }")
+        page.wait_for_function("document.querySelector('.journey-words').textContent.startsWith('After reply 12')")
+        assert sheet.locator(".journey").bounding_box()["y"] < 70  # type: ignore[index]
+
+
+def test_evidence_stands_where_it_was_said_and_the_director_between(
+    page: Page, write_run: WriteRun, hostile: str, tmp_path: Path
+) -> None:
+    with quiet(page):
+        index = _long_site(write_run, hostile, tmp_path / "site")
+        page.goto(index.as_uri() + "#dialogue-x-long-s0")
+        page.wait_for_selector("dialog[open] .journey")
+        sheet = page.locator("dialog")
+        assert sheet.locator("mark.good .level").first.inner_text() == "C +1"
+        assert sheet.locator("mark.bad .level").first.inner_text() == "A −1"
+        assert "<img src=x" in sheet.locator("mark").first.inner_text()
+        assert page.evaluate("window.hacked") is None
+        first = sheet.locator(".judged").first
+        assert first.locator(".change").all_inner_texts() == ["▲ +1", "= unmoved", "= unmoved"]
+        assert first.locator(".energies").inner_text() == "energy +0.48 · alignment +0.48 · energy so far +0.5 of 25 lacking"
+        third = sheet.locator(".judged").nth(2)
+        assert "nowhere said (not found as written)" in third.locator(".claims").nth(2).inner_text().replace("“", "").replace(
+            "”", ""
+        )
+        act = sheet.locator(".act").first.inner_text()
+        assert act.startswith("Director advise() advises, with nothing new")
+        assert "tells the person: " in act
+        assert sheet.locator(".act").count() == 12
+        assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+            assert page.evaluate(FAINT) == [], scheme
+
+
+def test_a_window_without_a_judgement_says_so(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    with quiet(page):
+        index = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site")
+        page.goto(index.as_uri() + "#dialogue-x-gap-s0")
+        page.wait_for_selector("dialog[open] .journey")
+        assert page.locator("dialog .judged").nth(1).inner_text().split("\n") == ["not judged", "it enters no number"]

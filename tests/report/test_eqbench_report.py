@@ -1,0 +1,159 @@
+"""The report of EQ-Bench3 runs: marks with intervals, PERM's printed table apart, sections and marks in a dialogue."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.core.dialogue import Failure, Transcript, Turn
+from heartloop.evaluation.scores import score_card
+from heartloop.report.eqbench_board import PRINTED, EQBenchBoard
+from heartloop.report.published import published
+from heartloop.report.site import write_site
+
+WriteRun = Callable[..., Path]
+HOSTILE = "</script><img src=x onerror='hacked=1'>"
+
+
+def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: dict[str, float] | None = None) -> Transcript:
+    """A dialogue of two turns with its marks; without marks it is unscored."""
+    score = 5 * sum(marks.values()) / len(marks) if marks else None
+    first = {"part": "answer", "sections": {"I feel": HOSTILE, "I say": ""}, "missing": ["I say"]}
+    last = {"part": "debrief", "counted": marks, "style": style or {}, "reasoning": f"Because {HOSTILE}"}
+    return Transcript(
+        environment="eqbench",
+        scenario=scenario,
+        fingerprint="f",
+        model=model,
+        preset="released",
+        variant="repaired",
+        simulator="lab/judge",
+        facts={
+            "kind": kind,
+            "category": "Neighbours",
+            "theme": "Neighbours",
+            "title": f"Scene {scenario}",
+            "person": "Written prompts",
+        },
+        models={"policy": model, "judge": "lab/judge"},
+        opening="A prompt.",
+        start={},
+        turns=(
+            Turn(index=0, reply="# I feel\nsad", evidence=first, message="Now reflect."),
+            Turn(index=1, reply="It went well.", state={}, change={}, evidence=last if marks else {}, thoughts={"judge": "x"}),
+        ),
+        stop="turn_limit" if marks else "failed",
+        failure=None if marks else Failure(role="rubric judge", kind="AnswerError", detail="no marks"),
+        score=score,
+        rewards=() if score is None else (score,),
+        counts={"missing sections": 1},
+    )
+
+
+DIALOGUES = [
+    talk("x/good", "1", "role-play", {"demonstrated_empathy": 14, "depth_of_insight": 10}, {"warmth": 18}),
+    talk("x/good", "2", "role-play", {"demonstrated_empathy": 16, "depth_of_insight": 14}, {"warmth": 16}),
+    talk("x/good", "401", "analysis", {"depth_of_insight": 6, "accuracy": 8}),
+    talk("x/poor", "1", "role-play", {"demonstrated_empathy": 4, "depth_of_insight": 2}, {"warmth": 2}),
+    talk("x/poor", "2", "role-play", {"demonstrated_empathy": 6, "depth_of_insight": 4}, {"warmth": 4}),
+    talk("x/poor", "401", "analysis", {"depth_of_insight": 3, "accuracy": 3}),
+    talk("x/poor", "3", "conversation", {}),
+]
+
+
+@pytest.fixture
+def board() -> EQBenchBoard:
+    rows = score_card(DIALOGUES, {}).models
+    basis = {row.model: [i for i, d in enumerate(DIALOGUES) if d.model == row.model and d.scored] for row in rows}
+    return EQBenchBoard(rows, basis, DIALOGUES)
+
+
+@pytest.fixture
+def site(write_run: WriteRun, tmp_path: Path) -> Path:
+    settings: dict[str, Any] = {
+        "environment": "eqbench",
+        "preset": "released",
+        "variant": "repaired",
+        "user": "llm",
+        "max_turns": 12,
+    }
+    return write_site([write_run(DIALOGUES, simulator="lab/judge", **settings)], tmp_path / "site").parent
+
+
+class TestMarks:
+    def test_those_that_count_come_first_each_with_its_mean_and_interval(self, board: EQBenchBoard) -> None:
+        assert [(c.key, c.counts) for c in board.criteria] == [
+            ("demonstrated_empathy", True), ("depth_of_insight", True), ("accuracy", True), ("warmth", False),
+        ]  # fmt: skip
+        insight = board.criteria[1].seen[0]
+        assert insight is not None
+        assert (insight.mean, insight.n) == (10.0, 3)  # (10 + 14 + 6) / 3, over role-plays and the analysis
+        assert insight.low is not None
+        assert 6 <= insight.low < 10
+        accuracy = board.criteria[2].seen[0]
+        assert accuracy is not None
+        assert (accuracy.mean, accuracy.low) == (8.0, None)  # one scenario has no interval
+
+    def test_the_seven_of_the_printed_table_and_kinds(self, board: EQBenchBoard) -> None:
+        (_, good), _ = board.members
+        seen = dict(zip(PRINTED, board.printed(good), strict=True))
+        assert {name for name, mean in seen.items() if mean} == {"depth_of_insight", "demonstrated_empathy", "warmth"}
+        assert board.kinds == ["role-play", "analysis"]
+        play = board.kind_of(good, "role-play")
+        assert play is not None
+        assert play.mean == pytest.approx((60 + 75) / 2)
+
+    def test_marks_that_are_no_numbers_are_passed_over(self) -> None:
+        odd = DIALOGUES[0].model_copy(
+            update={"turns": (DIALOGUES[0].turns[0].model_copy(update={"evidence": {"counted": ["x"]}}),)}
+        )
+        bare = EQBenchBoard(score_card([odd], {}).models, {"x/good": [0]}, [odd])
+        assert bare.criteria == []
+
+    def test_the_printed_columns_are_there(self) -> None:
+        (row, *_) = published("perm_table01_eqbench3")
+        assert {column for _, column in PRINTED.values()} <= row.keys()
+
+
+class TestThePage:
+    def test_says_variant_and_preset_and_shows_marks_with_intervals(self, site: Path) -> None:
+        html = (site / "index.html").read_text(encoding="utf-8")
+        assert "Who keeps a clear and warm head" in html
+        assert "repaired" in html
+        assert 'id="criteria"' in html
+        cell = r"<td[^>]*><b>10\.0</b> <span class=\"count\">n \d+</span> <span class=\"interval\">"
+        assert re.search(r"depth of insight</th><td[^>]*>yes</td>\s*" + cell, html)
+        assert re.search(r"warmth</th><td[^>]*>no</td>", html)
+        assert "x/good left out 3 sections, which the judge saw empty." in html
+        assert "x/poor left out 3 sections" in html
+        assert "trajectories" not in html
+
+    def test_the_printed_table_stands_beside_and_apart(self, site: Path) -> None:
+        html = (site / "published.html").read_text(encoding="utf-8")
+        theirs, ours = html.split("EQ-Bench3: seven marks and the rubric score", 1)[1].split("measured here", 1)
+        assert "published, PERM Table 1 · theirs" in theirs
+        assert "66.6" in theirs
+        assert "10.0" in ours.split("</table>", 1)[0]
+        assert "66.6" not in ours.split("</table>", 1)[0]
+
+    def test_a_dialogue_keeps_sections_marks_and_reasons_and_nothing_breaks_out(self, site: Path) -> None:
+        script = (site / "data" / "1" / "dialogues-0.js").read_text(encoding="ascii")
+        assert "<img" not in script
+        chunk = json.loads(script.removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
+        first, last = chunk["dialogues"][0]["turns"]
+        assert first["rubric"]["missing"] == ["I say"]
+        assert last["rubric"]["counted"] == {"demonstrated_empathy": 14.0, "depth_of_insight": 10.0}
+        assert last["rubric"]["reasoning"].startswith("Because ")
+        assert (site / "assets" / "eqbench.js").is_file()
+
+    def test_every_heading_leads_to_an_entry_that_is_there(self, site: Path) -> None:
+        entries = set(re.findall(r'id="([^"]+)"', (site / "numbers.html").read_text(encoding="utf-8")))
+        for page in ("index.html", "published.html"):
+            asked = re.findall(r'href="numbers\.html#([^"]+)"', (site / page).read_text(encoding="utf-8"))
+            assert "eqbench-mean" in asked
+            assert set(asked) <= entries

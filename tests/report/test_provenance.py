@@ -1,0 +1,123 @@
+"""The settings page: everything a run wrote down of itself, and the command that repeats it.
+
+1. The command, given to the command line, makes a run with the same settings.
+2. Where no command can be told, the page says why.
+3. Nothing in `settings.json` or `log.jsonl` is left out, known or not.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.cli.main import app
+from heartloop.core.dialogue import Transcript
+from heartloop.evaluation.runs import read_run
+from heartloop.report.provenance import command_of, provenance_of
+from heartloop.report.site import write_site
+
+Talk = Callable[..., Transcript]
+WriteRun = Callable[..., Path]
+SETTINGS: dict[str, Any] = {
+    "environment": "sage", "models": ["openai/a", "b c/d"], "user": "llm", "simulator": "x/y", "preset": "corrected",
+    "variant": "vanilla", "scenario_set": "my file.jsonl", "scenarios": {"s1": "f" * 16},
+    "exclude_tags": ["death"], "limit": None,
+    "shard": {"index": 1, "count": 4}, "repeats": 2, "seed": 7, "max_turns": 8, "prices": {"x/y": {"input": 1.0, "output": 2.0}},
+    "sampling": {"policy": {"temperature": 0.2, "top_p": None}},
+}  # fmt: skip
+
+
+def test_the_command_makes_a_run_of_the_same_settings(tmp_path: Path) -> None:
+    asked = "eval sage --user embedded --model heartloop/silent --model heartloop/fixer --limit 6 --repeats 2 --seed 3"
+    more = "--preset released --variant challenging --max-turns 2 --exclude-tag death --exclude-tag eating --shard 2/3"
+    first, second = tmp_path / "first", tmp_path / "second"
+    runner = CliRunner()
+    assert (
+        runner.invoke(app, [*asked.split(), *more.split(), "--sampling", "policy.temperature=0.5", "--out", str(first)]).exit_code
+        == 0
+    )
+    command, caveat = command_of(read_run(first))
+    assert command is not None
+    assert "gives the same dialogues" in caveat
+    assert runner.invoke(app, [*shlex.split(command)[1:], "--out", str(second)]).exit_code == 0
+    assert (first / "settings.json").read_text() == (second / "settings.json").read_text()
+
+
+def test_names_with_blanks_are_quoted_and_every_setting_has_its_option(write_run: WriteRun) -> None:
+    command, caveat = command_of(read_run(write_run([], **SETTINGS)))
+    assert command == (
+        "heartloop eval sage --model openai/a --model 'b c/d' --simulator x/y --scenarios 'my file.jsonl' --repeats 2 --seed 7 "
+        "--preset corrected --variant vanilla --max-turns 8 --exclude-tag death --shard 1/4 --sampling policy.temperature=0.2"
+    )
+    assert "a file of yours" in caveat
+    assert "--prices" in caveat
+
+
+@pytest.mark.parametrize(("environment", "shipped"), [("sage", "support"), ("sage", "chat"), ("eibench", "test")])
+def test_shipped_scenarios_are_not_called_a_file_of_yours(write_run: WriteRun, environment: str, shipped: str) -> None:
+    command, caveat = command_of(read_run(write_run([], **{**SETTINGS, "environment": environment, "scenario_set": shipped})))
+    assert command is not None
+    assert "a file of yours" not in caveat
+
+
+@pytest.mark.parametrize(
+    ("change", "command", "caveat"),
+    [
+        ({"rescored": {"from": "runs/a", "preset": "released"}}, "heartloop rescore runs/a --preset corrected", "calls no model"),
+        (
+            {"rescored": {"from": "runs/a", "preset": "corrected"}, "success_at": 70.0},
+            "heartloop rescore runs/a --success-at 70",
+            "calls no model",
+        ),
+        ({"rejudged": {"from": "runs/a", "judge": "x/j"}}, "heartloop rejudge runs/a --judge x/j", "judge"),
+        ({"rejudged": "x"}, None, "rejudged"),
+        ({"models": []}, None, "does not say models"),
+        ({"simulator": None}, None, "does not say simulator"),
+    ],
+)
+def test_other_runs_have_their_own_command_or_a_reason(
+    write_run: WriteRun, change: dict[str, Any], command: str | None, caveat: str
+) -> None:
+    found = command_of(read_run(write_run([], **{**SETTINGS, **change})))
+    assert found[0] == command
+    assert caveat in found[1]
+
+
+def test_imported_dialogues_have_no_command(write_run: WriteRun) -> None:
+    run = write_run([], **SETTINGS)
+    (run / "log.jsonl").write_text('{"imported": "2026-01-01", "repeats": 3}\n')
+    assert command_of(read_run(run)) == (None, "Its dialogues were imported: others played them.")
+
+
+def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+    run = write_run([talk("openai/a", "s1", [5])], **SETTINGS, unknown={"a": [1, 2]})
+    habits = {"x/y": {"address": "http://127.0.0.1:8000/v1", "retried": 7, "dropped": {"temperature": 12}}}
+    entry = {
+        "started": "2026-01-01T00:00:00+00:00",
+        "played": 1,
+        "endpoints": habits,
+        "lost": [["x/y", "simulator", 5, 6]],
+        "new": "field",
+    }
+    (run / "log.jsonl").write_text(
+        json.dumps(entry) + '\nnot json\n{"started": "2026-01-02T00:00:00+00:00", "stopped": "interrupted"}\n'
+    )
+    page = html.unescape((write_site([run], tmp_path / "site").parent / "settings.html").read_text(encoding="utf-8"))
+    for words in (
+        '{"a": [1, 2]}', "f" * 16, "0123456789ab", "http://127.0.0.1:8000/v1", "temperature (12 calls)",
+        "new: field", "interrupted", 'lost: [["x/y", "simulator", 5, 6]]', '"input": 1.0',
+        json.dumps(json.loads((run / "settings.json").read_text()), indent=2),
+    ):  # fmt: skip
+        assert words in page, words
+
+
+@pytest.mark.parametrize("broken", [{"scenarios": 3}, {"scenarios": ["s1"]}, {"sampling": []}, {"prices": 1}, {"prompts": None}])
+def test_settings_of_another_form_are_shown_as_they_are(write_run: WriteRun, broken: dict[str, Any]) -> None:
+    assert provenance_of(read_run(write_run([], **{**SETTINGS, **broken}))).raw

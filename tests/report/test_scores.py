@@ -1,0 +1,277 @@
+"""The score card, worked by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from heartloop.core.dialogue import Call, Failure, Transcript, Usage
+from heartloop.core.errors import UseError
+from heartloop.evaluation.card import Cause, GroupMean, ScoreCard
+from heartloop.evaluation.costs import cost_of, merged_prices
+from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.runs import write_scores
+from heartloop.evaluation.scores import score_card
+from heartloop.models.budget import Meter, Price
+
+Talk = Callable[..., Transcript]
+
+
+def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
+    card = score_card(dialogues, {})
+    # s3 failed for x/plain, so the common set is {s1, s2}:
+    #   good  (100 + 55) / 2 = 77.5, one success;  plain (45 + 30) / 2 = 37.5;  mute (5 + 5) / 2 = 5, two failures
+    assert [(m.model, m.rank, m.headline.mean, m.headline.success, m.headline.failure) for m in card.models] == [
+        ("x/good", 1, 77.5, 1, 0),
+        ("x/plain", 2, 37.5, 0, 0),
+        ("x/mute", 3, 5.0, 0, 2),
+        ("heartloop/garbage", None, 5.0, 0, 1),
+    ]
+    assert card.common == 2
+    assert (card.played, card.scored, card.unscored) == (10, 9, 1)
+    good, plain, mute, garbage = card.models
+    assert good.own.n == 3
+    assert good.own.mean == pytest.approx((100 + 55 + 45) / 3)
+    assert good.headline.success_percent == 50.0
+    # two clusters: a resample has mean 55, 77.5 or 100, the extremes with chance 1/4 each
+    assert (good.headline.low, good.headline.high) == (55.0, 100.0)
+    assert garbage.headline.low is None  # one person gives no interval
+    assert plain.causes == (Cause(role="simulator", kind="AnswerError", n=1),)
+    assert plain.flagged
+    assert card.flagged  # 1 of 10
+    assert mute.silences == 6
+    assert good.median_turns == 3
+    assert mute.tokens_per_dialogue == pytest.approx((0 + 100 + 100) / 3)
+    assert good.groups == (GroupMean(key="advice", n=1, mean=55.0), GroupMean(key="listen", n=1, mean=100.0))
+    assert good.stops == {"success": 1, "turn_limit": 2}
+
+
+class TestGroups:
+    """Rank groups: letters, by paired intervals on the common set."""
+
+    def test_worked_by_hand(self, talk: Talk) -> None:
+        # finals: a 60, 60; b 50, 61; c 45, 45. To a: b differs by 10 and -1, which includes 0; c by 15 and 15, which does not.
+        finals = {"a": (60, 60), "b": (50, 61), "c": (45, 45)}
+        mine = [talk(m, s, [end - 40]) for m, ends in finals.items() for s, end in zip(("s1", "s2"), ends, strict=True)]
+        assert {row.model: row.group for row in score_card(mine, {}).models} == {"a": "A", "b": "A", "c": "B"}
+
+    def test_only_ranked_models_have_a_group(self, dialogues: list[Transcript]) -> None:
+        card = score_card(dialogues, {"models": ["x/absent"]})
+        assert [(row.model, row.group) for row in card.models if row.standing != "ranked"] == [
+            ("x/absent", None),
+            ("heartloop/garbage", None),
+        ]
+        assert all(row.group for row in card.models if row.standing == "ranked")
+
+    def test_nothing_common_gives_no_groups(self, talk: Talk) -> None:
+        assert [row.group for row in score_card([talk("a", "s1", [5]), talk("b", "s2", [5])], {}).models] == [None, None]
+
+    def test_one_person_tells_nobody_apart(self, talk: Talk) -> None:
+        rows = score_card([talk("a", "s1", [10]), talk("b", "s1", [-10])], {}).models
+        assert [row.group for row in rows] == ["A", "A"]
+
+
+def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
+    # on s1 and s2: good 100 and 55, plain 45 and 30, mute 5 and 5
+    usual, other = score_card(dialogues, {}), score_card(dialogues, {"success_at": 55, "failure_below": 31})
+    assert (usual.success_at, usual.failure_below) == (100, 10)
+    assert (other.success_at, other.failure_below) == (55, 31)
+    assert [(m.headline.success, m.headline.failure) for m in other.models[:3]] == [(2, 0), (0, 1), (0, 2)]
+    assert [m.headline.mean for m in other.models] == [m.headline.mean for m in usual.models]
+    with pytest.raises(UseError, match="failure below success"):
+        score_card(dialogues, {"success_at": 30, "failure_below": 31})
+
+
+def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
+    notes = " ".join(score_card(dialogues, {"models": ["x/good", "x/absent"], "scenarios": ["s1", "s2", "s3"]}).notes)
+    assert "1 of 10 dialogues (10%) is unscored" in notes
+    assert "rests on the 2 dialogues scored for every model; the best-covered model has 3, x/plain only 2" in notes
+    assert "x/absent has no scored dialogue" in notes
+    assert "unfinished: 5 of 15" in notes  # garbage lacks 2, absent 3
+
+
+def test_a_retried_dialogue_counts_once_the_last_time(talk: Talk) -> None:
+    failed = talk("m", "s1", [5], stop="failed", failure=Failure(role="policy", kind="TransportError", detail="timeout"))
+    card = score_card([failed, talk("m", "s2", [0]), talk("m", "s1", [10])], {})
+    assert (card.played, card.scored, card.unscored, card.replaced) == (2, 2, 0, 1)
+    assert card.models[0].own.mean == 45.0
+
+
+def test_repeats_are_their_own_dialogues_but_one_person(talk: Talk) -> None:
+    card = score_card([talk("m", "s1", [10], repeat=0), talk("m", "s1", [-10], repeat=1)], {"repeats": 2, "scenarios": ["s1"]})
+    assert (card.models[0].own.n, card.models[0].own.mean, card.models[0].own.low) == (2, 40.0, None)
+    assert card.models[0].planned == 2
+    assert not card.notes
+
+
+def test_a_failure_case_does_not_shrink_the_common_set(talk: Talk) -> None:
+    both = [talk(model, scenario, [5]) for model in ("a", "b") for scenario in ("s1", "s2")]
+    assert score_card([*both, talk("heartloop/garbage", "s1", [-5])], {}).common == 2
+
+
+def test_a_person_whose_story_changed_is_not_the_same_person(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9], fingerprint="other")], {})
+    assert card.common == 0
+    assert [model.standing for model in card.models] == ["unranked", "unranked"]
+    assert "share no scored person" in card.notes[0]
+
+
+def test_equal_means_share_a_rank(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [5]), talk("c", "s1", [0])], {})
+    assert [model.rank for model in card.models] == [1, 1, 3]
+
+
+def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
+    def call(turn: int, reask: int, purpose: str = "feel") -> Call:
+        return Call(role="simulator", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
+
+    mended = [call(0, 0), call(0, 1), call(1, 0), call(1, 1), call(1, 2)]
+    broken = Failure(role="simulator", kind="AnswerError", detail="no number")
+    fine = talk("m", "s1", [5, 5], calls=mended, counts={"re-asks": 3})
+    failed = talk("m", "s2", [5], calls=mended, counts={"re-asks": 3}, stop="failed", failure=broken)
+    farewell = [*mended, call(1, 0, "speak"), call(1, 1, "speak")]
+    lost = talk("m", "s3", [5, 5], calls=farewell, counts={"re-asks": 4, "lost farewells": 1})
+    row = score_card([fine, failed, lost], {}).models[0]
+    # fine: turns 0 and 1; failed: turn 0 alone; lost: both appraisals, not the farewell
+    assert (row.reasks, row.repaired, row.lost_farewells) == (10, 5, 1)
+    assert row.roles["policy"].calls == 0
+
+
+def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> None:
+    """`full` has all 20 scored, `half` 10 of 20, `bare` 1 of 20: half is enough, less is not ranked and shrinks nothing."""
+    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+
+    def played(model: str, scored: int) -> list[Transcript]:
+        lost = [talk(model, f"s{n}", [], stop="failed", failure=broken) for n in range(scored, 20)]
+        return [*(talk(model, f"s{n}", [10]) for n in range(scored)), *lost]
+
+    card = score_card([*played("full", 20), *played("half", 10), *played("bare", 1)], {})
+    assert [(row.model, row.standing, row.headline.n) for row in card.models] == [
+        ("full", "ranked", 10),
+        ("half", "ranked", 10),
+        ("bare", "unranked", 1),
+    ]
+    assert card.common == 10
+    assert "bare is not ranked: 1 of its 20 dialogues is scored, fewer than half" in " ".join(card.notes)
+    assert "share no scored person" not in " ".join(card.notes)
+    alone = score_card(played("bare", 1), {})
+    assert (alone.models[0].standing, alone.common) == ("unranked", 0)
+    assert "bare is not ranked" in " ".join(alone.notes)
+
+
+def test_seeds_add_up_and_the_interval_is_over_people(talk: Talk) -> None:
+    """Final emotions 50 for s1 and 30 for s2 under each of three seeds: two clusters, so a resample has mean 30, 40 or 50."""
+    people = [talk("m", "s1", [10]), talk("m", "s2", [-10])]
+    card = score_card([person.model_copy(update={"seed": seed}) for seed in (0, 1, 2) for person in people], {})
+    assert (card.replaced, card.common) == (0, 6)
+    seen = card.models[0].headline
+    assert (seen.n, seen.mean, seen.low, seen.high) == (6, 40.0, 30.0, 50.0)
+
+
+def test_models_met_under_different_seeds_share_nobody(talk: Talk) -> None:
+    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9]).model_copy(update={"seed": 1})], {})
+    assert [row.standing for row in card.models] == ["unranked", "unranked"]
+    assert "with the same seed" in card.notes[0]
+
+
+def test_replaced_dialogues_are_said_under_the_table(talk: Talk) -> None:
+    card = score_card([talk("m", "s1", [5]), talk("m", "s1", [9])], {})
+    assert "1 replaced: played again later" in str(leaderboard(card).caption)
+    assert "replaced" not in str(leaderboard(score_card([talk("m", "s1", [5])], {})).caption)
+
+
+def test_cost_is_what_the_meter_says(talk: Talk) -> None:
+    """Free models cost nothing without a price, and what it says with one; a paid model without a price leaves no sum."""
+    usage = {
+        "policy": Usage(prompt_tokens=1_000_000, completion_tokens=500_000),
+        "simulator": Usage(prompt_tokens=3_000_000, completion_tokens=1_000_000),
+    }
+    pair = {"openai/a": Price(2.0, 8.0)}
+    cases: list[tuple[str, str, dict[str, Price], float | None]] = [
+        ("heartloop/listener", "embedded", {}, 0.0),
+        ("vllm/qwen", "python:my.user", {}, 0.0),
+        ("vllm/qwen", "embedded", {"vllm/qwen": Price(1.0, 2.0)}, 2.0),  # 1 + 1
+        ("openai/a", "embedded", pair, 6.0),  # 2 + 4
+        ("openai/a", "openai/b", pair, None),
+        ("openai/a", "openai/b", {**pair, "openai/b": Price(1.0, 1.0)}, 10.0),  # 2 + 4 + 3 + 1
+        ("openai/a", "embedded", {}, None),
+    ]
+    for policy, simulator, prices, expected in cases:
+        meter = Meter(prices=prices)
+        meter.record(policy, "policy", usage["policy"])
+        meter.record(simulator, "simulator", usage["simulator"])
+        dialogue = talk(policy, "s1", [5], simulator=simulator).model_copy(update={"usage": usage})
+        by_hand = {name: price._asdict() for name, price in prices.items()}  # as settings.json has it
+        as_json = {name: list(price) for name, price in prices.items()}
+        costs = [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand, as_json)]
+        assert costs == [expected] * 3
+        assert meter.cost == expected
+
+
+def test_runs_that_disagree_about_a_price_leave_none() -> None:
+    assert cost_of([], None) == 0.0
+    prices = merged_prices([{"a": (1, 2), "b": {"input": 1, "output": 2}}, None, {"a": {"input": 1, "output": 2}, "b": (1, 3)}])
+    assert prices == {"a": {"input": 1, "output": 2}, "b": None}
+
+
+def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
+    dialogue = talk("m", "s1", [5], tokens=1_000)  # 10 000 in, 1 000 out
+    prices = {"m": {"input": 2.0, "output": 10.0}}  # 0.02 + 0.01
+    assert score_card([dialogue], {"prices": prices}).models[0].cost == pytest.approx(0.03)
+    assert score_card([dialogue], {"prices": {"m": (2.0, 10.0)}}).models[0].cost == pytest.approx(0.03)
+    assert score_card([dialogue], {"prices": {}}).models[0].cost is None
+    assert score_card([dialogue], {}).models[0].cost is None
+
+
+def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
+    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+    card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
+    assert card.models[0].rank is None
+    assert card.models[0].headline.mean is None
+    assert "nothing to rank" in card.notes[-1]
+    empty = score_card([], {"models": ["m"], "preset": "corrected", "simulator": "openai/x"})
+    assert (empty.played, empty.presets, empty.simulators, empty.models[0].played) == (0, ("corrected",), ("openai/x",), 0)
+
+
+def test_a_card_survives_json(dialogues: list[Transcript]) -> None:
+    card = score_card(dialogues, {})
+    assert ScoreCard.model_validate_json(card.model_dump_json()) == card
+
+
+def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], write_run: Callable[..., Path]) -> None:
+    run = write_run(dialogues)
+    card = write_scores(run, prices={"x/good": (1.0, 1.0)})
+    assert ScoreCard.model_validate_json((run / "scores.json").read_text(encoding="utf-8")) == card
+    assert card.models[0].cost == pytest.approx(3 * 1100 / 1e6)
+    assert card.models[1].cost is None
+    assert card.models[3].cost == 0.0  # heartloop/garbage is free
+    assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
+
+
+def test_an_unknown_environment_is_refused_and_two_share_no_card(talk: Talk) -> None:
+    strange = talk("m", "s1", [1]).model_copy(update={"environment": "chess"})
+    with pytest.raises(UseError, match="no score card for environment 'chess'; expected 'sage' or 'eibench'"):
+        score_card([strange], {})
+    with pytest.raises(UseError, match="dialogues of sage and chess share no score card"):
+        score_card([talk("m", "s1", [1]), strange], {})
+
+
+def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:
+    name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
+    card = score_card([talk(name, s, [5] * 12) for s in ("s1", "s2")] + [talk("heartloop/garbage", "s1", [-5])], {})
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(leaderboard(card))
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "100.0–100.0" in text
+    first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
+    assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
+    assert "failure case, outside the ranking" in text
+    assert "rule-based stand-in" in text
+    assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group

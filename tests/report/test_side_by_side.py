@@ -1,0 +1,119 @@
+"""The same models under several simulators or judges.
+
+1. Pages that share everything but who plays or judges the person stand side by side; others never do.
+2. A column shows the numbers of its own page.
+3. A model that plays or judges itself is shown, marked, and left out of the agreement.
+4. Whatever leaves an agreement undefined leaves a dash, not a number and not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.evaluation.runs import comparable, read_run
+from heartloop.evaluation.scores import score_card
+from heartloop.report.page import Page
+from heartloop.report.side_by_side import side_by_side
+from heartloop.report.site import write_site
+
+Talk = Callable[..., Transcript]
+WriteRun = Callable[..., Path]
+ORDER = {"a/one": 9, "a/two": 6, "a/three": 3, "a/four": 0}
+
+
+def _pages(*paths: Path) -> list[tuple[str, Page]]:
+    found = comparable([read_run(path) for path in paths])
+    return [(f"p{n}.html", Page(m, score_card(m.transcripts, m.settings), n)) for n, m in enumerate(found, start=1)]
+
+
+@pytest.fixture
+def run(talk: Talk, write_run: WriteRun) -> Callable[..., Path]:
+    def make(
+        simulator: str, changes: Mapping[str, float] = ORDER, people: tuple[str, ...] = ("s1", "s2"), **more: object
+    ) -> Path:
+        said = [talk(model, who, [change, change], simulator=simulator) for model, change in changes.items() for who in people]
+        name = str(more.pop("name", simulator.replace("/", "-")))
+        return write_run(said, name, user="llm", simulator=simulator, **more)
+
+    return make
+
+
+def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Callable[..., Path]) -> None:
+    swapped = {"a/one": 6, "a/two": 9, "a/three": 3, "a/four": 0}
+    (table,) = side_by_side(_pages(run("x/first"), run("x/second", swapped)))
+    assert [column.label for column in table.columns] == ["x/first", "x/second"]
+    assert [column.address for column in table.columns] == ["p1.html", "p2.html"]
+    places = dict(table.rows)
+    one, two = places["a/one"]
+    assert one is not None
+    assert two is not None
+    assert (one.rank, one.seen.mean, two.rank, two.seen.mean) == (1, 58.0, 2, 52.0)
+    # ranks 1 2 3 4 against 2 1 3 4: 1 - 6 * 2 / (4 * 15) = 0.8
+    assert table.agreement[0][1].rho == pytest.approx(0.8)
+    assert table.agreement[0][1].n == 4
+
+
+def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Path]) -> None:
+    liked = {**ORDER, "a/four": 10}  # it likes itself best; without it the two orders are the same
+    (table,) = side_by_side(_pages(run("x/first"), run("other-service/four", liked)))
+    assert [place.own for place in dict(table.rows)["a/four"] if place] == [False, True]
+    assert table.agreement[0][1].rho == pytest.approx(1.0)
+    assert table.agreement[0][1].n == 3
+    assert any("left out of the agreement there: a/four" in note for note in table.notes)
+
+
+def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
+    again = run("x/first", rejudged={"from": "runs/x", "judge": "a/two"}, name="again")
+    pages = _pages(run("x/first"), again)
+    (table,) = side_by_side(pages)
+    assert [column.label for column in table.columns] == ["x/first", "x/first, judged by a/two"]
+    assert [place.own for place in dict(table.rows)["a/two"] if place] == [False, True]
+    assert dict(pages[1][1].facts)["Judged by"] == "a/two"
+
+
+@pytest.mark.parametrize("rejudged", [None, True, {}, {"judge": 3}, ["x"]])
+def test_a_rejudged_run_that_does_not_say_by_whom_still_opens(run: Callable[..., Path], tmp_path: Path, rejudged: object) -> None:
+    assert write_site([run("x/first", rejudged=rejudged)], tmp_path / "site").is_file()
+
+
+def test_what_does_not_compare_never_stands_side_by_side(
+    run: Callable[..., Path], talk: Talk, write_run: WriteRun, tmp_path: Path
+) -> None:
+    others = [
+        write_run([talk("a/one", "s1", [5], simulator="x/o").model_copy(update={"preset": "released"})], "preset"),
+        write_run([talk("a/one", "s1", [5], simulator="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
+        write_run([talk("a/one", "s1", [5], simulator="x/q", facts={"family": "chat"})], "family"),
+        write_run([talk("a/one", "s1", [5], simulator="x/r", fingerprint="new")], "people"),
+        write_run([talk("b/other", "s1", [5], simulator="x/s")], "models"),
+        write_run([], "empty"),
+        write_run(
+            [talk("a/one", "s1", [5], simulator="x/t").model_copy(update={"sampling": {"policy": Sampling(temperature=0.1)}})],
+            "sampling",
+        ),
+    ]
+    assert side_by_side(_pages(run("x/first"), *others)) == []
+    site = write_site([run("x/again"), *others], tmp_path / "site")
+    assert not (site.parent / "side-by-side.html").exists()
+
+
+def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tmp_path: Path) -> None:
+    level = dict.fromkeys(ORDER, 5)
+    runs = [run("x/first"), run("x/level", level), run("x/alone", {"a/one": 5})]
+    (table,) = side_by_side(_pages(*runs))
+    assert (table.agreement[0][1].rho, table.agreement[0][2].rho) == (None, None)
+    assert (table.agreement[0][1].n, table.agreement[0][2].n) == (4, 1)
+    site = write_site(runs, tmp_path / "site")
+    html = (site.parent / "side-by-side.html").read_text(encoding="utf-8")
+    assert '– <span class="count">n 1, not defined</span>' in html
+    assert "side-by-side.html" in site.read_text(encoding="utf-8")
+    write_site(runs[:1], tmp_path / "site")
+    assert not (site.parent / "side-by-side.html").exists()
+
+
+def test_columns_with_other_people_say_so(run: Callable[..., Path]) -> None:
+    (table,) = side_by_side(_pages(run("x/first", people=("s1", "s2", "s3")), run("x/second")))
+    assert table.notes[0] == "The columns do not rest on quite the same people: 3, 2, of whom 2 are in every column."
