@@ -1,7 +1,7 @@
 """The form of an answer in PERM: an analysis under `# Analysis`, then a response under `# Response` (PERM Figure 12).
 
 Covers taking an answer apart, strictly, and naming what is wrong with one of another form. Does not cover what a broken form is
-worth (`heartloop.environments.perm.scoring`), nor the thinking of a model that thinks first: nobody sees that, so it is gone by now.
+worth (`scoring`), nor the thinking of a model that thinks first: nobody sees that, so it is gone by now.
 """
 
 from __future__ import annotations

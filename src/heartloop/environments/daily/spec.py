@@ -1,0 +1,22 @@
+"""Daily as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.environments.spec import EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="daily",
+    title="Daily",
+    about="One answer of a companion that remembers, graded by six metrics.",
+    source="PERM, section 3.4",
+    roles=(Role("judge", "grades six metrics"),),
+    options="heartloop.environments.daily.options:DailyOptions",
+    scale="heartloop.environments.daily.scale:SCALE",
+    scenarios="heartloop.environments.daily.listing:SCENARIOS",
+    environment="heartloop.environments.daily.environment:Daily",
+    players="heartloop.environments.daily.roles:players",
+    judge="heartloop.environments.daily.roles:judge",
+    stored="heartloop.environments.daily.stored:STORED",
+)

@@ -1,0 +1,87 @@
+"""EIBench: scenarios as text, what a set of them must pass, and which files are read as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heartloop.environments.eibench.released import FORM, ReleasedScenario
+from heartloop.environments.eibench.scenario import problems_of
+from heartloop.environments.eibench.scenario_sets import SETS, load_people
+from heartloop.environments.spec import Scenarios
+
+__all__ = ["SCENARIOS"]
+
+
+def _line(s: Any) -> str:
+    if isinstance(s, ReleasedScenario):
+        return f"{s.id:30} {s.scene:8} {s.title}"
+    return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
+
+
+def _sheet(s: Any) -> str:
+    a, t = s.axes
+    anchors = (
+        f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
+        f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
+    )
+    begins = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
+    if isinstance(s, ReleasedScenario):
+        record = s.record
+        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "To be avoided": record.must_avoid}
+        parts = [
+            f"{s.title} ({s.id}; {s.scene}; {s.source})",
+            f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
+            f"The model:\n{record.defender_profile.system_prompt.strip()}",
+            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
+            anchors,
+            begins,
+        ]
+        return "\n\n".join(filter(None, parts))
+    user, model, seed = s.user, s.model, s.seed
+    parts = [
+        f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
+        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
+        user.background,
+        f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n" + "\n".join(f"- {rule}" for rule in user.rules),
+        f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
+        "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
+        "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
+        anchors,
+        begins,
+        _beats(s.beats),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _said(value: Any) -> str:
+    """What a slot of a record holds, whose type nobody promised."""
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _beats(beats: Sequence[Any]) -> str:
+    return "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats)
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    own = "anchors" in record or "aggressor_profile" in record or ("scene" in record and "player" not in record)
+    return own or record.get("form") == FORM
+
+
+def _lines(s: Any) -> Iterable[str]:
+    return [line for group in s.lines.model_dump().values() for line in group]
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    load=load_people,
+    owns=_owns,
+    line=_line,
+    sheet=_sheet,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, ReleasedScenario),
+    identity=lambda s: (s.user.name, s.user.role),
+    lines=_lines,
+    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)]),
+)

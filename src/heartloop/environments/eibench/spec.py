@@ -1,0 +1,25 @@
+"""EIBench as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="eibench",
+    title="EIBench",
+    about="Four scenes and two numbers that move, negative emotion and relation; the score is the outcome between anchors.",
+    source="EIBench with CTC-GRPO",
+    roles=(Role("user", "plays the person and appraises every reply"),),
+    options="heartloop.environments.eibench.options:EIBenchOptions",
+    scale="heartloop.environments.eibench.scale:SCALE",
+    scenarios="heartloop.environments.eibench.listing:SCENARIOS",
+    environment="heartloop.environments.eibench.environment:EIBench",
+    players="heartloop.environments.eibench.roles:players",
+    judge="heartloop.environments.eibench.roles:judge",
+    stored="heartloop.environments.eibench.stored:STORED",
+    demo=DemoRun("in_scenes", 12),
+    briefing="heartloop.environments.eibench.environment:policy_prompt",
+    training="heartloop.environments.eibench.training:TRAINING",
+)

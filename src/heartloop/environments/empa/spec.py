@@ -1,0 +1,28 @@
+"""EMPA as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="empa",
+    title="EMPA",
+    about="Long dialogues in which what a person lacks is a vector; the score is EPM-Q.",
+    source="EMPA",
+    roles=(
+        Role("user", "plays the person"),
+        Role("judge", "rates progress and regress on every axis, with quotes"),
+        Role("director", "releases the story"),
+    ),
+    options="heartloop.environments.empa.options:EmpaOptions",
+    scale="heartloop.environments.empa.scale:SCALE",
+    scenarios="heartloop.environments.empa.listing:SCENARIOS",
+    environment="heartloop.environments.empa.environment:Empa",
+    players="heartloop.environments.empa.roles:players",
+    judge="heartloop.environments.empa.roles:judge",
+    stored="heartloop.environments.empa.stored:STORED",
+    demo=DemoRun("general", 3),
+    training="heartloop.environments.empa.training:TRAINING",
+)

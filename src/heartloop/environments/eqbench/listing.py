@@ -1,0 +1,39 @@
+"""EQ-Bench3: scenarios as text, what a set of them must pass, and which files are read as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heartloop.environments.eqbench.released import load_scenarios
+from heartloop.environments.eqbench.scenario import there
+from heartloop.environments.spec import Scenarios
+
+__all__ = ["SCENARIOS"]
+
+
+def _line(s: Any) -> str:
+    prompts = len(s.prompts("repaired"))
+    only = "" if s.official else " (only read as repaired: its prompt header is malformed)"
+    return f"{s.id:5} {s.kind:12} {s.category}: {s.title}, {prompts} prompt{'s' if prompts > 1 else ''}{only}"
+
+
+def _sheet(s: Any) -> str:
+    parts = [f"{s.title} ({s.id}; {s.kind}; {s.category})"]
+    parts += [f"Prompt {number}:\n{text}" for number, text in enumerate(s.prompts("repaired"), 1)]
+    sections = f"An answer is to have the sections {', '.join(s.form.sections)}." if s.form.sections else ""
+    rubric = s.form.rubric
+    marked = ", ".join(name if name in rubric.counted else f"({name})" for name in rubric.criteria)
+    parts += [sections, f"Then: {s.form.debrief}" if s.form.debrief else "", f"Marked: {marked}; those in brackets do not count."]
+    parts += [f"Notes, for pairwise judges: {s.notes}" if s.notes else ""]
+    return "\n\n".join(filter(None, parts))
+
+
+SCENARIOS = Scenarios(
+    sets=(),
+    load=load_scenarios,
+    owns=lambda path, record: path.is_dir(),
+    line=_line,
+    sheet=_sheet,
+    written=lambda s: False,
+    playable=there,
+)

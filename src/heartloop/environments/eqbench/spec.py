@@ -1,0 +1,24 @@
+"""EQ-Bench3 as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.core.dialogue import Sampling
+from heartloop.environments.spec import EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="eqbench",
+    title="EQ-Bench3",
+    about="Written prompts from your own checkout, answers in sections, a rubric.",
+    source="EQ-Bench3 (released code)",
+    roles=(Role("judge", "marks by the rubric"),),
+    options="heartloop.environments.eqbench.options:EQBenchOptions",
+    scale="heartloop.environments.eqbench.scale:SCALE",
+    scenarios="heartloop.environments.eqbench.listing:SCENARIOS",
+    environment="heartloop.environments.eqbench.environment:EQBench",
+    players="heartloop.environments.eqbench.roles:players",
+    judge="heartloop.environments.eqbench.roles:judge",
+    stored="heartloop.environments.eqbench.stored:STORED",
+    policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
+)

@@ -1,0 +1,55 @@
+"""PERM: scenarios as text, what a set of them must pass, and which files are read as such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people
+from heartloop.environments.perm.scenario import SETS, problems_of
+from heartloop.environments.spec import Scenarios
+
+__all__ = ["SCENARIOS"]
+
+
+def _line(s: Any) -> str:
+    if isinstance(s, DrawnSample):
+        return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+    return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def _sheet(s: Any) -> str:
+    if isinstance(s, DrawnSample):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Says: {s.query}"])
+    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
+    parts = [
+        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
+        f"{s.who}.",
+        s.scenario,
+        f"Says: {s.query}",
+        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
+        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
+    ]
+    return "\n\n".join(parts)
+
+
+def _identity(s: Any) -> tuple[str, str]:
+    return (s.persona.name, s.persona.occupation) if s.persona else (s.id, "")
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    return ("misreadings" in record and "dialogue_memory" not in record) or record.get("form") == FORM
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    load=load_people,
+    owns=_owns,
+    line=_line,
+    sheet=_sheet,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, DrawnSample),
+    identity=_identity,
+    story=lambda s: f"{s.query} {s.scenario}",
+)

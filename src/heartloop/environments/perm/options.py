@@ -1,0 +1,28 @@
+"""Options of PERM."""
+
+from __future__ import annotations
+
+from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, PRESETS, SWITCHES
+from heartloop.environments.spec import Options, option
+
+__all__ = ["MAX_TURNS", "PermOptions"]
+
+MAX_TURNS = 1
+"""Policy replies in a dialogue: PERM has no more."""
+
+
+class PermOptions(Options):
+    """As the released code computes by default."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """How a grade of 1 to 5 counts: `released` takes score / 5, `unit` (score - 1) / 4."""
+    variant: str = option("plain", choices=("plain",))
+    """Form of the policy prompt."""
+    max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
+    """Policy replies: one answer."""
+    bystander_weight: float = option(
+        BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
+    )
+    """Weight of the bystander in the reward."""
+    without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
+    """Parts left out of the reward."""

@@ -1,0 +1,45 @@
+"""How PERM's score is read: the reward times 100, at most 100."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.environments.spec import Scale, Sums, Zone
+
+__all__ = ["SCALE"]
+
+
+def _rewards(transcript: Transcript) -> list[float]:
+    """The reward of the one answer; 0 before it, where nothing was said."""
+    return [0.0, *(100.0 * reward for reward in transcript.rewards)]
+
+
+def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    """The mean; PERM knows no success, so these are how many reached the bounds."""
+    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
+    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
+
+
+SCALE = Scale(
+    points=100.0,
+    low=-50.0,
+    high=100.0,
+    start=0.0,
+    success_at=60.0,
+    failure_below=0.0,
+    sums=_sums,
+    group="emotion",
+    group_title="emotion",
+    group_order=EMOTIONS,
+    course=_rewards,
+    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
+    title="reward",
+    of="Reward times 100, at most 100; a broken form is worth -50, or less where the bystander weighs more",
+    reached="reached {0:g}",
+    fell="fell below {0:g}",
+    zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
+    ticks=(-50, 0, 30, 60, 100),
+    change_limit=1.0,
+)

@@ -1,0 +1,24 @@
+"""PERM as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="perm",
+    title="PERM",
+    about="One answer to one person, judged from both ends of the empathy cycle and by a bystander; the score is the reward.",
+    source="PERM",
+    roles=(Role("judge", "grades resonation, expression, reception and bystander"),),
+    options="heartloop.environments.perm.options:PermOptions",
+    scale="heartloop.environments.perm.scale:SCALE",
+    scenarios="heartloop.environments.perm.listing:SCENARIOS",
+    environment="heartloop.environments.perm.environment:Perm",
+    players="heartloop.environments.perm.roles:players",
+    judge="heartloop.environments.perm.roles:judge",
+    stored="heartloop.environments.perm.stored:STORED",
+    demo=DemoRun("general", 32),
+    training="heartloop.environments.perm.training:TRAINING",
+)

@@ -1,0 +1,56 @@
+"""SAGE: scenarios as text, what a set of them must pass, and which files are read as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heartloop.environments.sage.llm_user import render_background, render_persona
+from heartloop.environments.sage.released import FORM, ReleasedScenario, load_people
+from heartloop.environments.sage.scenario import SETS, Scenario, problems_of
+from heartloop.environments.spec import Scenarios
+
+__all__ = ["SCENARIOS"]
+
+
+def _line(s: Any) -> str:
+    return f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]"
+
+
+def _sheet(s: Any) -> str:
+    parts = [
+        f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})",
+        f"Secretly {s.intention_text}.",
+        render_persona(s),
+        render_background(s),
+        f"First message: {s.first_message}",
+        _beats(s.beats if isinstance(s, Scenario) else ()),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _beats(beats: Sequence[Any]) -> str:
+    return "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats)
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    return record.get("form") == FORM or "player" in record or {"intention", "persona", "first_message"} <= record.keys()
+
+
+def _lines(s: Any) -> Iterable[str]:
+    return [line for group in s.lines.model_dump().values() for line in group]
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    load=load_people,
+    owns=_owns,
+    line=_line,
+    sheet=_sheet,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, ReleasedScenario),
+    identity=lambda s: (s.persona.name, s.persona.occupation),
+    lines=_lines,
+    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)]),
+)

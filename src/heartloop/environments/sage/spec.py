@@ -1,0 +1,24 @@
+"""SAGE as the rest of the code sees it."""
+
+from __future__ import annotations
+
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+
+__all__ = ["SPEC"]
+
+SPEC = EnvironmentSpec(
+    name="sage",
+    title="SAGE",
+    about="A person whose emotion, 0 to 100, moves after every reply; the score is the emotion at the end.",
+    source="SAGE (Sentient Agent as a Judge); training as in RLVER",
+    roles=(Role("user", "plays the person and appraises every reply"),),
+    options="heartloop.environments.sage.options:SageOptions",
+    scale="heartloop.environments.sage.scale:SCALE",
+    scenarios="heartloop.environments.sage.listing:SCENARIOS",
+    environment="heartloop.environments.sage.environment:Sage",
+    players="heartloop.environments.sage.roles:players",
+    judge="heartloop.environments.sage.roles:judge",
+    stored="heartloop.environments.sage.stored:STORED",
+    demo=DemoRun("general", 24),
+    training="heartloop.environments.sage.training:TRAINING",
+)

@@ -1,0 +1,650 @@
+"""What the rest of the code sees of an environment: one `EnvironmentSpec`, its `Options`, `Role`s and `Scale`.
+
+Covers the contract between an environment's folder and everything outside it. Parts that are heavy to import are given as
+`"module:attribute"` and loaded on first use. Does not cover how specs are found (`registry`), nor the turn loop (`episode`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_core.core_schema import ValidationInfo
+
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.errors import UseError
+from heartloop.environments.episode import Environment
+
+__all__ = [
+    "DemoRun",
+    "EnvironmentSpec",
+    "Judge",
+    "Lazy",
+    "OptionInfo",
+    "Options",
+    "Player",
+    "Ready",
+    "Returns",
+    "Role",
+    "Scale",
+    "Scenario",
+    "Scenarios",
+    "Stored",
+    "Sums",
+    "Training",
+    "Zone",
+    "load_attribute",
+    "option",
+]
+
+Lazy = str
+"""`"module:attribute"`, imported on first use."""
+
+
+def load_attribute(path: Lazy) -> Any:
+    """The object that a lazy path names.
+
+    Raises:
+        UseError: no such module or attribute.
+    """
+    module, _, name = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
+    return found
+
+
+# Options
+
+
+class OptionInfo(NamedTuple):
+    """One option as `heartloop environments show` prints it."""
+
+    name: str
+    kind: str
+    """Type and bounds in words."""
+    default: Any
+    help: str
+    affects: Literal["play", "score"]
+    """`score` options can be changed by `rescore`, without a model call."""
+    paper: str
+    """The paper's value with its source; empty where the paper has none."""
+
+
+def option(
+    default: Any,
+    *,
+    affects: Literal["play", "score"] = "play",
+    paper: str = "",
+    choices: Sequence[str] = (),
+    **bounds: Any,
+) -> Any:
+    """A field of an `Options` class; its help is the docstring below it.
+
+    Args:
+        affects: `play` changes dialogues, `score` only what is computed from them.
+        paper: the published value and where it stands.
+        choices: the values a string, or each string of a tuple, may have.
+        bounds: `ge`, `gt`, `le`, `lt` of a number.
+    """
+    extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices)}
+    return Field(default, json_schema_extra=extra, **bounds)
+
+
+class Options(BaseModel):
+    """Base of an environment's options: each declared once, with type, bounds, default and help.
+
+    Every environment has the three of this class; it redeclares those whose default or choices are its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    preset: str = option("default", affects="score", choices=("default",))
+    """Rules the score is computed by."""
+    variant: str = option("vanilla", choices=("vanilla",))
+    """Form of the dialogue."""
+    max_turns: int = option(10, ge=1)
+    """Maximum number of policy replies."""
+
+    @field_validator("*")
+    @classmethod
+    def _one_of_the_choices(cls, value: Any, info: ValidationInfo) -> Any:
+        choices = _extra(cls.model_fields[str(info.field_name)]).get("choices", [])
+        for one in value if isinstance(value, tuple) else (value,):
+            if choices and one is not None and one not in choices:
+                raise ValueError(f"expected {' or '.join(choices)}")
+        return value
+
+    @classmethod
+    def declared(cls) -> list[OptionInfo]:
+        """Every option, in the order of declaration."""
+        return [_info(name, field) for name, field in cls.model_fields.items()]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
+        """Options from a mapping; what is not given takes its default.
+
+        Raises:
+            UseError: an unknown name or a value that does not fit, with the nearest name or value.
+        """
+        for name in given:
+            if name not in cls.model_fields:
+                near = get_close_matches(name, cls.model_fields, n=1, cutoff=0.0)
+                raise UseError(
+                    f"{environment} has no option {name!r}; the nearest is {near[0]!r} "
+                    f"(heartloop environments show {environment} lists all)"
+                )
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else ""
+            if name not in cls.model_fields:
+                raise UseError(f"options of {environment}: {_reason(first)}") from error
+            raise UseError(
+                f"option {name} of {environment} is {first['input']!r}; expected {_expected(cls.model_fields[name])}"
+                f"{_nearest(first['input'], cls.model_fields[name])}"
+            ) from error
+
+    @classmethod
+    def parse(cls, texts: Sequence[str], *, environment: str, reserved: Iterable[str] = ()) -> dict[str, Any]:
+        """`name=value` texts as a mapping for `read`. A tuple is a JSON list or one bare value.
+
+        Args:
+            reserved: names that the command line uses itself.
+
+        Raises:
+            UseError: another form, a reserved name, or an option given twice.
+        """
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            name = name.strip().replace("-", "_")
+            if not equals or not name:
+                raise UseError(f"-E is {text!r}; expected name=value (heartloop environments show {environment} lists the names)")
+            if name in reserved:
+                raise UseError(f"-E {name}: that is an option of the command itself; use --{name.replace('_', '-')}")
+            if name in found:
+                raise UseError(f"-E {name} is given twice; give each option once")
+            found[name] = _value(value, cls.model_fields.get(name))
+        return found
+
+    @property
+    def for_score(self) -> dict[str, Any]:
+        """The options that change only what is computed from a dialogue."""
+        return {name: getattr(self, name) for name, field in type(self).model_fields.items() if _affects(field) == "score"}
+
+
+def _extra(field: FieldInfo) -> Mapping[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _affects(field: FieldInfo) -> Literal["play", "score"]:
+    return "score" if _extra(field).get("affects") == "score" else "play"
+
+
+def _bounds(field: FieldInfo) -> dict[str, float]:
+    names = {"Ge": "ge", "Gt": "gt", "Le": "le", "Lt": "lt"}
+    return {
+        names[type(bound).__name__]: getattr(bound, names[type(bound).__name__])
+        for bound in field.metadata
+        if type(bound).__name__ in names
+    }
+
+
+def _is_tuple(field: FieldInfo) -> bool:
+    return str(field.annotation).startswith("tuple")
+
+
+def _expected(field: FieldInfo) -> str:
+    """Type, choices and bounds in words."""
+    choices = _extra(field).get("choices", [])
+    if choices:
+        return ("a list of " if _is_tuple(field) else "") + " or ".join(choices)
+    text = str(field.annotation)
+    kind = next(
+        (
+            word
+            for part, word in (("bool", "true or false"), ("float", "a number"), ("int", "a whole number"), ("tuple", "a list"))
+            if part in text
+        ),
+        "a text",
+    )
+    bounds = _bounds(field)
+    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    limits = " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items())
+    return f"{kind} {limits}".strip() + (", or nothing" if "None" in text else "")
+
+
+def _nearest(given: Any, field: FieldInfo) -> str:
+    """The allowed value nearest to a refused one, in words; empty where none is near."""
+    choices = [str(choice) for choice in _extra(field).get("choices", [])]
+    if choices:
+        one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
+        near = get_close_matches(str(one), choices, n=1, cutoff=0.0)
+        return f"; the nearest is {near[0]}" if near else ""
+    bounds = _bounds(field)
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        return ""
+    if "ge" in bounds and value < bounds["ge"]:
+        return f"; the nearest is {bounds['ge']:g}"
+    if "le" in bounds and value > bounds["le"]:
+        return f"; the nearest is {bounds['le']:g}"
+    return ""
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _value(text: str, field: FieldInfo | None) -> Any:
+    """A text of the command line as a value for pydantic."""
+    if field is None:
+        return text
+    if _is_tuple(field):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return (text,) if text else ()
+        return tuple(found) if isinstance(found, list) else (text,)
+    if "None" in str(field.annotation) and text in ("", "none", "null"):
+        return None
+    return text
+
+
+def _info(name: str, field: FieldInfo) -> OptionInfo:
+    default = list(field.default) if isinstance(field.default, tuple) else field.default
+    about = " ".join((field.description or "").split())
+    return OptionInfo(name, _expected(field), default, about, _affects(field), str(_extra(field).get("paper", "")))
+
+
+# Roles and scenarios
+
+
+class Role(NamedTuple):
+    """A role that a model or the embedded rules play beside the policy."""
+
+    name: str
+    about: str
+
+
+class Player(Protocol):
+    """Who plays an environment's roles."""
+
+    @property
+    def name(self) -> str: ...
+
+    def admit(self, scenario: Any) -> None:
+        """Refuses a scenario it cannot play.
+
+        Raises:
+            InputError: says what the scenario lacks.
+        """
+        ...
+
+
+Judge = Player
+"""Who appraises stored replies: an environment's player, asked for its judgements alone."""
+
+
+class Scenario(Protocol):
+    """What every scenario says of itself."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def person(self) -> str:
+        """Name, age and occupation."""
+        ...
+
+    @property
+    def stratum(self) -> str:
+        """What `--limit` is stratified by."""
+        ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class Scenarios(NamedTuple):
+    """An environment's scenarios: shipped sets, reader, text forms and validator."""
+
+    sets: tuple[str, ...]
+    """Shipped sets; the first is the default. Empty: scenarios are always read from a path."""
+    load: Callable[..., Sequence[Any]]
+    """`load(set_or_path, *, exclude_tags=())`."""
+    owns: Callable[[Path, Mapping[str, Any]], bool]
+    """Whether a file with this first record, or a folder (with an empty record), holds scenarios of this environment."""
+    line: Callable[[Any], str]
+    """A scenario as one line of a list."""
+    sheet: Callable[[Any], str]
+    """A scenario as text: what a user simulator reads, and its written lines."""
+    problems: Callable[[Any], list[str]] = lambda scenario: []
+    """What a scenario of our own form violates beyond its schema."""
+    written: Callable[[Any], bool] = lambda scenario: True
+    """Whether a scenario has our own form; of imported ones only the form is checked."""
+    identity: Callable[[Any], tuple[str, str]] = lambda scenario: (scenario.id, "")
+    """Name and occupation, which no two scenarios of a set share."""
+    lines: Callable[[Any], Iterable[str]] = lambda scenario: ()
+    """Written lines that no two scenarios of a set share."""
+    story: Callable[[Any], str] = lambda scenario: str(scenario.title)
+    """The text by which scenarios are compared for near-duplicates."""
+    playable: Callable[[Any, str], bool] = lambda scenario, variant: True
+    """Whether a scenario can be played in a variant; the others are left out of a run."""
+    imported: Callable[[bytes], Any] | None = None
+    """A scenario out of one raw line of an imported run."""
+
+
+class Ready(Environment, Protocol):
+    """An environment with its scenarios and its options."""
+
+    @property
+    def scenarios(self) -> Mapping[str, Any]:
+        """`Scenario`s by id."""
+        ...
+
+    @property
+    def user(self) -> Player: ...
+
+    @property
+    def options(self) -> Options: ...
+
+
+Somebody = TypeVar("Somebody", bound=Scenario)
+
+
+# Scores
+
+
+class Sums(NamedTuple):
+    """Points in sum: the mean (nan without any), the dialogues that succeeded, and those that failed."""
+
+    mean: float
+    success: int
+    failure: int
+
+
+class Zone(NamedTuple):
+    """A stretch of the scale: its name in a chart, its tint, from `low` to `high` points."""
+
+    name: str
+    tint: str
+    low: float
+    high: float
+
+
+class Scale(NamedTuple):
+    """How an environment's score is read and shown, in points; higher is better."""
+
+    points: float
+    """Points per unit of `Transcript.score`."""
+    low: float
+    high: float
+    """Lowest and highest points of a chart; a score may exceed `high` where the environment says so."""
+    start: float
+    """Points before the first reply, where a dialogue does not say."""
+    success_at: float
+    failure_below: float
+    sums: Callable[[Sequence[tuple[str, float]], float, float], Sums]
+    """From (group, points) of each scored dialogue and the two bounds."""
+    group: str
+    """The fact by which scenarios are grouped."""
+    group_title: str
+    group_order: tuple[str, ...]
+    course: Callable[[Transcript], list[float]]
+    """Points at the start and after every judged reply."""
+    title: str
+    """The score in words."""
+    of: str
+    """The score in words, as the heading of a table in the terminal."""
+    reached: str
+    """A success in words; {0} is its bound."""
+    fell: str
+    """A failure in words; {0} is its bound."""
+    zones: tuple[Zone, ...]
+    ticks: tuple[int, ...]
+    change_limit: float
+    """Largest change of one turn, in units of the state."""
+    group_intervals: bool = False
+    """Whether each group is a result of its own, with an interval."""
+    by_end: bool = False
+    """Whether success and failure are how a dialogue ended, not bounds of its score."""
+    rules: Callable[[Transcript], object] = lambda transcript: None
+    """What decides a score beyond what every environment says of a dialogue."""
+
+
+class Stored(NamedTuple):
+    """What follows from a stored dialogue."""
+
+    rescored: Callable[..., Transcript]
+    """`rescored(transcript, *, max_turns, **score_options)`: by other score options, without a model call."""
+    rejudged: Callable[..., Awaitable[Transcript]]
+    """`rejudged(transcript, scenario, judge, *, preset, max_turns)`: as a judge appraises the stored replies."""
+    judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
+    """Prompt hashes by name of a dialogue that this judge has read."""
+    asked_again: Callable[[Transcript], bool] = lambda transcript: False
+    """Whether a re-ask replaced an answer that the released code would have clamped."""
+
+
+class Returns(NamedTuple):
+    """What a scored dialogue is worth in training."""
+
+    outcome: float
+    """Outcome reward of the dialogue."""
+    process: Sequence[float]
+    """Process reward by policy turn."""
+    worst_outcome: float
+    """The lowest outcome a valid dialogue can have."""
+    worst_turns: float
+    """The lowest sum of process rewards a valid dialogue can have."""
+
+
+class Training(NamedTuple):
+    """An environment's part of training."""
+
+    returns: Callable[[Transcript, Options], Returns]
+    calls_per_turn: int
+    """Calls of a model that plays all roles, for one policy reply."""
+    tokens_per_call: int
+    """A rough mean, for the estimate of a dry run."""
+    terms: Callable[[Transcript, Options], Mapping[str, float]] = lambda transcript, options: {}
+    """Further numbers of a dialogue to log, by name."""
+    answers: Lazy | None = None
+    """Writes answers in the environment's own form for the laptop policy's warm start; `None` where dialogues are played."""
+
+
+class DemoRun(NamedTuple):
+    """An environment's part of `heartloop demo`."""
+
+    baselines: str
+    """Name of a group of baselines."""
+    limit: int
+
+
+class EnvironmentSpec:
+    """The one object that the rest of the code sees of an environment.
+
+    Args:
+        name: on the command line; lower case.
+        title: as its paper writes it.
+        about: one sentence.
+        source: the paper, or where the rules come from.
+        roles: played beside the policy; `--user` plays all of them unless one is named.
+        options: an `Options` class.
+        scale: a `Scale`.
+        scenarios: a `Scenarios`.
+        environment: `environment(scenarios, player, **options)` gives a `Ready`.
+        players: `players(models, samplings)` gives the `Player`: by role a model, or `None` for the embedded rules.
+        judge: `judge(model, sampling)` gives the `Judge` of stored replies; `None` is the embedded one.
+        stored: a `Stored`.
+        training: a `Training`; `None` where there are no rewards for training.
+        report: the panel of its report page (`heartloop.report`).
+        briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
+        policy_sampling: how the policy is sampled where nothing else is said.
+        baselines: scripted policies of its own, by name: `module:attribute` of a function from messages to a text.
+        importers: kinds of `heartloop import`, each a lazy path.
+        writing: its part of the scenario writer.
+        suites: validity suites of its own, by name.
+        demo: its part of the demo; `None` leaves it out.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        title: str,
+        about: str,
+        source: str,
+        roles: Sequence[Role],
+        options: Lazy | type[Options],
+        scale: Lazy | Scale,
+        scenarios: Lazy | Scenarios,
+        environment: Lazy | Callable[..., Ready],
+        players: Lazy | Callable[..., Any],
+        judge: Lazy | Callable[..., Any],
+        stored: Lazy | Stored,
+        training: Lazy | Training | None = None,
+        report: Lazy | None = None,
+        briefing: Lazy | None = None,
+        policy_sampling: Sampling | None = None,
+        baselines: Mapping[str, Lazy] | None = None,
+        importers: Mapping[str, Lazy] | None = None,
+        writing: Mapping[str, Lazy] | None = None,
+        suites: Mapping[str, Lazy] | None = None,
+        demo: DemoRun | None = None,
+    ) -> None:
+        self.name = name
+        self.title = title
+        self.about = about
+        self.source = source
+        self.roles = tuple(roles)
+        self.report = report
+        self.policy_sampling = policy_sampling or Sampling()
+        self.baselines = dict(baselines or {})
+        self.importers = dict(importers or {})
+        self.writing = dict(writing or {})
+        self.suites = dict(suites or {})
+        self.demo = demo
+        self._parts: dict[str, Any] = {
+            "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "players": players,
+            "judge": judge, "stored": stored, "training": training, "briefing": briefing,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"EnvironmentSpec({self.name!r})"
+
+    def _part(self, name: str) -> Any:
+        part = self._parts[name]
+        return load_attribute(part) if isinstance(part, str) else part
+
+    @cached_property
+    def options(self) -> type[Options]:
+        found: type[Options] = self._part("options")
+        return found
+
+    @cached_property
+    def scale(self) -> Scale:
+        found: Scale = self._part("scale")
+        return found
+
+    @cached_property
+    def scenarios(self) -> Scenarios:
+        found: Scenarios = self._part("scenarios")
+        return found
+
+    @cached_property
+    def stored(self) -> Stored:
+        found: Stored = self._part("stored")
+        return found
+
+    @cached_property
+    def training(self) -> Training | None:
+        found: Training | None = self._part("training")
+        return found
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        return tuple(role.name for role in self.roles)
+
+    def read_options(self, given: Mapping[str, Any]) -> Options:
+        """Its options from a mapping.
+
+        Raises:
+            UseError: as `Options.read`.
+        """
+        return self.options.read(given, environment=self.name)
+
+    def make(self, scenarios: Sequence[Any], player: Player, options: Options | Mapping[str, Any] | None = None) -> Ready:
+        """The environment over some scenarios.
+
+        Raises:
+            UseError: options that do not fit.
+            InputError: two scenarios of one id, or one that the player cannot play.
+        """
+        given = options if isinstance(options, Options) else self.read_options(options or {})
+        made: Ready = self._part("environment")(
+            scenarios, player, **{name: getattr(given, name) for name in type(given).model_fields}
+        )
+        return made
+
+    def players(
+        self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
+    ) -> Player:
+        """Who plays its roles: by role a model, or the embedded rules where none is given."""
+        found: Player = self._part("players")({name: (models or {}).get(name) for name in self.role_names}, dict(samplings or {}))
+        return found
+
+    def judge(self, model: ChatModel | None = None, sampling: Sampling | None = None) -> Judge:
+        """Who appraises stored replies: a model, or the embedded rules."""
+        found: Judge = self._part("judge")(model, sampling)
+        return found
+
+    def briefing(self, scenario: Any, options: Options) -> str | None:
+        """The policy's system prompt with a person; `None` where it is the same for all."""
+        make = self._part("briefing")
+        return None if make is None else str(make(scenario, options))
+
+    def set_of(self, scenarios: str | None) -> str:
+        """The set or path to read: the given one, or the default set.
+
+        Raises:
+            UseError: none is given, and this environment ships none.
+        """
+        sets = self.scenarios.sets
+        if scenarios is None and not sets:
+            raise UseError(
+                f"{self.name} ships no scenarios; pass --scenarios with the folder or file to read (docs/{self.name}.md)"
+            )
+        return scenarios if scenarios is not None else sets[0]
+
+    def load(self, scenarios: str | None = None, *, variant: str | None = None, exclude_tags: Sequence[str] = ()) -> list[Any]:
+        """Scenarios of a set or path that can be played in a variant, by default the default variant.
+
+        Raises:
+            UseError: an unknown set, or nothing left.
+            InputError: a file that does not fit.
+        """
+        loaded = self.scenarios.load(self.set_of(scenarios), exclude_tags=exclude_tags)
+        if variant is None:
+            variant = str(self.options.model_fields["variant"].default)
+        return [scenario for scenario in loaded if self.scenarios.playable(scenario, variant)]
