@@ -21,9 +21,10 @@ from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
-from heartloop.environments.sage.labels import label, talk_of
+from heartloop.environments.sage.labels import label
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.models.baselines import BASELINES, Baseline
+from heartloop.report.labels import talk_of
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
 PAGE = DOCS / "results" / "embedded_speed.md"

@@ -1,10 +1,11 @@
-"""Labels of replies in reports of runs with a simulator model.
+"""Labels of replies in reports of runs with a user simulator.
 
-1. They are made when a report is, not while calls wait; a transcript holds none, and no score moves by them.
-2. They are what the embedded user's own appraisal would have noted: the same rules, the same talk so far.
-3. They are made once. Another reply, story or rule makes them anew; a torn or strange line of the file costs nothing.
-4. A reply that is not English, or whose person is not there any more, carries none; the second is told.
-5. Many are shared out over processes, with the same result.
+1. They are made with a report, not during the run; a transcript holds none, and they change no score.
+2. They are what the embedded user's own appraisal would have noted: the same rules, the same dialogue so far.
+3. They are made once. Another reply, scenario or rule makes them again; a torn line of the file costs nothing.
+4. A reply that is not English, or whose scenario is not there any more, has none; the second is reported.
+5. Many are shared among processes, with the same result.
+6. An environment without labels, or one that is not installed, leaves a run as it is.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from heartloop.cli.running import settings_of
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
-from heartloop.environments.sage import labels as rules
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import Run, read_run, write_scores
 from heartloop.models.baselines import Baseline
@@ -29,6 +30,8 @@ from heartloop.report import labels
 from heartloop.report.labels import LABELS, labelled
 from heartloop.report.site import write_site
 
+SPEC = load_environment("sage")
+RULES: Any = SPEC.labels
 PEOPLE = load_scenarios("support")[:3]
 FEEL = json.dumps({"content": "c", "fit": "f", "activity": "a", "feeling": "g", "change": 1})
 SPEAK = json.dumps({"attitude": "a", "aim": "b", "tone": "c", "matter": "d", "reply": "And then he left.", "leaves": False})
@@ -86,7 +89,7 @@ def test_embedded_dialogues_keep_their_own(run: Path) -> None:
 def test_they_are_made_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = labelled(read_run(run))
     assert all(found for dialogue in evidence(first) for found in dialogue)
-    monkeypatch.setattr(labels, "label", None)
+    monkeypatch.setattr(SPEC, "labels", RULES._replace(label=None))
     assert labelled(read_run(run)) == first
 
 
@@ -99,14 +102,15 @@ def test_another_reply_story_or_rule_makes_them_anew(run: Path, monkeypatch: pyt
     def counted(*args: Any) -> Any:
         nonlocal asked
         asked += 1
-        return rules.label(*args)
+        return RULES.label(*args)
 
-    monkeypatch.setattr(labels, "label", counted)
+    changed = RULES._replace(label=counted)
+    if change == "rules":
+        changed = changed._replace(rules_hash=lambda: "other rules")
+    monkeypatch.setattr(SPEC, "labels", changed)
     given = read_run(run)
     first = given.transcripts[0]
-    if change == "rules":
-        monkeypatch.setattr(labels, "rules_hash", lambda: "other rules")
-    else:
+    if change != "rules":
         turns = (first.turns[0].model_copy(update={"reply": "I am sorry."}), *first.turns[1:])
         update: dict[str, Any] = {"turns": turns} if change == "reply" else {"fingerprint": "0" * 16}
         given = given._replace(transcripts=(first.model_copy(update=update), *given.transcripts[1:]))
@@ -173,3 +177,10 @@ def test_a_reply_left_unjudged_carries_none(run: Path) -> None:
     assert found[0]
     assert found[1]
     assert found[2] == {}
+
+
+@pytest.mark.parametrize("environment", ["eibench", "not-installed"])
+def test_an_environment_without_labels_leaves_a_run_as_it_is(run: Path, environment: str) -> None:
+    given = read_run(run)
+    other = given._replace(transcripts=tuple(d.model_copy(update={"environment": environment}) for d in given.transcripts))
+    assert labelled(other) is other

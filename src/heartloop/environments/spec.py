@@ -32,6 +32,7 @@ __all__ = [
     "Options",
     "Player",
     "Ready",
+    "ReplyLabels",
     "Returns",
     "Role",
     "Scale",
@@ -473,6 +474,18 @@ class Training(NamedTuple):
     """Writes answers in the environment's own form for the laptop policy's warm start; `None` where dialogues are played."""
 
 
+class ReplyLabels(NamedTuple):
+    """How a report labels the replies of dialogues in which a model played the user; labels change no score."""
+
+    label: Callable[[Any, Sequence[str], Sequence[str]], Sequence[Mapping[str, Any]]]
+    """`label(scenario, messages, replies)`: for each reply what `Turn.evidence` would hold, empty where the rules cannot read
+    it. `messages[n]` is what the user said before `replies[n]`."""
+    rules_hash: Callable[[], str]
+    """Changes with any rule that decides a label."""
+    applies: Callable[[Transcript], bool] = lambda transcript: True
+    """Whether the rules can read this dialogue."""
+
+
 class DemoRun(NamedTuple):
     """An environment's part of `heartloop demo`."""
 
@@ -499,6 +512,7 @@ class EnvironmentSpec:
         stored: a `Stored`.
         training: a `Training`; `None` where there are no rewards for training.
         report: the panel of its report page (`heartloop.report`).
+        labels: a `ReplyLabels`; `None` where replies have no labels beyond what its roles note.
         briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
         policy_sampling: how the policy is sampled where nothing else is said.
         baselines: scripted policies of its own, by name: `module:attribute` of a function from messages to a text.
@@ -525,6 +539,7 @@ class EnvironmentSpec:
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
         report: Lazy | None = None,
+        labels: Lazy | ReplyLabels | None = None,
         briefing: Lazy | None = None,
         policy_sampling: Sampling | None = None,
         baselines: Mapping[str, Lazy] | None = None,
@@ -547,7 +562,7 @@ class EnvironmentSpec:
         self.demo = demo
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "players": players,
-            "judge": judge, "stored": stored, "training": training, "briefing": briefing,
+            "judge": judge, "stored": stored, "training": training, "labels": labels, "briefing": briefing,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -580,6 +595,11 @@ class EnvironmentSpec:
     @cached_property
     def training(self) -> Training | None:
         found: Training | None = self._part("training")
+        return found
+
+    @cached_property
+    def labels(self) -> ReplyLabels | None:
+        found: ReplyLabels | None = self._part("labels")
         return found
 
     @property

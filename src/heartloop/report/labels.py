@@ -1,8 +1,8 @@
-"""Labels of a run's replies for its report: worked out once, over all cores, and kept in `labels.jsonl` beside the transcripts.
+"""Labels of a run's replies for its report: computed once, on all cores, and kept in `labels.jsonl` beside the transcripts.
 
-Covers which dialogues lack them, finding their people, sharing the work out and the file. Does not cover what a label says
-(`heartloop.environments.sage.labels`). Labels are no part of a transcript: they change no score, and every line of the file
-names what it was made from, so that another reply, another story or another rule makes it worthless, not wrong.
+Covers which dialogues lack labels, finding their scenarios, sharing the work and the file. Does not cover what a label says
+(`EnvironmentSpec.labels`). Labels are no part of a transcript and change no score. Every line of the file has a hash of what it
+was made from; a line of another reply, scenario or rule is not used.
 """
 
 from __future__ import annotations
@@ -22,92 +22,125 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
-from heartloop.appraisal import lacks_english
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.sage import ReleasedScenario, Scenario, load_people
-from heartloop.environments.sage.labels import label, rules_hash, talk_of
+from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.spec import EnvironmentSpec, ReplyLabels
 from heartloop.evaluation.runs import Run
 
-__all__ = ["LABELS", "labelled"]
+__all__ = ["LABELS", "labelled", "talk_of"]
 
 LABELS = "labels.jsonl"
-"""One line a dialogue: `key`, a hash of the rules, the person and the talk, and `turns`, a label for each judged reply."""
+"""One line a dialogue: `key`, a hash of the rules, the scenario and the dialogue, and `turns`, a label for each judged reply."""
 
 _WORKERS_FROM = 400  # replies; below, starting further processes takes longer than it saves
-_TELL_EVERY = 10.0  # seconds
-_SOON = 1000  # replies that are done before anybody asks
-_COMMAND = ["-m", "heartloop.environments.sage.labels"]  # of Python: the worker
+_PROGRESS_EVERY = 10.0  # seconds
+_SOON = 1000  # replies that are labelled within seconds
+_COMMAND = ["-m", "heartloop.report.labels"]  # of Python: the worker
 
-Labels = list[Mapping[str, Any]]
+Labels = Sequence[Mapping[str, Any]]
 
 
 class _Task(NamedTuple):
     """A dialogue to be labelled."""
 
     key: str
-    scenario: Scenario
-    said: list[str]
-    heard: list[str]
+    scenario: Any
+    messages: list[str]
+    replies: list[str]
+
+
+class _Rules(NamedTuple):
+    """An environment's labels, and the scenario set of the dialogues."""
+
+    spec: EnvironmentSpec
+    labels: ReplyLabels
+    scenario_set: str
+
+    def apply(self, task: _Task) -> Labels:
+        return self.labels.label(task.scenario, task.messages, task.replies)
 
 
 def labelled(run: Run, *, tell: Callable[[str], None] = lambda _: None) -> Run:
-    """The run with `Turn.evidence` where a simulator model played the person; other runs are given back as they are.
+    """The run with `Turn.evidence` where a model played the user and the environment labels replies; other runs unchanged.
 
-    What is in `labels.jsonl` already is taken from there. People are found by the run's scenario set and the fingerprint in
-    the transcript; a dialogue whose person is not there any more, or is one of the authors' people, stays without labels.
+    What is in `labels.jsonl` already is taken from there. Scenarios are found by the run's scenario set and the fingerprint in
+    the transcript; a dialogue whose scenario is not there any more, or was written by the authors, stays without labels.
 
     Args:
-        tell: called with a sentence when the work will take long, every ten seconds while it does, and when people are missing.
+        tell: called with a sentence when the work takes long, every ten seconds while it does, and when scenarios are missing.
     """
-    keys = {id(d): _key(d) for d in run.transcripts if _lacks(d)}
-    if not keys:
+    rules = _rules_of(run)
+    keys = {id(d): _key(d, rules.labels) for d in run.transcripts if _lacks(d, rules)} if rules else {}
+    if rules is None or not keys:
         return run
     file = run.path / LABELS
     kept = _read(file)
     known = {key: kept[key] for key in keys.values() if key in kept}
     lacking = {keys[id(d)]: d for d in run.transcripts if id(d) in keys and keys[id(d)] not in known}
     if lacking:
-        todo = _tasks(lacking, run, tell)
+        todo = _tasks(lacking, run, rules, tell)
         if todo and known.keys() != kept.keys():  # lines of replies or rules that are no more
             _rewrite(file, known)
-        known |= _work(todo, file, tell) if todo else {}
+        known |= _work(todo, rules, file, tell) if todo else {}
     labels = [known.get(keys[id(d)]) if id(d) in keys else None for d in run.transcripts]
     return run._replace(
         transcripts=tuple(_with(d, found) if found else d for d, found in zip(run.transcripts, labels, strict=True))
     )
 
 
-def _lacks(dialogue: Transcript) -> bool:
-    """Whether the rules could read it and have not."""
-    if dialogue.environment != "sage" or dialogue.simulator == "embedded" or lacks_english(dialogue.opening or ""):
+def _rules_of(run: Run) -> _Rules | None:
+    """`None` where its environment is not installed or labels no replies."""
+    name = run.transcripts[0].environment if run.transcripts else ""
+    if name not in environment_names():
+        return None
+    spec = load_environment(name)
+    return _Rules(spec, spec.labels, str(run.settings.get("scenario_set", ""))) if spec.labels else None
+
+
+def _lacks(dialogue: Transcript, rules: _Rules) -> bool:
+    """Whether the rules can read it and have not."""
+    if dialogue.environment != rules.spec.name or dialogue.simulator == "embedded" or not rules.labels.applies(dialogue):
         return False
     return any(turn.state is not None and not turn.evidence for turn in dialogue.turns)
 
 
-def _key(dialogue: Transcript) -> str:
+def _key(dialogue: Transcript, labels: ReplyLabels) -> str:
     """A hash of all that decides its labels."""
-    body = json.dumps([rules_hash(), dialogue.fingerprint, *talk_of(dialogue)])
+    body = json.dumps([labels.rules_hash(), dialogue.fingerprint, *talk_of(dialogue)])
     return hashlib.sha256(body.encode()).hexdigest()[:24]
 
 
-def _tasks(lacking: Mapping[str, Transcript], run: Run, tell: Callable[[str], None]) -> list[_Task]:
-    """The dialogues with their people, as far as those have written lines and are there as they were."""
-    name = str(run.settings.get("scenario_set", ""))
-    try:
-        found = load_people(name)
-    except (InputError, UseError):
-        found = []
-    people = {(one.id, one.fingerprint): one for one in found if not isinstance(one, ReleasedScenario)}
+def talk_of(transcript: Transcript) -> tuple[list[str], list[str]]:
+    """The user's messages and the policy's replies, as far as replies were judged, as `ReplyLabels.label` takes them.
+
+    Empty where the user did not open, or a message is missing in between.
+    """
+    messages, replies = [transcript.opening], []
+    for turn in transcript.turns:
+        if turn.state is None:
+            break
+        replies.append(turn.reply)
+        messages.append(turn.message)
+    known = [message for message in messages[: len(replies)] if message is not None]
+    return (known, replies) if len(known) == len(replies) else ([], [])
+
+
+def _tasks(lacking: Mapping[str, Transcript], run: Run, rules: _Rules, tell: Callable[[str], None]) -> list[_Task]:
+    """The dialogues with their scenarios, as far as those are in our own form and unchanged."""
+    scenarios: Sequence[Any] = ()
+    with contextlib.suppress(InputError, UseError):
+        scenarios = rules.spec.scenarios.load(rules.scenario_set)
+    written = {(one.id, one.fingerprint): one for one in scenarios if rules.spec.scenarios.written(one)}
     tasks = [
-        _Task(key, people[d.scenario, d.fingerprint], *talk_of(d))
+        _Task(key, written[d.scenario, d.fingerprint], *talk_of(d))
         for key, d in lacking.items()
-        if (d.scenario, d.fingerprint) in people
+        if (d.scenario, d.fingerprint) in written
     ]
-    if len(tasks) < len(lacking) and not any(isinstance(one, ReleasedScenario) for one in found):
+    if len(tasks) < len(lacking) and len(written) == len(scenarios):
         tell(
-            f"{len(lacking) - len(tasks)} dialogues of {run.path} carry no labels in the report: "
-            f"their people are not in {name or 'any scenario set it names'} as they were."
+            f"{len(lacking) - len(tasks)} dialogues of {run.path} have no labels in the report: "
+            f"their scenarios are not in {rules.scenario_set or 'any scenario set it names'}, or have changed."
         )
     return tasks
 
@@ -122,7 +155,7 @@ def _with(dialogue: Transcript, labels: Labels) -> Transcript:
 
 
 def _read(file: Path) -> dict[str, Labels]:
-    """What is kept; a line that cannot be read is passed over, its labels are made again."""
+    """What the file holds; a line that cannot be read is skipped, its labels are made again."""
     found: dict[str, Labels] = {}
     with contextlib.suppress(OSError), file.open("rb") as lines:
         for line in lines:
@@ -138,42 +171,42 @@ def _line(key: str, labels: Labels) -> bytes:
 
 
 def _rewrite(file: Path, known: Mapping[str, Labels]) -> None:
-    """The file with these lines alone. It is there to save time: where it cannot be written the report is made without."""
+    """Keeps these lines alone. The file only saves time: where it cannot be written the report is made without it."""
     with contextlib.suppress(OSError):
         part = file.with_suffix(".part")
         part.write_bytes(b"".join(_line(key, labels) for key, labels in known.items()))
         part.replace(file)
 
 
-def _work(todo: Sequence[_Task], file: Path, tell: Callable[[str], None]) -> dict[str, Labels]:
+def _work(todo: Sequence[_Task], rules: _Rules, file: Path, tell: Callable[[str], None]) -> dict[str, Labels]:
     """Labels all of them and appends each dialogue to the file when it is done, so that an interruption loses little."""
-    replies = sum(len(task.heard) for task in todo)
+    replies = sum(len(task.replies) for task in todo)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(cores, len(todo)) if replies >= _WORKERS_FROM else 1
     found: dict[str, Labels] = {}
     lock = Lock()
     done, started = 0, time.monotonic()
-    said = started
+    reported = started
     if replies > _SOON:
         tell(f"Labelling {replies:,} replies for the report on {workers} cores, once; this takes {_guess(replies / workers)}.")
 
     def keep(task: _Task, labels: Labels) -> None:
-        nonlocal done, said
+        nonlocal done, reported
         with lock:
             found[task.key] = labels
             with contextlib.suppress(OSError):
                 kept.write(_line(task.key, labels))
                 kept.flush()
-            done += len(task.heard)
+            done += len(task.replies)
             now = time.monotonic()
-            if now - said > _TELL_EVERY:
-                said = now
+            if now - reported > _PROGRESS_EVERY:
+                reported = now
                 tell(f"{done:,} of {replies:,} replies labelled, about {(now - started) / done * (replies - done):.0f} s to go.")
 
     queue = deque(todo)
 
     def worker(_: int) -> None:
-        with _process() as ask:
+        with _process(rules) as ask:
             while queue:
                 try:
                     task = queue.popleft()
@@ -188,12 +221,12 @@ def _work(todo: Sequence[_Task], file: Path, tell: Callable[[str], None]) -> dic
             kept = BytesIO()
         if workers == 1:
             for task in todo:
-                keep(task, label(task.scenario, task.said, task.heard))
+                keep(task, rules.apply(task))
         else:
             with ThreadPoolExecutor(workers) as threads:
                 try:
                     list(threads.map(worker, range(workers)))
-                except BaseException:  # Ctrl-C: what is not begun is left
+                except BaseException:  # Ctrl-C: tasks that are not begun are dropped
                     queue.clear()
                     raise
     return found
@@ -206,9 +239,9 @@ def _guess(replies: float) -> str:
 
 
 @contextlib.contextmanager
-def _process() -> Iterator[Callable[[_Task], Labels]]:
+def _process(rules: _Rules) -> Iterator[Callable[[_Task], Labels]]:
     """A worker process and what asks it. Not `multiprocessing`: that would run a caller's script again in every worker."""
-    command = [sys.executable, *_COMMAND]
+    command = [sys.executable, *_COMMAND, rules.spec.name, rules.scenario_set]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
@@ -216,7 +249,7 @@ def _process() -> Iterator[Callable[[_Task], Labels]]:
 
         def ask(task: _Task) -> Labels:
             """Asks the worker, or does it here should the worker be gone."""
-            body = {"scenario": task.scenario.model_dump(mode="json"), "said": task.said, "heard": task.heard}
+            body = [task.scenario.id, task.messages, task.replies]
             assert process.stdin is not None
             assert process.stdout is not None
             try:
@@ -224,7 +257,7 @@ def _process() -> Iterator[Callable[[_Task], Labels]]:
                 process.stdin.flush()
                 answer: Labels = json.loads(process.stdout.readline())
             except (OSError, ValueError):
-                return label(task.scenario, task.said, task.heard)
+                return rules.apply(task)
             return answer
 
         try:
@@ -233,3 +266,17 @@ def _process() -> Iterator[Callable[[_Task], Labels]]:
             with contextlib.suppress(OSError):
                 assert process.stdin is not None
                 process.stdin.close()
+
+
+def _serve(environment: str, scenario_set: str) -> None:
+    """The worker: answers every line (scenario, messages, replies) with the labels of its dialogue. ASCII in, ASCII out."""
+    spec = load_environment(environment)
+    assert spec.labels is not None
+    scenarios = {scenario.id: scenario for scenario in spec.scenarios.load(scenario_set)}
+    for line in sys.stdin:
+        scenario, messages, replies = json.loads(line)
+        print(json.dumps(spec.labels.label(scenarios[scenario], messages, replies)), flush=True)
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])

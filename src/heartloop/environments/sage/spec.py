@@ -21,4 +21,5 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24),
     training="heartloop.environments.sage.training:TRAINING",
+    labels="heartloop.environments.sage.labels:LABELS",
 )
