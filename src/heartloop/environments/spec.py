@@ -41,6 +41,7 @@ __all__ = [
     "Stored",
     "Sums",
     "Training",
+    "TrainingMetric",
     "Zone",
     "load_attribute",
     "option",
@@ -460,6 +461,19 @@ class Returns(NamedTuple):
     """The lowest sum of process rewards a valid dialogue can have."""
 
 
+class TrainingMetric(NamedTuple):
+    """One of `Training.terms` in words, as the curves of a training run show it."""
+
+    name: str
+    """As `terms` names it."""
+    title: str
+    about: str
+    """What it tells, in a sentence or two."""
+    unit: str = ""
+    """In words, at the axis; empty for a bare number."""
+    source: str = "ours"
+
+
 class Training(NamedTuple):
     """An environment's part of training."""
 
@@ -470,6 +484,8 @@ class Training(NamedTuple):
     """A rough mean, for the estimate of a dry run."""
     terms: Callable[[Transcript, Options], Mapping[str, float]] = lambda transcript, options: {}
     """Further numbers of a dialogue to log, by name."""
+    metrics: tuple[TrainingMetric, ...] = ()
+    """The terms in words; a term that is not among them is shown by its name."""
     answers: Lazy | None = None
     """Writes answers in the environment's own form for the laptop policy's warm start; `None` where dialogues are played."""
 
