@@ -44,7 +44,7 @@ from heartloop.environments.episode import play
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import evaluate
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.models.cache import Playing
+from heartloop.models.cache import DialogueScope
 from heartloop.models.completions import Habits, read_reply
 from heartloop.models.names import Meter, Metered, close, resolve
 
@@ -102,7 +102,7 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
     environment = case.over(case.people, Metered(found[PERSON], meter, "simulator"))
     settings = case.settings(environment)
 
-    def keep(transcript: Transcript, _: Playing) -> None:
+    def keep(transcript: Transcript, _: DialogueScope) -> None:
         meter.finish({(transcript.models[role], role): usage for role, usage in transcript.usage.items()})
 
     async def go(directory: RunDirectory) -> None:

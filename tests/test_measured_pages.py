@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import (
+    cache_cost,
     daily_answers,
     daily_order,
     embedded_attacks,
@@ -28,7 +29,6 @@ from benchmarks import (
     learning_replies,
     perm_order,
     perm_sweep,
-    store_cost,
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
@@ -51,7 +51,7 @@ from heartloop.models.completions import read_reply
         ("perm_order", perm_order.PAGE, perm_order.RESULTS, perm_order.table),
         ("embedded_attacks", embedded_attacks.PAGE, embedded_attacks.PERM_RESULTS, embedded_attacks.table),
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
-        ("store_cost", store_cost.PAGE, store_cost.RESULTS, store_cost.sentence),
+        ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )
 def test_a_page_holds_the_committed_numbers(

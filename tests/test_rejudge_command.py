@@ -1,7 +1,7 @@
 """`heartloop rejudge` as a user meets it, over HTTP.
 
 1. Only the judge is called, once a reply; the source stays as it is; the new run opens in report and compare.
-2. The same judge with the same store costs nothing and finds the same; the same command again resumes, over kill -9 as well.
+2. The same judge with the same cache costs nothing and finds the same; the same command again resumes, over kill -9 as well.
 3. A judge who fails leaves dialogues unscored; a budget stops; wrong use is one sentence.
 4. Imported dialogues are read by a model; the rules understand English only.
 """
@@ -72,9 +72,9 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
 
 
 async def test_the_same_judge_with_the_same_store_is_free_and_finds_the_same(tmp_path: Path) -> None:
-    words = ("rejudge", "run", "--judge", "lab/person", "--store", "kept.sqlite", "--max-tokens", "1")
+    words = ("rejudge", "run", "--judge", "lab/person", "--cache", "kept.sqlite", "--max-tokens", "1")
     async with FaultyServer() as server:
-        assert (await over_http(server, *LAB, "--store", "kept.sqlite", cwd=tmp_path)).code == 0
+        assert (await over_http(server, *LAB, "--cache", "kept.sqlite", cwd=tmp_path)).code == 0
         asked = len(server.requests)
         done = await over_http(server, *words, cwd=tmp_path)
         assert done.code == 0, done

@@ -55,10 +55,10 @@ async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Pa
     async with FaultyServer() as server:
         asked = await over_http(server, *JUDGE, "--limit", "1", "--out", "asked", cwd=place)
         assert asked.code == 0, asked
-        done = await over_http(server, *JUDGE, "--yes", "--out", "m", "--store", "kept.sqlite", cwd=place)
+        done = await over_http(server, *JUDGE, "--yes", "--out", "m", "--cache", "kept.sqlite", cwd=place)
         assert done.code == 0, done
         calls = len(server.requests)
-        free = await over_http(server, *JUDGE, "--yes", "--out", "n", "--store", "kept.sqlite", cwd=place)
+        free = await over_http(server, *JUDGE, "--yes", "--out", "n", "--cache", "kept.sqlite", cwd=place)
         assert free.code == 0, free
         assert len(server.requests) == calls
         assert {request.part for request in server.requests} == {"feel"}

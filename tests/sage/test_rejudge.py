@@ -21,7 +21,7 @@ from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.rejudge import rejudged
 from heartloop.models.baselines import Baseline
-from heartloop.models.cache import playing
+from heartloop.models.cache import dialogue_scope
 
 SCENARIO = load_scenarios("support")[0]
 
@@ -88,7 +88,7 @@ async def test_other_feelings_on_the_same_words() -> None:
 
 
 async def test_the_stored_replies_are_free() -> None:
-    with playing() as now:
+    with dialogue_scope() as now:
         found = await read(await talk(1, 2, turns=2), Feels(5, 5), turns=2)
     assert now.free == {("lab/a", "policy"): (2, found.usage["policy"])}
 
@@ -148,7 +148,7 @@ async def test_an_imported_dialogue_has_words_and_no_tokens() -> None:
     played = (await talk(1, 2, turns=2)).model_copy(
         update={"calls": (), "usage": {}, "stop": "turn_limit", "failure": None, "score": 43.0}
     )
-    with playing() as now:
+    with dialogue_scope() as now:
         found = await read(played, Feels(5, 5), turns=2)
     assert (words(found), found.usage, found.calls, now.free) == (words(played), {}, (), {})
     assert found.score == 50.0

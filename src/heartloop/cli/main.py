@@ -14,7 +14,7 @@ import typer
 
 from heartloop.cli.export import export_app
 from heartloop.cli.imports import import_app
-from heartloop.cli.options import MaxConnections, MaxCost, MaxTokens, Prices, Retries, Store, Timeout, Yes
+from heartloop.cli.options import Cache, MaxConnections, MaxCost, MaxTokens, Prices, Retries, Timeout, Yes
 from heartloop.cli.rejudge import rejudge_app
 from heartloop.cli.runs import runs_app
 from heartloop.cli.scenarios import scenarios_app
@@ -191,7 +191,7 @@ def evaluate_command(
     yes: Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
-    store: Store = None,
+    cache: Cache = None,
 ) -> None:
     """Models talk with simulated people; how those felt is the score. The same command again resumes."""
     from contextlib import nullcontext
@@ -202,7 +202,7 @@ def evaluate_command(
     from heartloop.environments.catalogue import entry_of
     from heartloop.evaluation.runner import player
     from heartloop.evaluation.settings import Shard, read_samplings, stratified
-    from heartloop.models.cache import store_at
+    from heartloop.models.cache import cache_at
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
 
     entry = entry_of(environment)
@@ -222,7 +222,7 @@ def evaluate_command(
     names = [*model, simulator] if simulator is not None else list(model)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
     found = open_models(names, timeout=timeout, retries=retries, max_connections=max_connections)
-    kept = store_at(store)
+    kept = cache_at(cache)
     policies: dict[str, ChatModel] = {name: counted(found[name], meter, "policy", kept) for name in model}
     judge = counted(found[simulator], meter, "simulator", kept) if simulator is not None else None
     built = entry.build(
@@ -242,7 +242,7 @@ def evaluate_command(
         ended, played = play_run(
             run, settings, player(built, policies, samplings.get("policy")), meter, max_connections=max_connections,
             retry_failed=retry_failed, pilot=ask, hear_first=[name for name in model if name in paid], opened=found,
-            store=kept,
+            cache=kept,
         )  # fmt: skip
         page = write_report([played], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Cache",
     "Embedder",
     "Judge",
     "JudgePilot",
@@ -19,7 +20,6 @@ __all__ = [
     "Prices",
     "Retries",
     "RetryJudging",
-    "Store",
     "Timeout",
     "WriterSampling",
     "WritingConnections",
@@ -33,8 +33,8 @@ MaxCost = Annotated[float | None, typer.Option(help="Stop before spending more, 
 MaxTokens = Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")]
 Prices = Annotated[Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")]
-Store = Annotated[
-    Path | None, typer.Option(help="File that keeps every answer; a stored one is not paid for again. Else $HEARTLOOP_STORE.")
+Cache = Annotated[
+    Path | None, typer.Option(help="File that keeps every answer; a stored one is not paid for again. Else $HEARTLOOP_CACHE.")
 ]
 
 # Of what reads a finished run.

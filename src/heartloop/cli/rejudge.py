@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heartloop.cli.options import (
+    Cache,
     Judge,
     JudgePilot,
     JudgeSampling,
@@ -18,7 +19,6 @@ from heartloop.cli.options import (
     Prices,
     Retries,
     RetryJudging,
-    Store,
     Timeout,
     Yes,
 )
@@ -57,7 +57,7 @@ def rejudge(
     yes: Yes = False,
     retry_failed: RetryJudging = False,
     out: NewRun = None,
-    store: Store = None,
+    cache: Cache = None,
 ) -> None:
     """Another judge reads a run: the same replies, the same words, other feelings. Only the judge is called."""
     from contextlib import nullcontext
@@ -68,14 +68,14 @@ def rejudge(
     from heartloop.evaluation.rejudging import Rejudging
     from heartloop.evaluation.run_directory import played_settings
     from heartloop.evaluation.runs import read_run
-    from heartloop.models.cache import store_at
+    from heartloop.models.cache import cache_at
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, resolve
 
     load_env()
     samplings = sampling_of_judge(judge, sampling or [])
     entry = entry_of(played_settings(run).environment)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
-    kept = store_at(store)
+    kept = cache_at(cache)
     found: dict[str, ChatModel] = {}
     if judge != "embedded":
         found[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
@@ -89,7 +89,7 @@ def rejudge(
     with kept or nullcontext():
         ended, played = play_run(
             path, job.settings, job.play, meter, jobs=job.jobs, max_connections=max_connections, retry_failed=retry_failed,
-            pilot=ask, opened=found, store=kept, done="judged",
+            pilot=ask, opened=found, cache=kept, done="judged",
         )  # fmt: skip
         page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)

@@ -31,7 +31,7 @@ from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, prompts_of, read_samplings
-from heartloop.models.cache import AnswerStore, Playing
+from heartloop.models.cache import AnswerCache, DialogueScope
 from heartloop.models.names import Meter, close, endpoint_habits, is_scripted, resolve
 from heartloop.report.site import write_site
 
@@ -156,7 +156,7 @@ def play_run(
     *,
     opened: Mapping[str, ChatModel] | None = None,
     pilot: Pilot | None = None,
-    store: AnswerStore | None = None,
+    cache: AnswerCache | None = None,
     done: str = "played",
     ranked: bool = True,
     **how: Any,
@@ -167,13 +167,13 @@ def play_run(
 
     Args:
         opened: the models to be closed in the end.
-        store: whose share of the answers is told in the end.
+        cache: its hits are printed at the end.
         done: what became of a dialogue, in a word.
         ranked: whether the run ranks models, so that there is a leaderboard to print.
         how: what `work_through` takes beyond.
     """
-    if store is not None and store.new_folder:
-        typer.echo(f"The store {store.path} is new, and so is its folder; nothing is stored yet.", err=True)
+    if cache is not None and cache.new_folder:
+        typer.echo(f"New cache {cache.path} in a new folder.", err=True)
     failures: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
@@ -203,10 +203,10 @@ def play_run(
                 meter.refund(*key, given, usage)
         keep(transcript, free)
 
-    async def play_and_store(job: Job) -> Transcript:
+    async def play_and_flush(job: Job) -> Transcript:
         transcript = await play_job(job)
-        if store is not None:
-            store.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
+        if cache is not None:
+            cache.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
         return transcript
 
     async def go(directory: RunDirectory, line: ProgressLine) -> Run:
@@ -214,12 +214,12 @@ def play_run(
             pilot.line = line
         try:
             return await work_through(
-                directory, play_and_store, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
+                directory, play_and_flush, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
             )
         finally:
             await close((opened or {}).values())
 
-    def finished(transcript: Transcript, now: Playing) -> None:
+    def finished(transcript: Transcript, now: DialogueScope) -> None:
         if now.free:  # noted dialogue by dialogue, so that a killed run still knows what it did not pay for
             free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
             directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
@@ -266,7 +266,7 @@ def play_run(
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
         + (f"; {spent}" if (spent := meter.summary()) else "")
     )
-    if store is not None and (said := store.summary()):
+    if cache is not None and (said := cache.summary()):
         typer.echo(said)
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)

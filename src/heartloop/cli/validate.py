@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heartloop.cli.options import (
+    Cache,
     Judge,
     JudgePilot,
     JudgeSampling,
@@ -17,7 +18,6 @@ from heartloop.cli.options import (
     Prices,
     Retries,
     RetryJudging,
-    Store,
     Timeout,
     Yes,
 )
@@ -61,7 +61,7 @@ def validate_empa(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the variants and what they show; by default beside the first run.")
     ] = None,
-    store: Store = None,
+    cache: Cache = None,
 ) -> None:
     """Flip the persona, or replace replies by performed empathy: does EMPA's score fall, and do plainer scores?"""
     from contextlib import nullcontext
@@ -75,7 +75,7 @@ def validate_empa(
     from heartloop.environments.empa.environment import EmpaUser
     from heartloop.environments.empa.perturbations import ORIGINAL, PERTURBATIONS
     from heartloop.evaluation.validating import Validating, check_empa, place_beside, places_of
-    from heartloop.models.cache import store_at
+    from heartloop.models.cache import cache_at
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, resolve
     from heartloop.validity.page import write_validity_page
     from heartloop.validity.perturbation import validity, write_validity
@@ -86,7 +86,7 @@ def validate_empa(
         check_empa(run)
     samplings = sampling_of_judge(judge, sampling or [])
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
-    kept = store_at(store)
+    kept = cache_at(cache)
     found: dict[str, ChatModel] = {}
     reader: EmpaUser = EmbeddedUser()
     direct: DirectJudge = EmbeddedDirectJudge()
@@ -112,7 +112,7 @@ def validate_empa(
             typer.echo(f"{place[variant]}:")
             ended, _ = play_run(
                 place[variant], source.settings(variant), source.play(variant, place[ORIGINAL]), meter, jobs=source.jobs,
-                max_connections=max_connections, retry_failed=retry_failed, opened=found, store=kept, done="judged", ranked=False,
+                max_connections=max_connections, retry_failed=retry_failed, opened=found, cache=kept, done="judged", ranked=False,
                 pilot=ask if ask is not None and not ask.asked else None,
             )  # fmt: skip
             code = max(code, exit_code_of(ended, done="judged"))

@@ -15,7 +15,7 @@ from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, play
 from heartloop.environments.staging import check_choice
-from heartloop.models.cache import give
+from heartloop.models.cache import count_free
 
 __all__ = [
     "RESCORING",
@@ -88,7 +88,7 @@ class StoredReplies:
         call, turn = self._calls.get(index), self._played.turns[index]
         if call is None:  # an imported dialogue: the words, and no tokens
             return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
-        give(self.name, "policy", call.usage)
+        count_free(self.name, "policy", call.usage)
         return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
 
 

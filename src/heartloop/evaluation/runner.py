@@ -22,7 +22,7 @@ from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import Job
 from heartloop.models.budget import is_scripted
-from heartloop.models.cache import Playing, attempts, playing
+from heartloop.models.cache import DialogueScope, attempt_number, dialogue_scope
 
 __all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
 
@@ -112,7 +112,7 @@ async def work_through(
     pilot: Callable[[Estimate], bool] | None = None,
     hear_first: Sequence[str] = (),
     affords: Callable[[int], str | None] | None = None,
-    finished: Callable[[Transcript, Playing], None] | None = None,
+    finished: Callable[[Transcript, DialogueScope], None] | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Plays what is not finished yet.
@@ -170,7 +170,7 @@ async def work_through(
         in_flight += 1
         before = directory.finished.get(job.key)
         try:
-            with playing(job.repeat, attempts(directory.failures.get(job.key, ()))) as now:
+            with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))) as now:
                 transcript = await play_job(job)
         except BudgetSpent as spent:
             stopped = str(spent)
@@ -260,7 +260,7 @@ def _estimate(seen: Sequence[_Seen], jobs: Sequence[Job]) -> Estimate:
     return Estimate(len(jobs), round(calls), round(tokens))
 
 
-def _all_stored(transcript: Transcript, now: Playing) -> bool:
+def _all_stored(transcript: Transcript, now: DialogueScope) -> bool:
     """Whether nobody had to be asked: all answers that are not worked out by rules were there, and none failed to come."""
     broke_off = transcript.failure is not None and transcript.failure.kind != "AnswerError"
     asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)

@@ -1,16 +1,16 @@
-"""Every answer kept under the digest of its question, so that the same question is paid for once.
+"""A cache of model answers in one SQLite file: the same request is paid for once.
 
-Covers the store (one SQLite file), the `ChatModel` that asks it first, and which playing of a dialogue a question belongs
-to. Does not cover which models are worth it (`models.counted`), nor what a miss may spend (`spending`).
+Covers the file, the `ChatModel` that looks it up before it calls a model, and which dialogue a request belongs to. Does not cover
+which models are cached (`names.counted`), nor what a miss may cost (`budget`).
 
-A question is the model's name, the messages, the schema and the sampling settings, seed included; neither address nor key
-is part of it or of the store. Asked again on purpose, it is another sample with an answer of its own: in another repeat,
-in a retry of a dialogue that failed by its answers, or a second time within one dialogue. An answer that is stored is
-never replaced. What is not an answer (a timeout, a refusal by the server) is not stored.
+The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. Neither the address
+nor the API key is part of it or of the file. A request that is repeated on purpose has an answer of its own: in another repeat,
+in a retry of a dialogue that failed by its answers, or a second time within one dialogue. A cached answer is never replaced.
+Failed calls (timeouts, refusals by the server) are not cached.
 
-Several processes may use one file. Answers are written a moment after they came, many at once, and before their dialogue
-counts as finished: `kill -9` loses at most those of the last `FLUSH` seconds in dialogues that are lost with them. A write
-that fails (a full disk) loses the stored copy, never the dialogue.
+Several processes may share a file. Answers are written in batches every `FLUSH_SECONDS`, and before their dialogue counts as
+finished: `kill -9` loses at most the last batch, of dialogues that are lost with it. A failed write (a full disk) loses the
+cached copy, never the dialogue.
 """
 
 from __future__ import annotations
@@ -30,15 +30,24 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import InputError, UseError
 
-__all__ = ["FLUSH", "AnswerStore", "Playing", "Replayed", "attempts", "give", "playing", "store_at"]
+__all__ = [
+    "FLUSH_SECONDS",
+    "AnswerCache",
+    "Cached",
+    "DialogueScope",
+    "attempt_number",
+    "cache_at",
+    "count_free",
+    "dialogue_scope",
+]
 
-FLUSH = 0.2
-"""Seconds after which answers are written, together with those that came meanwhile."""
+FLUSH_SECONDS = 0.2
+"""Seconds between an answer and its write; answers that arrive meanwhile are written with it."""
 
-_VARIABLE = "HEARTLOOP_STORE"
+_VARIABLE = "HEARTLOOP_CACHE"
 _FILE = "answers.sqlite"
-_APPLICATION = 0x68656172  # "hear": marks the file as ours
-_FORM = 1
+_APPLICATION_ID = 0x68656172  # marks the file as a cache of heartloop
+_VERSION = 1
 _BUSY, _LAST_BUSY = 0.05, 30.0  # seconds to wait for another process's write: within a run, at its end
 _TABLE = """CREATE TABLE answers (
     question BLOB NOT NULL, repeat INTEGER NOT NULL, attempt INTEGER NOT NULL, nth INTEGER NOT NULL,
@@ -48,92 +57,94 @@ _TABLE = """CREATE TABLE answers (
 )"""
 _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
-_HEADS = 2048  # first messages whose digest is kept at hand
+_HEADS = 2048  # first messages whose digest is held in memory
 _SETTINGS = tuple(Sampling.model_fields)
-_KEEP = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class _Key(NamedTuple):
-    """Where an answer is found: the question's digest, and which sample of it."""
+    """A row of the file: the digest of a request, and which sample of it."""
 
-    question: bytes
+    request: bytes
     repeat: int
     attempt: int
     nth: int
 
 
-class Playing:
-    """One playing of one dialogue: which samples its questions are, and what it was given for nothing.
+class DialogueScope:
+    """One attempt at one dialogue: which samples its requests are, and what the cache answered.
 
     Args:
-        repeat: of the dialogue; a repeat wants an answer of its own even where the seed is fixed.
-        attempt: 0, then 1, 2, ... where the answers themselves made the dialogue fail (`attempts`).
+        repeat: of the dialogue; a repeat has answers of its own even where the sampling seed is fixed.
+        attempt: from 0, by `attempt_number`.
     """
 
     def __init__(self, repeat: int = 0, attempt: int = 0) -> None:
         self.repeat = repeat
         self.attempt = attempt
         self.free: dict[tuple[str, str], tuple[int, Usage]] = {}
-        """Calls and tokens by model and role that nobody was asked for."""
-        self._asked: dict[bytes, int] = {}
+        """Cached calls and their tokens, by model and role."""
+        self._requests: dict[bytes, int] = {}
 
-    def sample(self, question: bytes) -> _Key:
-        """The place of this question's answer; every asking of one question is the next sample."""
-        nth = self._asked.get(question, 0)
-        self._asked[question] = nth + 1
-        return _Key(question, self.repeat, self.attempt, nth)
+    def sample(self, request: bytes) -> _Key:
+        """The key of a request; each repetition of a request is its next sample."""
+        nth = self._requests.get(request, 0)
+        self._requests[request] = nth + 1
+        return _Key(request, self.repeat, self.attempt, nth)
 
-    def give(self, model: str, role: str, usage: Usage) -> None:
-        """Counts one answer that cost nothing now."""
-        calls, so_far = self.free.get((model, role), (0, Usage()))
-        self.free[model, role] = (calls + 1, so_far + usage)
+    def count_free(self, model: str, role: str, usage: Usage) -> None:
+        """Counts one cached answer."""
+        calls, total = self.free.get((model, role), (0, Usage()))
+        self.free[model, role] = (calls + 1, total + usage)
 
     @property
     def free_calls(self) -> int:
-        """Answers that cost nothing now, all roles together."""
+        """Cached answers of all roles."""
         return sum(calls for calls, _ in self.free.values())
 
 
-_playing: ContextVar[Playing | None] = ContextVar("playing", default=None)
+_scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
 
 
 @contextlib.contextmanager
-def playing(repeat: int = 0, attempt: int = 0) -> Iterator[Playing]:
-    """Within it, every question of this task belongs to one playing of one dialogue."""
-    now = Playing(repeat, attempt)
-    token = _playing.set(now)
+def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]:
+    """Within it, every request of this task belongs to one attempt at one dialogue."""
+    scope = DialogueScope(repeat, attempt)
+    token = _scope.set(scope)
     try:
-        yield now
+        yield scope
     finally:
-        _playing.reset(token)
+        _scope.reset(token)
 
 
-def give(model: str, role: str, usage: Usage) -> None:
-    """Counts an answer as free in the dialogue that is being played; without one, nothing."""
-    now = _playing.get()
-    if now is not None:
-        now.give(model, role, usage)
+def count_free(model: str, role: str, usage: Usage) -> None:
+    """Counts an answer as free in the current `dialogue_scope`; does nothing outside one."""
+    scope = _scope.get()
+    if scope is not None:
+        scope.count_free(model, role, usage)
 
 
-def attempts(failures: Sequence[str]) -> int:
-    """Which attempt a dialogue with these failures (`Failure.kind`, in order) is at.
+def attempt_number(failures: Sequence[str]) -> int:
+    """The attempt that follows these failures of a dialogue (`Failure.kind`, in order).
 
-    What its answers made fail would fail again by the same answers, so the next attempt asks anew. A call that brought no
-    answer (a lost connection, an empty account) leaves good answers behind: the retry goes on from them, once; if that
-    fails in the same way, the one after it begins anew.
+    A dialogue that failed by its answers would fail again by the same answers, so the next attempt has new ones. A call that
+    failed (a lost connection, an empty account) leaves the earlier answers valid: the retry reuses them, once; if it fails in
+    the same way, the next attempt starts from nothing.
 
-    >>> attempts([]), attempts(["AnswerError"]), attempts(["TransportError"]), attempts(["TransportError", "TransportError"])
-    (0, 1, 0, 1)
+    >>> attempt_number([]), attempt_number(["AnswerError"]), attempt_number(["TransportError"])
+    (0, 1, 0)
+    >>> attempt_number(["TransportError", "TransportError"])
+    1
     """
-    attempt, went_on = 0, False
+    attempt, reused = 0, False
     for kind in failures:
-        went_on = kind != "AnswerError" and not went_on
-        attempt += not went_on
+        reused = kind != "AnswerError" and not reused
+        attempt += not reused
     return attempt
 
 
 def _write_ahead(file: sqlite3.Connection) -> None:
-    """Turns the log on. Two processes that do so at once find the file locked, and SQLite does not wait for this one."""
+    """Turns on the write-ahead log. Retries while another process does the same: SQLite's busy timeout does not cover it."""
     until = time.monotonic() + _LAST_BUSY
     while True:
         try:
@@ -146,46 +157,46 @@ def _write_ahead(file: sqlite3.Connection) -> None:
             return
 
 
-class AnswerStore:
-    """The file of answers, open while it is entered as a context manager; for one thread.
+class AnswerCache:
+    """A context manager over the cache file; for one thread.
 
     Args:
-        path: the file, made where there is none; of a directory, `answers.sqlite` in it.
+        path: the file, created if missing; a directory stands for `answers.sqlite` in it.
 
     Raises:
-        UseError: on entering, when it cannot be made or written.
-        InputError: on entering, when it holds something else or is damaged.
+        UseError: on entering, when the file cannot be created or written.
+        InputError: on entering, when it is another database or damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path / _FILE if path.is_dir() else path
-        self.replayed = self.asked = 0
-        """Answers given from the store, and calls sent on to a model, by this process."""
+        self.hits = self.misses = 0
+        """Answers from the cache, and calls sent to a model, by this process."""
         self.unwritten = 0
         """Answers that could not be written."""
         self.new_folder = False
-        """Whether entering it made the folder it lies in, as a mistyped path would."""
+        """Whether entering created the parent folder, which may mean a mistyped path."""
         self._problem = ""
         self._pending: dict[_Key, tuple[Any, ...]] = {}
         self._in_flight: dict[_Key, asyncio.Future[None]] = {}
-        self._due = False
+        self._scheduled = False
         self._file: sqlite3.Connection
 
     def _open(self) -> sqlite3.Connection:
         file = sqlite3.connect(self.path, timeout=_LAST_BUSY, isolation_level=None)
         try:
-            found = file.execute("PRAGMA application_id").fetchone()[0]
-            form = file.execute("PRAGMA user_version").fetchone()[0]
+            application = file.execute("PRAGMA application_id").fetchone()[0]
+            version = file.execute("PRAGMA user_version").fetchone()[0]
             tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if (found or tables) and (found != _APPLICATION or form != _FORM):
-                raise InputError(f"{self.path} is a database of something else; choose another --store")
+            if (application or tables) and (application != _APPLICATION_ID or version != _VERSION):
+                raise InputError(f"{self.path} is a database of another application; expected an answer cache; change --cache")
             _write_ahead(file)
             file.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last answers, never the file
-            file.execute("BEGIN IMMEDIATE")  # two processes may be making it at once
+            file.execute("BEGIN IMMEDIATE")  # two processes may create it at once
             if not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 file.execute(_TABLE)
-                file.execute(f"PRAGMA application_id = {_APPLICATION}")
-                file.execute(f"PRAGMA user_version = {_FORM}")
+                file.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                file.execute(f"PRAGMA user_version = {_VERSION}")
             file.execute("COMMIT")
             file.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY)}")
         except BaseException:
@@ -199,13 +210,13 @@ class AnswerStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._open()
         except (sqlite3.OperationalError, OSError) as error:
-            raise UseError(f"cannot use {self.path} as a store of answers: {error}; choose another --store") from error
+            raise UseError(f"cannot open {self.path} as an answer cache: {error}; change --cache") from error
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Writes what is left; waits for another process's write, up to half a minute."""
+        """Writes pending answers; waits up to half a minute for another process's write."""
         with contextlib.suppress(sqlite3.Error):
             self._file.execute(f"PRAGMA busy_timeout = {round(1000 * _LAST_BUSY)}")
         self.write(last=True)
@@ -213,16 +224,15 @@ class AnswerStore:
             self._file.close()
 
     def summary(self) -> str:
-        """What came from the store, and what could not be written, in a sentence or two; empty before the first question."""
-        total = self.replayed + self.asked
-        parts = [f"{self.replayed} of {total} answers from the store."] if total else []
+        """Hits and failed writes in a sentence each; empty before the first request."""
+        total = self.hits + self.misses
+        parts = [f"{self.hits} of {total} answers from the cache."] if total else []
         if self.unwritten:
-            why = f"could not be written to {self.path} ({self._problem}); the dialogues are kept."
-            parts.append(f"{self.unwritten} answers {why}")
+            parts.append(f"{self.unwritten} answers could not be written to {self.path} ({self._problem}); no dialogue is lost.")
         return " ".join(parts)
 
     def find(self, key: _Key) -> Reply | None:
-        """The stored answer.
+        """The cached answer of a key, or `None`.
 
         Raises:
             InputError: the file is damaged.
@@ -231,65 +241,65 @@ class AnswerStore:
         if row is not None:
             return _reply(row[6:12])
         try:
-            found = self._file.execute(_FIND, key).fetchone()
-        except sqlite3.OperationalError:  # locked, out of memory, a disk that does not answer: ask the model
+            row = self._file.execute(_FIND, key).fetchone()
+        except sqlite3.OperationalError:  # locked, out of memory, a disk that does not respond: call the model
             return None
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
-        return None if found is None else _reply(found)
+        return None if row is None else _reply(row)
 
-    def keep(self, key: _Key, model: str, role: str, reply: Reply) -> None:
-        """Keeps an answer, to be written within `FLUSH` seconds."""
+    def put(self, key: _Key, model: str, role: str, reply: Reply) -> None:
+        """Caches an answer; it is written within `FLUSH_SECONDS`."""
         usage, at = reply.usage, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
         self._pending[key] = (*key, model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at)
-        if not self._due:
-            self._later()
+        if not self._scheduled:
+            self._schedule()
 
-    def _later(self) -> None:
+    def _schedule(self) -> None:
         def write() -> None:
-            self._due = False
+            self._scheduled = False
             self.write()
 
-        self._due = True
-        asyncio.get_running_loop().call_later(FLUSH, write)
+        self._scheduled = True
+        asyncio.get_running_loop().call_later(FLUSH_SECONDS, write)
 
     def write(self, *, last: bool = False) -> None:
-        """Writes what is waiting; while another process writes, it waits on in memory unless this is the last chance."""
+        """Writes pending answers. While another process writes, they stay in memory, unless this is the `last` write."""
         if not self._pending:
             return
         try:
             self._file.execute("BEGIN IMMEDIATE")
             try:
-                self._file.executemany(_KEEP, self._pending.values())
+                self._file.executemany(_INSERT, self._pending.values())
                 self._file.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     self._file.execute("ROLLBACK")
                 raise
-        except (sqlite3.Error, OverflowError) as error:  # a token count of thirty digits, as broken servers send
+        except (sqlite3.Error, OverflowError) as error:  # OverflowError: a token count of thirty digits from a broken server
             if "locked" in str(error) and not last:
-                if not self._due:
-                    self._later()
+                if not self._scheduled:
+                    self._schedule()
                 return
             self.unwritten += len(self._pending)
             self._problem = str(error)
         self._pending.clear()
 
-    async def look(self, key: _Key) -> Reply | None:
-        """The stored answer, after waiting for it where it is being asked for; `None` where the caller is to ask."""
-        while (found := self.find(key)) is None and (asking := self._in_flight.get(key)) is not None:
-            await asyncio.wait([asking])  # whatever became of it: look again
-        if found is None:
-            self.asked += 1
+    async def lookup(self, key: _Key) -> Reply | None:
+        """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model."""
+        while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
+            await asyncio.wait([request])  # it may have failed: look again
+        if reply is None:
+            self.misses += 1
         else:
-            self.replayed += 1
-        return found
+            self.hits += 1
+        return reply
 
     @contextlib.contextmanager
-    def asking(self, key: _Key) -> Iterator[None]:
-        """Within it, whoever looks for the same answer waits."""
+    def in_flight(self, key: _Key) -> Iterator[None]:
+        """Within it, other lookups of the key wait."""
         done = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             yield
@@ -299,32 +309,32 @@ class AnswerStore:
 
     def _damaged(self, error: sqlite3.Error) -> InputError:
         return InputError(
-            f"{self.path} is no store of answers, or is damaged ({error}); move it away and run the same command again, "
-            "or choose another --store"
+            f"{self.path} is not an answer cache or is damaged ({error}); move it away and rerun the same command, "
+            "or change --cache"
         )
 
 
-def store_at(path: Path | None) -> AnswerStore | None:
-    """The store that was asked for: at a path, or else where `HEARTLOOP_STORE` says; an empty variable asks for none."""
-    named = os.environ.get(_VARIABLE, "").strip()
-    chosen = path if path is not None else Path(named) if named else None
-    return AnswerStore(chosen) if chosen is not None else None
+def cache_at(path: Path | None) -> AnswerCache | None:
+    """The cache at a path, or else at `HEARTLOOP_CACHE`; `None` where neither is given or the variable is empty."""
+    default = os.environ.get(_VARIABLE, "").strip()
+    chosen = path if path is not None else Path(default) if default else None
+    return AnswerCache(chosen) if chosen is not None else None
 
 
-class Replayed:
-    """A `ChatModel` whose questions go to the store first; only what is not there is asked of the model and paid for.
+class Cached:
+    """A `ChatModel` that looks up each request in the cache and calls the model on a miss.
 
     Args:
-        model: where a miss goes, `Metered` where spending is counted.
-        role: `policy`, `simulator`, `judge`, ...; kept beside the answer, no part of the question.
+        model: called on a miss; `Metered` where spending is counted.
+        role: `policy`, `user`, `judge`, ...; written beside the answer, not part of the key.
     """
 
-    def __init__(self, model: ChatModel, store: AnswerStore, role: str) -> None:
+    def __init__(self, model: ChatModel, cache: AnswerCache, role: str) -> None:
         self.model = model
-        self.store = store
+        self.cache = cache
         self.role = role
         self._heads: dict[tuple[str, str, str], Any] = {}
-        # a Python function is told by the text of its module, too: people change it and ask again
+        # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
     @property
@@ -334,30 +344,30 @@ class Replayed:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored answer with the usage it had, or one completion.
+        """The cached answer with the usage it had, or one completion.
 
         Raises:
-            InputError: the store is damaged.
-            BudgetSpent: the answer is not stored, and the budget does not bear asking for it.
-            ModelError: it is not stored, and the call failed for good.
+            InputError: the cache is damaged.
+            BudgetSpent: a miss, and the budget does not allow the call.
+            ModelError: a miss, and the call failed for good.
         """
-        now = _playing.get() or Playing()
-        key = now.sample(self._question(messages, schema, sampling or Sampling()))
-        found = await self.store.look(key)
-        if found is not None:
-            now.give(self.name, self.role, found.usage)
-            return found
-        with self.store.asking(key):
+        scope = _scope.get() or DialogueScope()
+        key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
+        cached = await self.cache.lookup(key)
+        if cached is not None:
+            scope.count_free(self.name, self.role, cached.usage)
+            return cached
+        with self.cache.in_flight(key):
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
-            self.store.keep(key, self.name, self.role, reply)
+            self.cache.put(key, self.name, self.role, reply)
         return reply
 
-    def _question(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
-        """SHA-256 of everything that is asked. Every part goes in behind its length, so that no two questions run together."""
+    def _digest(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
+        """SHA-256 of the request. Each part is preceded by its length, so that different requests never concatenate alike."""
         first = messages[0] if messages else None
         head = (repr(schema), first.role if first else "", first.content if first else "")
         known = self._heads.get(head)
-        if known is None:  # the long prompt at the head is the same in every turn: its part of the digest is kept
+        if known is None:  # the long first message is the same in every turn: its part of the digest is reused
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             known = self._heads[head] = hashlib.sha256(_joined((self.name, self._source, *head)))

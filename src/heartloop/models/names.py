@@ -26,7 +26,7 @@ from heartloop.core.chat import ChatModel, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
 from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
-from heartloop.models.cache import AnswerStore, Replayed
+from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 
 __all__ = [
@@ -115,13 +115,13 @@ def resolve(
     )
 
 
-def counted(model: ChatModel, meter: Meter, role: str, store: AnswerStore | None = None) -> ChatModel:
-    """The model with its calls counted in a role; with a store, what was answered before is not asked again.
+def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
+    """The model with its calls counted in a role; with a cache, what was answered before is not asked again.
 
-    What scripted supporters say is worked out, not paid for: the store is passed by.
+    What scripted supporters say is worked out, not paid for: the cache is passed by.
     """
     metered = Metered(model, meter, role)
-    return metered if store is None or is_scripted(model.name) else Replayed(metered, store, role)
+    return metered if cache is None or is_scripted(model.name) else Cached(metered, cache, role)
 
 
 async def close(models: Iterable[ChatModel]) -> None:
@@ -143,7 +143,7 @@ def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
 
 
 def _innermost(model: ChatModel) -> ChatModel:
-    while isinstance(model, (Metered, Replayed)):
+    while isinstance(model, (Metered, Cached)):
         model = model.model
     return model
 

@@ -1,6 +1,6 @@
-"""The store of answers: the same question is paid for once.
+"""The answer cache: the same request is paid for once.
 
-1. The same command on the same store gives the same transcripts, timings aside, without one call; a changed prompt is paid
+1. The same command on the same cache gives the same transcripts, timings aside, without one call; a changed prompt is paid
    for alone, with what follows from it.
 2. Asked again on purpose is another sample: repeats, retries of what its answers made fail, re-asks within a dialogue.
 3. What is no answer is not kept; a question in flight is asked once; several processes share a file; kill -9 harms nothing.
@@ -27,13 +27,13 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
 from heartloop.models.budget import Meter
-from heartloop.models.cache import FLUSH, AnswerStore, Replayed, attempts, playing, store_at
+from heartloop.models.cache import FLUSH_SECONDS, AnswerCache, Cached, attempt_number, cache_at, dialogue_scope
 from heartloop.models.names import counted, resolve
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, LAB, Done, environment, files_with, heartloop, over_http
 
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="Hi")]
-EVAL = (*LAB[:-2], "--store", "answers.sqlite")
+EVAL = (*LAB[:-2], "--cache", "answers.sqlite")
 """Four dialogues of four turns over HTTP: seven calls each, and a farewell where one is taken."""
 
 
@@ -47,8 +47,8 @@ def calls(run: Path) -> int:
     return sum(len(t.calls) for t in read_transcripts(run / "transcripts.jsonl"))
 
 
-def rows(store: Path, what: str = "count(*)") -> Any:
-    with sqlite3.connect(store) as file:
+def rows(cache: Path, what: str = "count(*)") -> Any:
+    with sqlite3.connect(cache) as file:
         found = file.execute(f"SELECT {what} FROM answers").fetchone()[0]
     file.close()
     return found
@@ -73,31 +73,31 @@ class Counting:
 # --- 1. the same command --------------------------------------------------------------------------
 
 
-async def test_the_same_command_on_the_same_store_makes_no_call_and_the_same_transcripts(tmp_path: Path) -> None:
+async def test_the_same_command_on_the_same_cache_makes_no_call_and_the_same_transcripts(tmp_path: Path) -> None:
     async with FaultyServer("reasoning", "length@policy:0.2", "bad_json:0.2", "no_usage:0.3") as server:
         first = await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
         assert first.code == 0, first
         asked = len(server.requests)
-        assert f"0 of {asked} answers from the store." in first.out
+        assert f"0 of {asked} answers from the cache." in first.out
         again = await over_http(server, *EVAL, "--out", "again", cwd=tmp_path)
         assert again.code == 0, again
-        assert len(server.requests) == asked, "a stored answer was asked for"
-    assert f"{asked} of {asked} answers from the store." in again.out
+        assert len(server.requests) == asked, "a cached answer was requested"
+    assert f"{asked} of {asked} answers from the cache." in again.out
     assert transcripts(tmp_path / "first") == transcripts(tmp_path / "again")
     assert calls(tmp_path / "again") == asked == rows(tmp_path / "answers.sqlite")
 
 
-def test_a_store_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
     words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/coach", "--limit", "1", "--max-turns", "1")
-    said = "The store nowhere/a.sqlite is new, and so is its folder"
-    first = heartloop(*words, "--store", "nowhere/a.sqlite", "--out", "one", cwd=tmp_path)
+    said = "nowhere/a.sqlite"
+    first = heartloop(*words, "--cache", "nowhere/a.sqlite", "--out", "one", cwd=tmp_path)
     assert (first.code, said in " ".join(first.err.split())) == (0, True)
-    again = heartloop(*words, "--store", "nowhere/a.sqlite", "--out", "two", cwd=tmp_path)
-    assert (again.code, "The store" in again.err) == (0, False)
+    again = heartloop(*words, "--cache", "nowhere/a.sqlite", "--out", "two", cwd=tmp_path)
+    assert (again.code, "a.sqlite" in again.err) == (0, False)
 
 
 async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Path) -> None:
-    """Other people are met with the same store: those who were met before cost nothing."""
+    """Other people are met with the same cache: those who were met before cost nothing."""
     async with FaultyServer() as server:
         await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
         asked = len(server.requests)
@@ -130,11 +130,11 @@ async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Pa
 async def test_everything_that_is_asked_is_in_the_question(tmp_path: Path, change: dict[str, Any]) -> None:
     model, other = Counting(), Counting(change.get("name", "lab/a"))
     given: dict[str, Any] = {"messages": HELLO, "schema": None, "sampling": Sampling(seed=1), **change}
-    with AnswerStore(tmp_path / "a.sqlite") as store:
-        await Replayed(model, store, "policy").complete(HELLO, sampling=Sampling(seed=1))
-        same = await Replayed(model, store, "policy").complete(list(HELLO), sampling=Sampling(seed=1))
+    with AnswerCache(tmp_path / "a.sqlite") as cache:
+        await Cached(model, cache, "policy").complete(HELLO, sampling=Sampling(seed=1))
+        same = await Cached(model, cache, "policy").complete(list(HELLO), sampling=Sampling(seed=1))
         assert (same, model.calls) == (Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1)), 1)
-        await Replayed(other, store, "policy").complete(given["messages"], schema=given["schema"], sampling=given["sampling"])
+        await Cached(other, cache, "policy").complete(given["messages"], schema=given["schema"], sampling=given["sampling"])
     assert other.calls == 1
 
 
@@ -143,16 +143,16 @@ async def test_a_python_function_is_asked_anew_when_its_file_changes(tmp_path: P
     for text, fresh in (("one", 1), ("one", 0), ("two", 1)):
         (tmp_path / "kept_agent.py").write_text(f"def reply(messages):\n    return {text!r}\n")
         sys.modules.pop("kept_agent", None)
-        with AnswerStore(tmp_path / "a.sqlite") as store:
-            model = counted(resolve("python:kept_agent:reply"), Meter(), "policy", store)
+        with AnswerCache(tmp_path / "a.sqlite") as cache:
+            model = counted(resolve("python:kept_agent:reply"), Meter(), "policy", cache)
             assert (await model.complete(HELLO)).text == text
-            assert store.asked == fresh
+            assert cache.misses == fresh
     sys.path.remove(str(tmp_path))
 
 
-def test_scripted_models_pass_the_store_by(tmp_path: Path) -> None:
-    store = AnswerStore(tmp_path / "a.sqlite")
-    assert not isinstance(counted(resolve("heartloop/listener"), Meter(), "policy", store), Replayed)
+def test_scripted_models_bypass_the_cache(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "a.sqlite")
+    assert not isinstance(counted(resolve("heartloop/listener"), Meter(), "policy", cache), Cached)
 
 
 # --- 2. samples -----------------------------------------------------------------------------------
@@ -161,11 +161,11 @@ def test_scripted_models_pass_the_store_by(tmp_path: Path) -> None:
 async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_seed(tmp_path: Path) -> None:
     model = Counting()
     for _ in range(2):
-        with AnswerStore(tmp_path / "a.sqlite") as store:
-            kept = Replayed(model, store, "policy")
+        with AnswerCache(tmp_path / "a.sqlite") as cache:
+            kept = Cached(model, cache, "policy")
             said = []
             for repeat, attempt in ((0, 0), (1, 0), (0, 1)):
-                with playing(repeat, attempt):
+                with dialogue_scope(repeat, attempt):
                     said += [(await kept.complete(HELLO, sampling=Sampling(seed=7))).text for _ in range(2)]
             assert said == ["1", "2", "3", "4", "5", "6"], "asked twice within a dialogue, as a re-ask may be, is two samples"
     assert model.calls == 6
@@ -184,7 +184,7 @@ async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_see
     ],
 )
 def test_a_retry_asks_anew_unless_a_connection_was_lost_once(failures: list[str], attempt: int) -> None:
-    assert attempts(failures) == attempt
+    assert attempt_number(failures) == attempt
 
 
 async def test_retry_failed_never_replays_the_answers_that_failed(tmp_path: Path) -> None:
@@ -217,21 +217,21 @@ async def test_a_retry_after_a_lost_connection_goes_on_from_the_stored_answers(t
 
 
 async def test_what_is_no_answer_is_not_kept(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "a.sqlite") as store:
+    with AnswerCache(tmp_path / "a.sqlite") as cache:
         broken, fine = Counting(error=TransportError("lost")), Counting()
         for _ in range(2):
             with pytest.raises(TransportError):
-                await Replayed(broken, store, "policy").complete(HELLO)
-        assert (await Replayed(fine, store, "policy").complete(HELLO)).text == "1"
+                await Cached(broken, cache, "policy").complete(HELLO)
+        assert (await Cached(fine, cache, "policy").complete(HELLO)).text == "1"
     assert (broken.calls, fine.calls) == (2, 1)
 
 
 async def test_two_equal_questions_in_flight_are_asked_once(tmp_path: Path) -> None:
     model = Counting(wait=0.05)
-    with AnswerStore(tmp_path / "a.sqlite") as store:
-        kept = Replayed(model, store, "policy")
+    with AnswerCache(tmp_path / "a.sqlite") as cache:
+        kept = Cached(model, cache, "policy")
         said = await asyncio.gather(*(kept.complete(HELLO) for _ in range(5)))
-        assert ({reply.text for reply in said}, model.calls, store.replayed) == ({"1"}, 1, 4)
+        assert ({reply.text for reply in said}, model.calls, cache.hits) == ({"1"}, 1, 4)
         model.error = TransportError("lost")
         lost = await asyncio.gather(*(kept.complete(HELLO[1:]) for _ in range(3)), return_exceptions=True)
         assert [type(error) for error in lost] == [TransportError] * 3, "each finds out for itself"
@@ -245,17 +245,17 @@ async def test_two_equal_questions_in_flight_are_asked_once(tmp_path: Path) -> N
 
 
 async def test_answers_are_written_within_a_moment(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "a.sqlite") as store:
-        await Replayed(Counting(), store, "policy").complete(HELLO)
+    with AnswerCache(tmp_path / "a.sqlite") as cache:
+        await Cached(Counting(), cache, "policy").complete(HELLO)
         assert rows(tmp_path / "a.sqlite") == 0
-        await asyncio.sleep(2 * FLUSH)
+        await asyncio.sleep(2 * FLUSH_SECONDS)
         assert rows(tmp_path / "a.sqlite") == 1
 
 
 def _ask(path: Path, first: int, n: int) -> None:
     async def go() -> None:
-        with AnswerStore(path) as store:
-            kept = Replayed(Counting(), store, "policy")
+        with AnswerCache(path) as cache:
+            kept = Cached(Counting(), cache, "policy")
             for i in range(first, first + n):
                 await kept.complete([Message(role="user", content=f"{i}")])
                 await asyncio.sleep(0.001)
@@ -370,12 +370,12 @@ def _newer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_text, _foreign, _cut, _newer])
-def test_a_file_that_is_no_store_gets_one_sentence(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_file_that_is_no_cache_gets_one_sentence(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "answers.sqlite")
     before = (tmp_path / "answers.sqlite").read_bytes()
     done = heartloop(*EVAL, "--out", "run", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY)
     assert done.code == 2, done
-    assert "choose another --store" in " ".join(done.err.split())
+    assert "change --cache" in " ".join(done.err.split())
     assert "Traceback" not in done.err
     assert (tmp_path / "answers.sqlite").read_bytes() == before
     assert not (tmp_path / "run").exists()
@@ -384,49 +384,49 @@ def test_a_file_that_is_no_store_gets_one_sentence(tmp_path: Path, make: Callabl
 async def test_damage_within_the_file_ends_the_run_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     model = Counting()
-    with AnswerStore(path) as store:
+    with AnswerCache(path) as cache:
         for i in range(300):
-            await Replayed(model, store, "p").complete([Message(role="user", content=f"{i}")])
+            await Cached(model, cache, "p").complete([Message(role="user", content=f"{i}")])
     data = path.read_bytes()
     path.write_bytes(data[:4096] + b"\x5a" * (len(data) - 4096))
-    with AnswerStore(path) as store, pytest.raises(InputError, match="is no store of answers, or is damaged"):
-        await Replayed(model, store, "p").complete([Message(role="user", content="7")])
+    with AnswerCache(path) as cache, pytest.raises(InputError, match="is not an answer cache or is damaged"):
+        await Cached(model, cache, "p").complete([Message(role="user", content="7")])
 
 
-def test_a_place_that_cannot_hold_a_store_is_wrong_use(tmp_path: Path) -> None:
+def test_a_place_that_cannot_hold_a_cache_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UseError, match="as a store of answers"), AnswerStore(tmp_path / "file" / "a.sqlite"):
+    with pytest.raises(UseError, match="as an answer cache"), AnswerCache(tmp_path / "file" / "a.sqlite"):
         pass
 
 
 async def test_a_full_disk_loses_no_dialogue(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "a.sqlite") as store:
-        store._file.execute("PRAGMA max_page_count = 3")
+    with AnswerCache(tmp_path / "a.sqlite") as cache:
+        cache._file.execute("PRAGMA max_page_count = 3")
         model = ScriptedChat(lambda messages: messages[-1].content * 2000, name="lab/a")
-        kept = Replayed(model, store, "policy")
+        kept = Cached(model, cache, "policy")
         for i in range(20):
             assert await kept.complete([Message(role="user", content=f"{i}")])
-        await asyncio.sleep(2 * FLUSH)
-        assert "20 answers could not be written" in store.summary()
-        assert "database or disk is full" in store.summary()
+        await asyncio.sleep(2 * FLUSH_SECONDS)
+        assert "20 answers could not be written" in cache.summary()
+        assert "database or disk is full" in cache.summary()
 
 
-def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEARTLOOP_STORE", str(tmp_path))
-    found = store_at(None)
+def test_the_environment_names_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEARTLOOP_CACHE", str(tmp_path))
+    found = cache_at(None)
     assert found is not None
     assert found.path == tmp_path / "answers.sqlite"
-    other = store_at(tmp_path / "b")
+    other = cache_at(tmp_path / "b")
     assert other is not None
     assert other.path == tmp_path / "b"
-    monkeypatch.setenv("HEARTLOOP_STORE", "")
-    assert store_at(None) is None
+    monkeypatch.setenv("HEARTLOOP_CACHE", "")
+    assert cache_at(None) is None
 
 
 async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
     async with FaultyServer("unauthorized@simulator") as server:
         words = (*EVAL[:-2], "--out", "run")
-        done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_STORE="kept/answers.sqlite")
+        done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_CACHE="kept/answers.sqlite")
     assert done.code == 1
     assert rows(tmp_path / "kept" / "answers.sqlite") > 0
     assert files_with(KEY, tmp_path) + files_with("Bearer", tmp_path / "kept") == []

@@ -1,9 +1,9 @@
-"""What does the store of answers cost a call? `python -m benchmarks.store_cost`
+"""What does the answer cache cost a call? `python -m benchmarks.cache_cost`
 
-CPU time per call with a store less that without, for questions as a SAGE simulator is asked: 6 kB of system prompt, 4 kB of
+CPU time per call with a cache less that without, for questions as a SAGE simulator is asked: 6 kB of system prompt, 4 kB of
 dialogue, an answer of 700 characters; 200 questions in flight, a new file. `asked` is a call whose answer is written, commit
 and all; `stored` one whose answer is read. The least of several rounds is told, as other programs only add to it. Writes
-`benchmarks/results/store_cost.json` and the sentence in `docs/again.md`; takes about a minute.
+`benchmarks/results/cache_cost.json` and the sentence in `docs/again.md`; takes about a minute.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from benchmarks.page import DOCS, rewrite
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.environments.sage import llm_user
-from heartloop.models.cache import AnswerStore, Replayed
+from heartloop.models.cache import AnswerCache, Cached
 
-RESULTS = Path(__file__).parent / "results" / "store_cost.json"
+RESULTS = Path(__file__).parent / "results" / "cache_cost.json"
 PAGE = DOCS / "again.md"
 CALLS = 1000
 IN_FLIGHT = 200
@@ -61,22 +61,22 @@ async def spent(model: ChatModel) -> float:
 
 
 def once(folder: Path) -> tuple[float, float, float]:
-    """Without a store, with an empty one, with a full one."""
+    """Without a cache, with an empty one, with a full one."""
     bare = asyncio.run(spent(Instant()))
-    with AnswerStore(folder / "answers.sqlite") as store:
-        asked = asyncio.run(spent(Replayed(Instant(), store, "simulator")))
+    with AnswerCache(folder / "answers.sqlite") as cache:
+        asked = asyncio.run(spent(Cached(Instant(), cache, "simulator")))
         started = time.process_time()
-        store.write()
+        cache.write()
         asked += 1000.0 * (time.process_time() - started) / CALLS
-        stored = asyncio.run(spent(Replayed(Instant(), store, "simulator")))
+        stored = asyncio.run(spent(Cached(Instant(), cache, "simulator")))
     return bare, asked, stored
 
 
 def sentence(found: Mapping[str, Any]) -> str:
     """The two costs as the page tells them."""
     return (
-        f"The store takes about {found['asked_ms']:.2f} ms of CPU for a call that is asked and written, and "
-        f"{found['stored_ms']:.2f} ms for a stored one\n(`python -m benchmarks.store_cost`; {found['machine']}, "
+        f"The cache takes about {found['asked_ms']:.2f} ms of CPU for a call that is asked and written, and "
+        f"{found['stored_ms']:.2f} ms for a stored one\n(`python -m benchmarks.cache_cost`; {found['machine']}, "
         f"Python {found['python']})."
     )
 
@@ -96,7 +96,7 @@ def main() -> None:
     print(sentence(found))
     if arguments.rounds >= ROUNDS:
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        rewrite(PAGE, "store_cost", sentence(found))
+        rewrite(PAGE, "cache_cost", sentence(found))
 
 
 if __name__ == "__main__":
