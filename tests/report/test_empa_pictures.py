@@ -14,7 +14,6 @@ from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import estimate
 from heartloop.evaluation.scores import score_card
 from heartloop.models.baselines import Baseline
 from heartloop.report.empa_board import EmpaBoard
@@ -22,6 +21,7 @@ from heartloop.report.measured import Measured, measured
 from heartloop.report.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
 from heartloop.report.profiles import profile_of
 from heartloop.report.windows import journey
+from heartloop.scoring.estimates import estimate
 from tests.report.empa_bench import empa_talk, levels
 
 GOOD, BAD = levels(C=2, A=2), levels(C=-2, A=-2)

@@ -14,7 +14,7 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.evaluation.text import script_json
+from heartloop.core.text import script_json
 from heartloop.report.dialogues import dialogue_ids
 from heartloop.report.site import write_site
 

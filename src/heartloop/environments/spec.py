@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import ValidationInfo
 
+from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
@@ -527,7 +528,7 @@ class EnvironmentSpec:
         judge: `judge(model, sampling)` gives the `Judge` of stored replies; `None` is the embedded one.
         stored: a `Stored`.
         training: a `Training`; `None` where there are no rewards for training.
-        report: the panel of its report page (`heartloop.report`).
+        report: a `ReportPanel` (`core.blocks`); `None` leaves the sections that follow from the scale.
         labels: a `ReplyLabels`; `None` where replies have no labels beyond what its roles note.
         briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
         policy_sampling: how the policy is sampled where nothing else is said.
@@ -554,7 +555,7 @@ class EnvironmentSpec:
         judge: Lazy | Callable[..., Any],
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
-        report: Lazy | None = None,
+        report: Lazy | ReportPanel | None = None,
         labels: Lazy | ReplyLabels | None = None,
         briefing: Lazy | None = None,
         policy_sampling: Sampling | None = None,
@@ -569,7 +570,6 @@ class EnvironmentSpec:
         self.about = about
         self.source = source
         self.roles = tuple(roles)
-        self.report = report
         self.policy_sampling = policy_sampling or Sampling()
         self.baselines = dict(baselines or {})
         self.importers = dict(importers or {})
@@ -578,7 +578,7 @@ class EnvironmentSpec:
         self.demo = demo
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "players": players,
-            "judge": judge, "stored": stored, "training": training, "labels": labels, "briefing": briefing,
+            "judge": judge, "stored": stored, "training": training, "labels": labels, "briefing": briefing, "report": report,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -617,6 +617,12 @@ class EnvironmentSpec:
     def labels(self) -> ReplyLabels | None:
         found: ReplyLabels | None = self._part("labels")
         return found
+
+    @cached_property
+    def report(self) -> ReportPanel:
+        """Its part of the report."""
+        found: ReportPanel | None = self._part("report")
+        return found or ReportPanel()
 
     @property
     def role_names(self) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
+from heartloop.core.text import printable
 from heartloop.core.wording import amount
 from heartloop.evaluation.measures import course_of, points_of
 from heartloop.evaluation.scores import latest
-from heartloop.evaluation.text import printable
 from heartloop.scoring.statistics import Interval, mean_pairwise_pearson, paired_difference, sign_agreement, spearman_matrix
 
 __all__ = ["Agreement", "agreement", "agreement_text"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from heartloop.core.text import printable
 from heartloop.core.wording import amount
 from heartloop.evaluation.comparison import FEW_PEOPLE, Comparison
-from heartloop.evaluation.text import printable
 from heartloop.scoring.statistics import Interval
 
 __all__ = ["comparison_text"]

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.text import printable, utf16_place
 from heartloop.environments.perm.environment import JUDGES, rules_of
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.perm.scoring import FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
 from heartloop.environments.quotes import spans_of
-from heartloop.evaluation.text import printable, utf16_place
 from heartloop.report.graded import Graded, broken_words, graded
 
 __all__ = ["TOPS", "answer", "said_by"]

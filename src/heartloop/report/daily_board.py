@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from heartloop.core.blocks import Estimate
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
+from heartloop.core.text import printable
 from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate, estimate
-from heartloop.evaluation.text import printable
+from heartloop.scoring.estimates import estimate
 
 __all__ = ["AVERAGE", "DailyBoard", "Scale", "graded"]
 

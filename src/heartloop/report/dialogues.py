@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.text import printable
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.evaluation.measures import group_of, points_of
-from heartloop.evaluation.text import printable
 from heartloop.report.answers import answer
 from heartloop.report.axes import axis_course
 from heartloop.report.daily_board import graded

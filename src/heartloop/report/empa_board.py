@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from heartloop.core.blocks import Estimate
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa.scoring import AXES
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate
 from heartloop.report.measured import ENDINGS, FAILED, SUCCEEDED, Measured, measured
 from heartloop.report.paths import Drive, Facing, ModelPaths, PlaneFrame, drives, facing, frame_of, model_paths, steps_of
 from heartloop.report.profiles import (

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from heartloop.core.blocks import Estimate, Range
 from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate, Scale, estimate
+from heartloop.scoring.estimates import estimate
 
 __all__ = ["PRINTED", "Criterion", "EQBenchBoard"]
 
@@ -51,7 +52,7 @@ class EQBenchBoard:
         dialogues: all dialogues of the page.
     """
 
-    scale = Scale(0.0, 20.0, 0.0)
+    scale = Range(0.0, 20.0, 0.0)
 
     def __init__(self, rows: Sequence[ModelScore], basis: Mapping[str, Sequence[int]], dialogues: Sequence[Transcript]) -> None:
         self.members = [(number, row) for number, row in enumerate(rows)]

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from heartloop.core.blocks import Estimate
 from heartloop.environments.empa.scoring import AXES
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate, estimate
 from heartloop.report.measured import Measured
 from heartloop.report.profiles import TIERS, Member
+from heartloop.scoring.estimates import estimate
 
 __all__ = [
     "PLANES",

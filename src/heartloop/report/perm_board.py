@@ -13,19 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, get_args
 
+from heartloop.core.blocks import Estimate, Range
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate, Scale, estimate
 from heartloop.evaluation.measures import measure_of
 from heartloop.report.ablation import VARIANTS, Ablation, ablations
 from heartloop.report.graded import Graded, broken_words, graded
 from heartloop.report.heat import Cell, heat
 from heartloop.report.pairs import PairTable, pair_tables
 from heartloop.report.samples import Apart, ModelSamples, samples_apart, samples_of
+from heartloop.scoring.estimates import estimate
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
 
@@ -56,7 +57,7 @@ class Dimension(NamedTuple):
     key: str
     name: str
     entry: str
-    scale: Scale
+    scale: Range
     of: Callable[[Graded], float | None]
 
 
@@ -85,7 +86,7 @@ def _score(judge: str) -> Callable[[Graded], float | None]:
     return lambda g: g.scores.get(judge)
 
 
-_LEVELS, _SHARES, _MARKS, _POINTS = Scale(1.0, 5.0, 1.0), Scale(0.0, 100.0, 0.0), Scale(0.0, 20.0, 0.0), Scale(-100.0, 0.0, 0.0)
+_LEVELS, _SHARES, _MARKS, _POINTS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0), Range(-100.0, 0.0, 0.0)
 
 PARTS_OF_REWARD = (
     Dimension("empathy", "Harmonic mean", "perm-mean", _SHARES, lambda g: 100.0 * g.reward.empathy if g.reward else None),

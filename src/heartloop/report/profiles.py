@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from heartloop.core.blocks import Estimate, Range
 from heartloop.environments.empa.scenario import DOMAINS, Difficulty
 from heartloop.environments.empa.scoring import AXES, INDICES
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.estimates import Estimate, Scale, estimate
 from heartloop.report.measured import Measured
+from heartloop.scoring.estimates import estimate
 
 __all__ = [
     "AXIS_NAMES", "COMPONENTS", "INDEX_NAMES", "PROFILES", "TIERS", "Bar", "BarPanel", "Member", "Profile", "Radar", "Spoke",
@@ -58,7 +59,7 @@ class BarPanel(NamedTuple):
 
     key: str
     name: str
-    scale: Scale
+    scale: Range
     bars: list[Bar]
 
 
@@ -160,7 +161,7 @@ def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
         return None
     seen = [one for *_, table in tables for one in table.values()]
     high = max(100.0, *(one.mean if one.high is None else one.high for one in seen))
-    scale = Scale(0.0, high, 100.0)
+    scale = Range(0.0, high, 100.0)
     panels = [BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names]
     radars = [_radar(number, row, names, table, high) for number, row, table in tables if table]
     return Profile(key, division.title, division.told, panels, radars)
@@ -173,7 +174,7 @@ def _over(found: Sequence[Measured], of: Callable[[Measured], float]) -> Estimat
 def _panel(key: str, members: Sequence[Member]) -> BarPanel:
     bars = [Bar(number, row, _over(found, attrgetter(f"epmq.indices.{key}"))) for number, row, found in members]
     ends = [bar.seen.mean if bar.seen.high is None else bar.seen.high for bar in bars if bar.seen is not None]
-    return BarPanel(key, INDEX_NAMES[key], Scale(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
+    return BarPanel(key, INDEX_NAMES[key], Range(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
 
 
 def _radar(number: int, row: ModelScore, names: Sequence[str], table: Mapping[str, Estimate], high: float) -> Radar:

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import printable, script_json
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
 from heartloop.evaluation.runs import Measurement, Run, comparable, read_run
 from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.text import printable, script_json
 from heartloop.report.curves import SMOOTHING
 from heartloop.report.dialogues import CHUNK, dialogue_chunk, dialogue_list
 from heartloop.report.eqbench_board import PRINTED

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.text import printable, utf16_place
 from heartloop.environments.empa.scoring import AXES, form_keys
 from heartloop.environments.quotes import spans_of
-from heartloop.evaluation.text import printable, utf16_place
 
 __all__ = ["journey"]
 

@@ -1,6 +1,6 @@
 """Text of models and scenarios made safe to show: characters that hide or turn text round become visible, JSON ends no script.
 
-Pure. Does not cover what is shown (`dialogues`, `windows`, `page`), nor markup, which templates escape by themselves.
+Pure. Does not cover what is shown (`heartloop.report`), nor markup, which templates escape by themselves.
 """
 
 from __future__ import annotations

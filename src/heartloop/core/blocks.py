@@ -1,0 +1,321 @@
+"""What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks.
+
+Covers blocks (tables, charts, cards, texts), the values a panel is built from, and what it may say of a scenario and of a turn.
+`heartloop.report` renders them; an environment without a panel has the sections that follow from its scale alone. Does not
+cover how a block looks (`report/templates`), nor how intervals are computed (`heartloop.scoring.estimates`).
+
+    def build(page: PanelInput) -> PanelOutput:
+        rows = [Row(row.model, (len(page.behind(row)),), number) for number, row in enumerate(page.models)]
+        return PanelOutput(blocks=(Table("Dialogues", (Column("n", digits=0),), tuple(rows), help="Behind each score."),))
+
+    PANEL = ReportPanel(build=build)
+
+A package may add files. `template` (Jinja) is rendered after the blocks with `page`, the macros of `macros.html` and the names of
+`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`). `glossary` (Jinja) holds entries of the
+page of meanings: `NAME-mean`, `NAME-success`, `NAME-failure` and `NAME-groups`, where NAME is the environment's, and every other
+entry that the panel links to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from heartloop.core.dialogue import Transcript, Turn
+
+__all__ = [
+    "Block", "Card", "Chart", "Column", "Details", "Estimate", "Headline", "LeaderboardColumn", "ModelRow", "PanelInput",
+    "PanelOutput", "Point", "Range", "ReportPanel", "Row", "ScenarioView", "Section", "Series", "Table", "Text", "TurnView",
+]  # fmt: skip
+
+Section = Literal["trajectories", "groups", "themes", "tokens", "lengths", "highlights"]
+"""Sections that every page has unless the panel leaves them out."""
+
+
+class Estimate(NamedTuple):
+    """A mean with its 95 % interval over scenarios; `low` and `high` are `None` where one scenario gives none."""
+
+    n: int
+    """Dialogues."""
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Range(NamedTuple):
+    """Ends of a bar, and where its broken line stands."""
+
+    low: float
+    high: float
+    neutral: float
+
+
+# Blocks
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    digits: int = 1
+    """Decimal places of its numbers."""
+    range: Range | None = None
+    """Draws a bar beside each estimate."""
+    entry: str = "blocks"
+    """Entry of the page of meanings that its heading leads to."""
+
+
+class Row(NamedTuple):
+    """A row of a table: its heading and a cell a column. `None` is an empty cell."""
+
+    head: str
+    cells: tuple[Estimate | float | int | str | None, ...]
+    model: int | None = None
+    """The model's place on the leaderboard, from 0, where the row is a model's: its colour."""
+
+
+class Table(NamedTuple):
+    """A table; `models` says whether its columns are the models, in the order of the leaderboard."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    help: str = ""
+    """How to read it, in one line."""
+    corner: str = "Model"
+    """Heading of the first column."""
+    models: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "table"
+
+
+class Point(NamedTuple):
+    """A point of a series; `low` and `high` are the ends of its interval."""
+
+    x: float | str
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Series(NamedTuple):
+    """Points in order, drawn in a model's colour."""
+
+    name: str
+    points: tuple[Point, ...]
+    model: int | None = None
+
+
+class Chart(NamedTuple):
+    """Series over one pair of axes. Words on the x axis are categories."""
+
+    title: str
+    form: Literal["points", "lines", "bars"]
+    series: tuple[Series, ...]
+    x: str
+    """Title of the axis across."""
+    y: str
+    """Title of the axis up."""
+    low: float | None = None
+    """Ends of the axis up; by default those of the values."""
+    high: float | None = None
+    help: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "chart"
+
+
+class Card(NamedTuple):
+    """Facts as (name, value)."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    help: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "card"
+
+
+class Text(NamedTuple):
+    """Paragraphs."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+    help: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "text"
+
+
+Block = Table | Chart | Card | Text
+
+
+# What a panel is built from and returns
+
+
+class Headline(Protocol):
+    """A model's number on the leaderboard, in points."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def mean(self) -> float | None: ...
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+class ModelRow(Protocol):
+    """A model as the leaderboard has it."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def standing(self) -> Literal["ranked", "unranked", "failure case"]: ...
+
+    @property
+    def rank(self) -> int | None: ...
+
+    @property
+    def headline(self) -> Headline: ...
+
+    @property
+    def scored(self) -> int: ...
+
+    @property
+    def unscored(self) -> int: ...
+
+
+class PanelInput(NamedTuple):
+    """One page of the report: models and dialogues whose numbers compare."""
+
+    models: Sequence[ModelRow]
+    """In the order of the leaderboard; a model's place is its colour."""
+    basis: Mapping[str, Sequence[int]]
+    """By model, indices of the dialogues behind its number."""
+    dialogues: Sequence[Transcript]
+    """One a dialogue, unscored ones included."""
+    addresses: Sequence[str]
+    """Along the dialogues: the fragment that opens each."""
+    embedded: bool
+    """Whether the embedded rules played a role."""
+    options: Mapping[str, Any]
+    """The environment's options of the run."""
+
+    def behind(self, row: ModelRow) -> list[Transcript]:
+        """The dialogues behind a model's number."""
+        return [self.dialogues[index] for index in self.basis[row.model]]
+
+
+class LeaderboardColumn(NamedTuple):
+    """A further column of the leaderboard, such as a component of the score."""
+
+    name: str
+    values: Mapping[str, float]
+    """By model; one without a value has none."""
+    digits: int = 0
+    entry: str = "blocks"
+
+
+class PanelOutput(NamedTuple):
+    """What an environment adds to one page."""
+
+    blocks: tuple[Block, ...] = ()
+    columns: tuple[LeaderboardColumn, ...] = ()
+    leaderboard_help: str = ""
+    """A sentence above the leaderboard."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """For the head of the page, as (name, value)."""
+    warnings: tuple[str, ...] = ()
+    sections: tuple[tuple[str, str], ...] = ()
+    """Sections of the template, as (element id, name), for the links at the head of the page."""
+    context: Mapping[str, Any] = {}
+    """Names that the template uses."""
+    data: Mapping[str, Any] | None = None
+    """JSON for the script, written to `data/PAGE/panel.js` and passed on in the event `heartloop-panel` once that is loaded."""
+
+
+class ScenarioView(NamedTuple):
+    """A scenario at the head of an opened dialogue."""
+
+    line: str = ""
+    """What stands under the title; empty for person, place, theme and keyword."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """As (name, text); lines that begin with `- ` are a list."""
+    model_plays: str = ""
+    """Whom the model under test plays, where it plays somebody."""
+
+
+class Details(NamedTuple):
+    """A part that unfolds under a turn: rows of (name, value, text)."""
+
+    title: str
+    rows: tuple[tuple[str, str, str], ...]
+    open: bool = False
+
+
+class TurnView(NamedTuple):
+    """What is shown under a turn beside the changes of its state."""
+
+    thoughts: Mapping[str, str] = {}
+    """By name, as `ReportPanel.thoughts` words them."""
+    details: tuple[Details, ...] = ()
+
+
+def _scenario(transcript: Transcript) -> ScenarioView:
+    return ScenarioView()
+
+
+def _turn(transcript: Transcript, turn: Turn) -> TurnView:
+    return TurnView(turn.thoughts)
+
+
+class ReportPanel(NamedTuple):
+    """An environment's part of the report; every field has a default that suits a plain dialogue."""
+
+    build: Callable[[PanelInput], PanelOutput] = lambda page: PanelOutput()
+    question: str = ""
+    """Heading of the page."""
+    lede: str = ""
+    """What a scenario is and what the number means, in a few sentences; `{start}` and `{change_limit}` are filled in."""
+    leaves_out: frozenset[Section] = frozenset()
+    trajectories: tuple[str, str] = ("How the score moves", "")
+    """Heading and reading help of the section of trajectories."""
+    groups: tuple[str, str] = ("", "")
+    """Heading and reading help of the section of groups."""
+    group_kinds: Mapping[str, str] = {}
+    """By group, a word under its heading."""
+    group_text: str = ""
+    """The fact that says what a group means."""
+    agreement: str = ""
+    """Published agreement between simulators or judges, for the page that sets them side by side."""
+    stops: Mapping[str, str] = {}
+    """Why a dialogue ended, in words, where the general ones do not fit."""
+    scenario: Callable[[Transcript], ScenarioView] = _scenario
+    turn: Callable[[Transcript, Turn], TurnView] = _turn
+    thoughts: Mapping[str, str] = {}
+    """Names of thoughts in words, in the order in which they are shown."""
+    thoughts_title: str = "Inner thoughts"
+    dialogue: Callable[[Transcript], Mapping[str, Any]] | None = None
+    """JSON of one dialogue for the script, as `said.panel`."""
+    published: Callable[[Sequence[PanelInput]], Sequence[Block]] | None = None
+    """Published tables of its paper, beside the environment's pages of this report."""
+    package: str = ""
+    """Package with the files below."""
+    template: str = ""
+    script: str = ""
+    glossary: str = ""
+
+    def entry(self, name: str, environment: str) -> str:
+        """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`: its own where it has a glossary."""
+        return f"{environment}-{name}" if self.glossary else name
