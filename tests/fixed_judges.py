@@ -39,7 +39,7 @@ class FixedJudges:
         await asyncio.wait_for(self._all.wait(), 5)  # nobody answers before all are asked
         for _ in range(self._judges[::-1].index(judge)):  # the first is the last to answer
             await asyncio.sleep(0)
-        log.listener(judge, 0, "judge")(Reply(f"{judge} says"), 0)
+        log.recorder(judge, 0, "judge")(Reply(f"{judge} says"), 0)
         if judge in self.breaks:
             raise self.breaks[judge]
         return Grade(self.scores[judge], f"because of {judge}", self._quote, {"seen": judge})

@@ -125,7 +125,7 @@ async def test_a_check_refuses_with_a_sentence() -> None:
 
 async def test_every_raw_reply_is_heard_with_its_number() -> None:
     heard: list[tuple[str, int]] = []
-    await answer("bad", GOOD, heard=lambda reply, reask: heard.append((reply.text, reask)))
+    await answer("bad", GOOD, on_reply=lambda reply, reask: heard.append((reply.text, reask)))
     assert heard == [("bad", 0), (GOOD, 1)]
 
 

@@ -137,7 +137,7 @@ async def audited(*answers: str) -> tuple[Any, ScriptedChat, list[str]]:
     chat, problems = ScriptedChat(answers, name="auditor"), list[str]()
     found = await audit(
         SCENARIO, lambda of, prompt: chat, blanks=BLANKS, fixed=WRITING.fixed, problem_of=problem_of,
-        refused=lambda problem, nth: problems.append(problem),
+        on_refusal=lambda problem, nth: problems.append(problem),
     )  # fmt: skip
     return found, chat, problems
 

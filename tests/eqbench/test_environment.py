@@ -41,7 +41,7 @@ class Fixed:
 
     async def mark(self, view: View, log: CallLog) -> Marked:
         self.seen.append(view)
-        log.listener("rubric", 0, "judge")(Reply("marks"), 0)
+        log.recorder("rubric", 0, "judge")(Reply("marks"), 0)
         if self.breaks is not None:
             raise self.breaks
         criteria = view.scenario.form.rubric.criteria

@@ -95,7 +95,7 @@ async def audit(
     fixed: Sequence[str],
     problem_of: Callable[[Mapping[str, Any]], str],
     sampling: Sampling | None = None,
-    refused: Callable[[str, int], None] | None = None,
+    on_refusal: Callable[[str, int], None] | None = None,
 ) -> Audited:
     """The scenario as the auditor leaves it.
 
@@ -122,7 +122,7 @@ async def audit(
         return None
 
     text = prompt.fill(scenario=_data(scenario), fixed=", ".join(fixed), **blanks)
-    await ask(models("audit", prompt.hash), _asked(text), _Audit, sampling=sampling, check=check, refused=refused)
+    await ask(models("audit", prompt.hash), _asked(text), _Audit, sampling=sampling, check=check, on_refusal=on_refusal)
     return done[-1]
 
 
@@ -132,7 +132,7 @@ async def repeated(
     models: Ask,
     *,
     sampling: Sampling | None = None,
-    refused: Callable[[str, int], None] | None = None,
+    on_refusal: Callable[[str, int], None] | None = None,
 ) -> tuple[list[str], str]:
     """Ids of the neighbours that the scenario tells again, and the most that it shares with any of them.
 
@@ -151,7 +151,9 @@ async def repeated(
 
     shown = "\n\n".join(f"### {name}\n{text}" for name, text in neighbours.items())
     text = prompt.fill(neighbours=shown, scenario=_data(scenario))
-    answer = await ask(models("duplicate", prompt.hash), _asked(text), _Repeats, sampling=sampling, check=check, refused=refused)
+    answer = await ask(
+        models("duplicate", prompt.hash), _asked(text), _Repeats, sampling=sampling, check=check, on_refusal=on_refusal
+    )
     return sorted(set(answer.repeats)), answer.shared
 
 

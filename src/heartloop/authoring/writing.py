@@ -359,7 +359,7 @@ class _Run:
             reasks=REASKS,
             sampling=self._seeded("writer", seeded, stage.name, draft),
             check=check,
-            refused=_noting(steps, stage.name, draft),
+            on_refusal=_noting(steps, stage.name, draft),
         )
 
     async def _audit(self, scenario: Mapping[str, Any], seeded: Seeded, steps: Steps, draft: int) -> tuple[Scenario, int]:
@@ -373,7 +373,7 @@ class _Run:
             fixed=self._writing.fixed,
             problem_of=partial(self._problem_of, seeded),
             sampling=self._seeded("auditor", seeded, "audit", draft),
-            refused=_noting(steps, "audit", draft),
+            on_refusal=_noting(steps, "audit", draft),
         )
         steps.note("audited", draft=draft, changed=after.changed)
         return self._writing.read(after.scenario), len(after.changed)
@@ -388,7 +388,7 @@ class _Run:
             {one.id: self._writing.shown(self._shipped[one.id]) for one in nearest},
             lambda of, prompt: self._kept("auditor", steps, of, prompt),
             sampling=self._seeded("auditor", None, f"duplicate {scenario.id}", draft),
-            refused=_noting(steps, "duplicate", draft),
+            on_refusal=_noting(steps, "duplicate", draft),
         )
         steps.note("compared", draft=draft, repeats=repeats, shared=shared)
         if not repeats:

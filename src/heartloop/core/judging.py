@@ -1,7 +1,7 @@
 """Ask a model for a typed answer, re-ask with the error, or raise.
 
-Covers one question with a bounded number of re-asks. Does not cover what the question is (prompts), and
-never invents an answer: what does not parse is an `AnswerError`, not a default.
+Covers one question with a bounded number of re-asks. Does not cover the wording of the question (`prompts`). An answer that does
+not parse is an `AnswerError`, never a default.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["REASKS", "answers_in", "ask", "parse"]
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
 
-_TOLD = 5  # errors of one answer that a re-ask names
+_MAX_ERRORS = 5  # errors of one answer that a re-ask names
 _DECODER = json.JSONDecoder(strict=False)  # models write raw line breaks into strings
-_STARTS = 32  # braces tried as the start of an object: a model caught in a loop can send a hundred thousand
+_MAX_STARTS = 32  # braces tried as the start of an object: a model that repeats itself can send a hundred thousand
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -42,21 +42,22 @@ async def ask(
     reasks: int = REASKS,
     sampling: Sampling | None = None,
     check: Callable[[Answer], str | None] | None = None,
-    heard: Callable[[Reply, int], None] | None = None,
-    refused: Callable[[str, int], None] | None = None,
+    on_reply: Callable[[Reply, int], None] | None = None,
+    on_refusal: Callable[[str, int], None] | None = None,
 ) -> Answer:
     """The model's answer as an instance of `answer`.
 
-    The JSON schema goes to the endpoint; one that cannot enforce it is served by the prompt alone, and the
-    JSON object in its text is read; several that differ are none. An answer cut by the token limit is not an answer.
+    The JSON schema is sent to the endpoint. The answer is the JSON object in the reply's text, with or without other text around
+    it, since not every endpoint enforces a schema. Several objects that differ, and a reply cut by the token limit, are refused.
 
     Args:
-        check: a further test of a parsed answer; a sentence refuses it, `None` accepts it.
-        heard: called with every raw reply and its re-ask number, for the transcript.
-        refused: called with what is wrong with a reply and its re-ask number.
+        reasks: maximum number of re-asks.
+        check: validates a parsed answer beyond its schema; returns what is wrong, or `None` to accept it.
+        on_reply: called with every raw reply and its re-ask number.
+        on_refusal: called with what is wrong with a reply and its re-ask number.
 
     Raises:
-        AnswerError: no acceptable answer after `reasks` re-asks; says what the last one was.
+        AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
         ModelError: a call failed for good.
     """
     schema = _schema_of(answer)
@@ -64,16 +65,16 @@ async def ask(
     problem, last = "", ""
     for attempt in range(reasks + 1):
         reply = await model.complete(asked, schema=schema, sampling=sampling)
-        if heard is not None:
-            heard(reply, attempt)
+        if on_reply is not None:
+            on_reply(reply, attempt)
         last = reply.text
         parsed, problem = parse(reply, answer)
         if parsed is not None:
             problem = (check(parsed) if check is not None else None) or ""
             if not problem:
                 return parsed
-        if refused is not None:
-            refused(problem, attempt)
+        if on_refusal is not None:
+            on_refusal(problem, attempt)
         asked = [
             *messages,
             Message(role="assistant", content=reply.text or "(empty)"),
@@ -89,12 +90,12 @@ async def ask(
 
 @cache
 def _schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
-    """The JSON schema of an answer; working it out takes longer than a call."""
+    """The JSON schema of an answer class; computing it takes longer than a call."""
     return MappingProxyType(answer.model_json_schema())
 
 
 def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
-    """One raw reply as an instance of `answer`, or `None` and what is wrong with it; also for replies of stored dialogues."""
+    """A raw reply as an instance of `answer` and an empty string, or `None` and what is wrong with it."""
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
     text = visible(reply.text).text
@@ -109,43 +110,43 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
 
 
 def answers_in(text: str, answer: type[Answer]) -> list[Answer]:
-    """Every answer that a text holds; where a model judges that text, one of them said back is no judgement of its own."""
+    """Every answer that a text holds; a judge of that text that returns one of them has copied it."""
     return _fitting(text, answer)[0]
 
 
 def _fitting(text: str, answer: type[Answer]) -> tuple[list[Answer], str]:
-    """The answers that a text holds, or what is wrong with the first object that is none."""
-    found = _objects(text)
-    problem = "" if found else "it holds no JSON object"
+    """The answers that a text holds, and what is wrong with the first object that is not one."""
+    candidates = _objects(text)
+    problem = "" if candidates else "it holds no JSON object"
     fitting: list[Answer] = []
-    for candidate in found:
+    for candidate in candidates:
         try:
             fitting.append(answer.model_validate(candidate))
         except ValidationError as error:
-            problem = problem or "; ".join(_said(one) for one in error.errors()[:_TOLD])
+            problem = problem or "; ".join(_line(one) for one in error.errors()[:_MAX_ERRORS])
     return fitting, problem
 
 
-def _said(error: ErrorDetails) -> str:
+def _line(error: ErrorDetails) -> str:
     where = ".".join(str(part) for part in error["loc"]) or "the object"
     return f"{where}: {error['msg']}"
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """The JSON objects of a text, inside a code fence or prose or alone, outermost ones only."""
-    with contextlib.suppress(ValueError, TypeError):  # nearly every answer is the object alone; TypeError: half an emoji
+    """The outermost JSON objects of a text, alone, in a code fence or in prose."""
+    with contextlib.suppress(ValueError, TypeError):  # fast path: the object alone; TypeError: half an emoji
         alone = from_json(text)
         if isinstance(alone, dict):
             return [alone]
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     end = 0
-    for start in (match.start() for match in islice(re.finditer(r"\{", text), _STARTS)):
+    for start in (match.start() for match in islice(re.finditer(r"\{", text), _MAX_STARTS)):
         if start < end:
             continue
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):  # ValueError: no JSON, or a number of thousands of digits
+        except (ValueError, RecursionError):  # ValueError: not JSON, or a number of thousands of digits
             continue
         if isinstance(value, dict):
-            found.append(value)
-    return found
+            objects.append(value)
+    return objects

@@ -81,10 +81,10 @@ class CallLog:
         """One more of `name`."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    def listener(self, purpose: str, turn: int, role: str = "simulator") -> Callable[[Reply, int], None]:
+    def recorder(self, purpose: str, turn: int, role: str = "simulator") -> Callable[[Reply, int], None]:
         """What `judging.ask` is to call with every raw reply of this purpose in this turn: it is kept, a re-ask counted."""
 
-        def heard(reply: Reply, reask: int) -> None:
+        def record(reply: Reply, reask: int) -> None:
             if reask:
                 self.count("re-asks")
             self.calls.append(
@@ -100,7 +100,7 @@ class CallLog:
                 )
             )
 
-        return heard
+        return record
 
 
 @runtime_checkable

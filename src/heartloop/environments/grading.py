@@ -76,7 +76,7 @@ async def ask_model(
     judged: str,
     *,
     sampling: Sampling,
-    heard: Callable[[Reply, int], None],
+    on_reply: Callable[[Reply, int], None],
 ) -> Given:
     """A judge model's verdict on a text, asked for again once where it does not fit.
 
@@ -99,7 +99,7 @@ async def ask_model(
             return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
         return None
 
-    return await ask(model, messages, answer, reasks=REASKS, sampling=sampling, check=grounded, heard=heard)
+    return await ask(model, messages, answer, reasks=REASKS, sampling=sampling, check=grounded, on_reply=on_reply)
 
 
 async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], kept: CallLog) -> dict[str, Grade]:

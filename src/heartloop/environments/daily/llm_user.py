@@ -45,6 +45,6 @@ class LLMUser(JudgeModel):
             Level,
             view.reply,
             sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
-            heard=log.listener(judge, 0, "judge"),
+            on_reply=log.recorder(judge, 0, "judge"),
         )
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())

@@ -105,7 +105,7 @@ class LLMUser(RoleModel):
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
             check=fits,
-            heard=log.listener("react", view.turn, self._role),
+            on_reply=log.recorder("react", view.turn, self._role),
         )
         return _reaction(answer)
 

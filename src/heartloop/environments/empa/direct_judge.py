@@ -83,7 +83,7 @@ class LLMDirectJudge:
             [Message(role="system", content=system), Message(role="user", content=text)],
             _Impression,
             sampling=self._sampling.seeded(view.seed, 3 * view.turn + 2),
-            heard=log.listener("impression", view.turn, "judge"),
+            on_reply=log.recorder("impression", view.turn, "judge"),
         )
         return answer.score
 

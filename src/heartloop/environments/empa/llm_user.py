@@ -159,7 +159,7 @@ class LLMUser:
             _Speech,
             sampling=self._sampling.seeded(view.seed, 3 * view.turn),
             check=_speaks_for_itself,
-            heard=log.listener("speak", view.turn, "simulator"),
+            on_reply=log.recorder("speak", view.turn, "simulator"),
         )
         return answer.reply.strip()
 
@@ -184,7 +184,7 @@ class LLMUser:
             _Form,
             sampling=self._sampling.seeded(view.seed, 3 * view.turn + 1),
             check=grounded,
-            heard=log.listener("adjudicate", view.turn, "judge"),
+            on_reply=log.recorder("adjudicate", view.turn, "judge"),
         )
         lines = form.lines()
         given = {key: line for key, line in lines.items() if line.level}
@@ -215,7 +215,7 @@ class LLMUser:
             _Call,
             sampling=self._sampling.seeded(view.seed, 3 * view.turn + 2),
             check=possible,
-            heard=log.listener("direct", view.turn, "director"),
+            on_reply=log.recorder("direct", view.turn, "director"),
         )
         return _act(call)
 

@@ -48,7 +48,7 @@ class LLMUser(JudgeModel):
             _form_of(rubric.criteria),
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, 0),
-            heard=log.listener("rubric", len(view.answers) - (view.debrief is None), "judge"),
+            on_reply=log.recorder("rubric", len(view.answers) - (view.debrief is None), "judge"),
         )
         given = answer.model_dump()
         reasoning = str(given.pop("chain_of_thought_reasoning")).strip()

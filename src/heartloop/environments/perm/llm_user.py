@@ -71,7 +71,7 @@ class LLMUser(JudgeModel):
             kind,
             text,
             sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
-            heard=log.listener(judge, 0, "judge"),
+            on_reply=log.recorder(judge, 0, "judge"),
         )
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):

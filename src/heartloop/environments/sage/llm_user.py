@@ -116,7 +116,7 @@ class LLMUser:
             _FeelAnswer,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn),
             check=_change_in_range if view.preset == "corrected" else None,
-            heard=log.listener("feel", view.turn, self._role),
+            on_reply=log.recorder("feel", view.turn, self._role),
         )
         return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling)
 
@@ -146,7 +146,7 @@ class LLMUser:
             _SpeakAnswer,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn + 1),
             check=_speaks_for_itself,
-            heard=log.listener("speak", view.turn, self._role),
+            on_reply=log.recorder("speak", view.turn, self._role),
         )
         return Speech(answer.reply.strip(), answer.leaves)
 
