@@ -1,7 +1,7 @@
-"""The scripted supporters: models under test that need no key.
+"""The baselines: models under test that need no key.
 
 1. The same messages, name and seed give the same reply; the seed changes words, never manner.
-2. No supporter says a sentence twice while it has another left.
+2. No baseline says a sentence twice while it has another left.
 3. What it hands back is the person's own clause, turned to "you".
 4. It answers any text at all.
 5. `garbage` is a failure case and stands outside every ranking.
@@ -35,11 +35,11 @@ UNSPECIFIC: dict[str, list[str]] = {
 
 
 async def dialogue(name: str, said: Sequence[str], *, seed: int = 0) -> list[str]:
-    """A supporter's replies to messages that come one after the other, seeded as the turn loop does."""
-    supporter, messages, replies = Baseline(name), [Message(role="system", content="Be kind.")], []
+    """A baseline's replies to messages that come one after the other, seeded as the turn loop does."""
+    baseline, messages, replies = Baseline(name), [Message(role="system", content="Be kind.")], []
     for turn, message in enumerate(said):
         messages.append(Message(role="user", content=message))
-        reply = await supporter.complete(messages, sampling=Sampling(seed=seed + turn))
+        reply = await baseline.complete(messages, sampling=Sampling(seed=seed + turn))
         messages.append(Message(role="assistant", content=reply.text))
         replies.append(reply.text)
     return replies
@@ -58,7 +58,7 @@ def sentences(replies: Sequence[str]) -> list[str]:
 FRAGMENTS = ["I", "my", "mother", "was", "I'm", "{r}", "\\1", "Ana", "said", "the boat", ",", ".", "?", ";", "’", "ß", "ǆ", "\n"]
 
 
-class TestWho:
+class TestNames:
     """Names, ranks, protocol."""
 
     def test_there_are_seven_and_a_failure_case(self) -> None:
@@ -68,17 +68,17 @@ class TestWho:
 
     @pytest.mark.parametrize("name", BASELINES)
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self, name: str) -> None:
-        supporter = Baseline(name)
-        assert isinstance(supporter, ChatModel)
-        assert supporter.name == f"heartloop/{name}"
-        reply = await supporter.complete([Message(role="user", content="My cat died on Sunday.")])
+        baseline = Baseline(name)
+        assert isinstance(baseline, ChatModel)
+        assert baseline.name == f"heartloop/{name}"
+        reply = await baseline.complete([Message(role="user", content="My cat died on Sunday.")])
         assert reply.finish_reason == "stop"
         assert reply.usage.prompt_tokens > 0
         assert reply.usage.estimated
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self) -> None:
-        with pytest.raises(UseError, match="no scripted supporter 'sage'; expected heartloop/ and one of listener, coach"):
-            Baseline("sage")
+        with pytest.raises(UseError, match=r"heartloop/nobody.*listener, coach"):
+            Baseline("nobody")
 
 
 class TestWords:
@@ -203,7 +203,7 @@ class TestReflection:
 
 
 class TestAnyText:
-    """A supporter answers, whatever it is told."""
+    """A baseline answers, whatever it is told."""
 
     @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)

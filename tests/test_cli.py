@@ -82,7 +82,7 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener
         (("eval", "mars", "--user", "embedded", "--model", "heartloop/coach"), "unknown environment 'mars'; expected sage"),
         (("eval", "sage", "--model", "heartloop/coach"), "say who plays the person"),
         (("eval", "sage", "--model", "heartloop/coach", "--user", "robot"), "say who plays the person"),
-        (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "no scripted supporter 'nobody'"),
+        (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "heartloop/nobody"),
         (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "set NOWHERE_BASE_URL"),
         (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "set OPENAI_API_KEY"),
         (("eval", "sage", "--model", "gpt", "--user", "embedded"), "expected service/model"),

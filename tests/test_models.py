@@ -1,10 +1,10 @@
-"""Names become models, and what they may spend.
+"""Model names, and limits on spending.
 
-1. A name that cannot be used, an unknown service, a missing key: one sentence that says what to set.
-2. The environment decides over `.env`, and `<SERVICE>_BASE_URL` over the built-in addresses.
-3. A Python function is a model; what it raises fails the dialogue with its cause.
-4. Tokens and money are counted by model and role; a limit is a hard stop, also with many calls in flight.
-5. A limit on money needs a price for every model that costs money.
+1. A malformed name, an unknown service and a missing key are wrong use; the error names the variable to set.
+2. The environment overrides `.env`, and `<SERVICE>_BASE_URL` overrides the built-in addresses.
+3. Baselines, built in or of an environment, and Python functions are models; an exception in a function is a `ModelError`.
+4. Tokens and cost are counted by model and role; a limit is a hard stop, also with many concurrent calls.
+5. A cost limit needs a price for every paid model.
 """
 
 from __future__ import annotations
@@ -25,9 +25,21 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.models.baselines import BASELINES
+from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.models.endpoint import LOCAL, SERVICES, Connections, EndpointChat, variable
-from heartloop.models.names import Meter, Metered, Price, PythonChat, Spend, close, is_paid, load_env, load_prices, resolve
+from heartloop.models.names import (
+    Meter,
+    Metered,
+    Price,
+    PythonChat,
+    Spend,
+    close,
+    is_paid,
+    is_scripted,
+    load_env,
+    load_prices,
+    resolve,
+)
 from tests.faulty_server import FaultyServer
 
 HELLO = [Message(role="user", content="My dog died on Sunday.")]  # 22 characters: 6 tokens by estimate
@@ -53,25 +65,25 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     "name", ["", "gpt-4.1", "openai/", "/gpt-4.1", "open ai/gpt", "openai/ gpt", "https://host/model", "-x/y"]
 )
 def test_a_malformed_name_is_refused_with_the_three_forms(name: str) -> None:
-    with pytest.raises(UseError, match=r"expected service/model .*heartloop/<supporter>.*python:module:function") as caught:
+    with pytest.raises(UseError, match=r"service/model .*heartloop/<baseline>.*python:module:function") as caught:
         resolve(name)
     assert repr(name) in str(caught.value)
 
 
 def test_a_missing_key_names_the_variable() -> None:
-    with pytest.raises(UseError, match=r"^openai/gpt-4.1 needs a key; set OPENAI_API_KEY in the environment or in .env$"):
+    with pytest.raises(UseError, match=r"openai/gpt-4.1 .*OPENAI_API_KEY"):
         resolve("openai/gpt-4.1")
 
 
 def test_an_unknown_service_names_the_variable_and_the_known_services() -> None:
-    with pytest.raises(UseError, match=r"unknown service 'my-lab.v2'.*set MY_LAB_V2_BASE_URL.*openai.*ollama"):
+    with pytest.raises(UseError, match=r"'my-lab.v2'.*openai.*ollama.*MY_LAB_V2_BASE_URL"):
         resolve("my-lab.v2/small")
 
 
 def test_a_broken_address_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_BASE_URL", "[nowhere")
     monkeypatch.setenv("LAB_API_KEY", "x")
-    with pytest.raises(UseError, match="LAB_BASE_URL is not an address"):
+    with pytest.raises(UseError, match="LAB_BASE_URL"):
         resolve("lab/small")
 
 
@@ -94,7 +106,7 @@ def test_a_service_of_ones_own_needs_a_key_unless_it_is_on_this_machine(monkeypa
     monkeypatch.setenv("LAB_BASE_URL", "http://127.0.0.1:9/v1")
     assert resolve("lab/small").name == "lab/small"
     monkeypatch.setenv("LAB_BASE_URL", "https://lab.example/v1")
-    with pytest.raises(UseError, match="set LAB_API_KEY"):
+    with pytest.raises(UseError, match="LAB_API_KEY"):
         resolve("lab/small")
 
 
@@ -130,25 +142,57 @@ def test_dot_env_is_read_and_does_not_override(bare: Path, monkeypatch: pytest.M
 def test_no_dot_env_is_no_error_and_an_unreadable_one_is(bare: Path) -> None:
     load_env()
     (bare / ".env").write_bytes(b"A=\xff\xfe")
-    with pytest.raises(InputError, match=r"cannot read .*\.env"):
+    with pytest.raises(InputError, match=r"\.env"):
         load_env()
 
 
 @pytest.mark.parametrize("name", BASELINES)
-async def test_scripted_supporters_are_models_by_name(name: str) -> None:
+async def test_baselines_are_models_by_name(name: str) -> None:
     model = resolve(f"heartloop/{name}", seed=3)
     assert isinstance(model, ChatModel)
     assert model.name == f"heartloop/{name}"
     assert isinstance((await model.complete(HELLO)).text, str)
 
 
-def test_an_unknown_supporter_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UseError, match="listener"):
-        resolve("heartloop/nobody")
+def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UseError, match=r"heartloop/nobody.*listener.*echo"):
+        resolve("heartloop/nobody", baselines=OWN)
+
+
+def echo(messages: Sequence[Message], seed: int) -> str:
+    return f"{seed}: {messages[-1].content}"
+
+
+def fails(messages: Sequence[Message], seed: int) -> str:
+    raise KeyError("nothing")
+
+
+OWN = {name: f"tests.test_models:{name}" for name in ("echo", "fails", "HELLO", "missing")} | {"listener": "no.such:module"}
+
+
+async def test_an_environment_brings_a_baseline_of_its_own() -> None:
+    model = resolve("heartloop/echo", seed=3, baselines=OWN)
+    assert isinstance(model, ChatModel)
+    assert (model.name, is_scripted(model.name), is_paid(model.name)) == ("heartloop/echo", True, False)
+    assert (await model.complete(HELLO)).text == "3: My dog died on Sunday."
+    reply = await model.complete(HELLO, sampling=Sampling(seed=8))
+    assert (reply.text, reply.usage.estimated, reply.usage.prompt_tokens) == ("8: My dog died on Sunday.", True, 6)
+    with pytest.raises(ModelError, match="heartloop/fails raised KeyError"):
+        await resolve("heartloop/fails", baselines=OWN).complete(HELLO)
+
+
+@pytest.mark.parametrize("name", ["HELLO", "missing"])
+def test_a_baseline_that_cannot_be_loaded_is_wrong_use(name: str) -> None:
+    with pytest.raises(UseError, match=f"heartloop/{name}.*tests.test_models:{name}"):
+        resolve(f"heartloop/{name}", baselines=OWN)
+
+
+def test_a_built_in_baseline_cannot_be_replaced() -> None:
+    assert isinstance(resolve("heartloop/listener", baselines=OWN), Baseline)
 
 
 def test_importing_models_is_quick() -> None:
-    """Neither the web client nor the supporters are loaded before they are needed."""
+    """Neither the HTTP client nor the baselines are loaded before they are needed."""
     heavy = ("aiohttp", "numpy", "dotenv", "heartloop.models.baselines")
     code = f"import sys, heartloop.models.names; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -227,9 +271,7 @@ async def test_a_python_function_is_a_model(agent: str, function: str, text: str
 
 
 async def test_what_a_python_function_raises_is_a_model_error_with_its_cause(agent: str) -> None:
-    with pytest.raises(
-        ModelError, match=rf"^python:{agent}:broken raised KeyError: 'nothing' \({agent}.py, line 23\)$"
-    ) as caught:
+    with pytest.raises(ModelError, match=rf"python:{agent}:broken .*KeyError: 'nothing'.*{agent}.py, line 23") as caught:
         await resolve(f"python:{agent}:broken").complete(HELLO)
     assert isinstance(caught.value.__cause__, KeyError)
     with pytest.raises(TransportError, match=r"^upstream is down$"):
@@ -238,13 +280,13 @@ async def test_what_a_python_function_raises_is_a_model_error_with_its_cause(age
 
 async def test_a_key_in_what_it_raises_is_left_out(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_API_KEY", "sk-lab-0123456789abcdef")
-    with pytest.raises(ModelError, match=r"ValueError: cannot log in with \*\*\* ") as caught:
+    with pytest.raises(ModelError, match=r"ValueError: cannot log in with \*\*\*") as caught:
         await resolve(f"python:{agent}:leaky").complete(HELLO)
     assert caught.value.__cause__ is None
 
 
 async def test_what_is_neither_text_nor_reply_is_a_model_error(agent: str) -> None:
-    with pytest.raises(ModelError, match="returned int; expected a text"):
+    with pytest.raises(ModelError, match="returned int"):
         await resolve(f"python:{agent}:number").complete(HELLO)
 
 
@@ -262,11 +304,11 @@ async def test_plain_functions_do_not_hold_up_the_loop(bare: Path) -> None:
         ("python:", "expected python:module:function"),
         ("python:agent", "expected python:module:function"),
         ("python:a-b:c", "expected python:module:function"),
-        ("python:no_such_module_here:reply", "no module 'no_such_module_here' in"),
-        ("python:{agent}:missing", "has no 'missing'"),
-        ("python:{agent}:thing", "'thing' is int; expected a function"),
-        ("python:broken_agent:reply", "importing 'broken_agent' raised SyntaxError"),
-        ("python:needy_agent:reply", "importing 'needy_agent' raised ModuleNotFoundError: No module named 'not_installed'"),
+        ("python:no_such_module_here:reply", "'no_such_module_here'"),
+        ("python:{agent}:missing", "'missing'"),
+        ("python:{agent}:thing", "'thing' is int"),
+        ("python:broken_agent:reply", "SyntaxError"),
+        ("python:needy_agent:reply", "No module named 'not_installed'"),
     ],
 )
 def test_a_function_that_is_not_there_is_wrong_use(name: str, said: str, agent: str, bare: Path) -> None:
@@ -316,14 +358,14 @@ async def test_calls_tokens_and_money_are_counted_by_model_and_role() -> None:
     assert meter.spend() == Spend(0, 0, 0, 0, 0.0, False)
     assert meter.summary() == ""
     policy = Metered(Spender("openai/a", _tokens(1000, 200)), meter, "policy")
-    simulator = Metered(Spender("openai/b", _tokens(1000, 100, estimated=True), None), meter, "simulator")
+    user = Metered(Spender("openai/b", _tokens(1000, 100, estimated=True), None), meter, "user")
     for _ in range(3):
         assert (await policy.complete(HELLO)).text == "ok"
-    await simulator.complete(HELLO)
+    await user.complete(HELLO)
     with pytest.raises(TransportError):
-        await simulator.complete(HELLO)
+        await user.complete(HELLO)
     assert rounded(meter.spend("openai/a")) == Spend(3, 0, 3000, 600, 0.0108, False)
-    assert rounded(meter.spend(role="simulator")) == Spend(2, 1, 1000, 100, 0.0006, True)
+    assert rounded(meter.spend(role="user")) == Spend(2, 1, 1000, 100, 0.0006, True)
     assert rounded(meter.spend()) == Spend(5, 1, 4000, 700, 0.0114, True)
     assert (meter.tokens, meter.cost) == (4700, meter.spend().cost)
     assert meter.models == ("openai/a", "openai/b")
@@ -357,10 +399,8 @@ async def test_the_token_limit_stops_before_a_call_that_does_not_fit() -> None:
     with pytest.raises(BudgetSpent) as caught:
         await model.complete(HELLO)
     assert (spender.asked, model.meter.tokens) == (10, 1000)
-    assert str(caught.value) == (
-        "--max-tokens 1000 is reached: 1000 tokens are spent and the next call of openai/a needs about 100; "
-        "raise it and run the same command again to go on"
-    )
+    for part in ("--max-tokens 1000", "1000 tokens", "openai/a", "about 100"):
+        assert part in str(caught.value)
 
 
 async def test_the_cost_limit_stops_before_a_call_that_does_not_fit() -> None:
@@ -428,7 +468,7 @@ async def test_a_waiting_call_that_is_cancelled_holds_nothing() -> None:
     assert (await model.complete(HELLO)).text == "ok"
 
 
-async def test_scripted_supporters_are_no_part_of_the_token_limit() -> None:
+async def test_baselines_do_not_count_against_the_token_limit() -> None:
     model = Metered(resolve("heartloop/listener"), Meter(max_tokens=1), "policy")
     assert (await model.complete(HELLO)).text
     assert model.meter.tokens > 1
@@ -457,17 +497,16 @@ def test_whatever_calls_take_the_limit_is_passed_by_the_last_wave_only(taken: li
 
 
 def test_a_limit_on_money_without_a_price_names_the_model() -> None:
-    said = r'--max-cost needs a price for openai/new; add \["openai/new"\] with input and output'
-    with pytest.raises(UseError, match=said):
+    with pytest.raises(UseError, match=r"--max-cost.*openai/new"):
         Meter(max_cost=1.0, prices=PRICES, models=["heartloop/listener", "openai/a", "openai/new"])
-    with pytest.raises(UseError, match=said):
+    with pytest.raises(UseError, match=r"--max-cost.*openai/new"):
         Metered(ScriptedChat(["a"], name="openai/new"), Meter(max_cost=1.0), "policy")
     Metered(ScriptedChat(["a"], name="openai/new"), Meter(max_tokens=5), "policy")
 
 
 @pytest.mark.parametrize(("flag", "limits"), [("--max-tokens", {"max_tokens": 0}), ("--max-cost", {"max_cost": -1.0})])
 def test_a_limit_that_is_not_positive_is_refused(flag: str, limits: dict[str, Any]) -> None:
-    with pytest.raises(UseError, match=f"{flag} is .*; expected more than 0"):
+    with pytest.raises(UseError, match=f"{flag} is "):
         Meter(**limits)
 
 
@@ -502,5 +541,5 @@ def test_a_price_file_that_does_not_fit_says_where(text: str, said: str, tmp_pat
 
 
 def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*nowhere\.toml: No such file"):
+    with pytest.raises(InputError, match=r"nowhere\.toml"):
         load_prices(tmp_path / "nowhere.toml")

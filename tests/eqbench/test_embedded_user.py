@@ -21,7 +21,7 @@ from heartloop.environments.eqbench import EmbeddedUser, EQBench, Scenario, load
 from heartloop.environments.eqbench.embedded_user import READ
 from heartloop.environments.eqbench.format import sections_of
 from heartloop.models.baselines import BASELINES, Baseline
-from heartloop.models.baselines.sectioned import sections_asked, without_form
+from heartloop.models.baselines.forms.sections import requested_sections, without_form
 from tests.eqbench_checkout import SECTIONS, write_checkout
 
 
@@ -111,5 +111,5 @@ class TestSupporters:
         asked = "He laughs.\n--\nnot this\n\n--\n# I feel\n\n<ten words>\n\n# I say\n<a line>\n"
         for text, found, scene in ((told, [], told), (asked, ["I feel", "I say"], "He laughs.\n--\nnot this")):
             messages = [Message(role="user", content=text)]
-            assert sections_asked(messages) == found
+            assert requested_sections(messages) == found
             assert without_form(messages)[0].content == scene

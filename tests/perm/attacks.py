@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heartloop.core.dialogue import Message
 from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.models.baselines import second_person
-from heartloop.models.baselines.hearing import section
+from heartloop.models.baselines.text import section
 from tests.sage import attacks as sage
 
 __all__ = ["ATTACKS", "OF_SAGE", "Attack"]

@@ -1,8 +1,8 @@
-"""A name becomes a `ChatModel`.
+"""Model names: `resolve` turns a name into a `ChatModel`.
 
-Covers the three kinds of names, `service/model`, `heartloop/<supporter>` and `python:module:function`; keys, addresses
-and `.env`. Does not cover how an endpoint is spoken to (`endpoint`), what may be spent (`spending`, whose names are
-offered here too, so that a caller has one door), nor what the scripted supporters say (`supporters`).
+Covers the three kinds of names (`service/model`, `heartloop/<baseline>`, `python:module:function`), API keys and addresses from
+the environment and `.env`, and models with a meter and a cache around them. Does not cover requests to an endpoint (`endpoint`),
+limits on spending (`budget`, whose names are exported here too), nor the baselines' replies (`baselines`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import inspect
 import os
+import pkgutil
 import re
 import sys
 import threading
@@ -30,6 +31,7 @@ from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 
 __all__ = [
+    "FunctionBaseline",
     "Meter",
     "Metered",
     "Price",
@@ -46,12 +48,12 @@ __all__ = [
 ]
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_FORMS = "expected service/model (openai/gpt-4.1), heartloop/<supporter> (heartloop/listener) or python:module:function"
+_FORMS = "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/listener) or python:module:function"
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
 def load_env(path: Path | None = None) -> None:
-    """Reads `.env` of the current directory (or `path`) into the environment; what is already set stays.
+    """Reads `.env` of the current directory (or `path`) into the environment. Variables that are set keep their values.
 
     Raises:
         InputError: the file cannot be read.
@@ -73,18 +75,20 @@ def resolve(
     timeout: float = TIMEOUT,
     retries: int = RETRIES,
     seed: int = 0,
+    baselines: Mapping[str, str] | None = None,
 ) -> ChatModel:
-    """The model of a name. Nothing is asked of the network before its first call.
+    """The model of a name. It makes no network request before its first call.
 
     Args:
-        max_connections: calls in flight at its endpoint.
+        max_connections: maximum concurrent calls to its endpoint.
         connections: shared with other models, in place of `max_connections`; models at one address share its limit.
-        timeout: seconds one attempt at an endpoint may take.
+        timeout: seconds for one attempt.
         retries: further attempts after the first.
-        seed: of a scripted supporter.
+        seed: of a baseline.
+        baselines: an environment's own, by the name after `heartloop/`: `"module:attribute"` of a function (`FunctionBaseline`).
 
     Raises:
-        UseError: a malformed name, an unknown service or supporter, a missing key, a function that is not there.
+        UseError: a malformed name, an unknown service or baseline, a missing key, or a function that cannot be imported.
     """
     if name.startswith("python:"):
         return PythonChat(name, timeout=timeout)
@@ -93,17 +97,15 @@ def resolve(
         raise UseError(f"model name {name!r}; {_FORMS}")
     service = service.lower()
     if service == "heartloop":
-        from heartloop.models.baselines import Baseline
-
-        return Baseline(model, seed=seed)
+        return _baseline(model, seed, baselines or {})
     key_variable, url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
     base_url = os.environ.get(url_variable, "").strip() or SERVICES.get(service) or LOCAL.get(service)
     if base_url is None:
         known = ", ".join([*SERVICES, *LOCAL])
-        raise UseError(f"unknown service {service!r} in {name!r}; set {url_variable} to its address, or use one of {known}")
+        raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
     key = os.environ.get(key_variable, "").strip()
     if not key and service not in LOCAL and not _is_loopback(base_url):
-        raise UseError(f"{name} needs a key; set {key_variable} in the environment or in .env")
+        raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
     return EndpointChat(
         name,
         model=model,
@@ -116,16 +118,13 @@ def resolve(
 
 
 def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
-    """The model with its calls counted in a role; with a cache, what was answered before is not asked again.
-
-    What scripted supporters say is worked out, not paid for: the cache is passed by.
-    """
+    """The model with its calls counted under a role and, unless it is scripted, answered from the cache first."""
     metered = Metered(model, meter, role)
     return metered if cache is None or is_scripted(model.name) else Cached(metered, cache, role)
 
 
 async def close(models: Iterable[ChatModel]) -> None:
-    """Closes the sockets of those models that have some; shared `Connections` are left to whoever made them."""
+    """Closes the models' sockets, except those of shared `Connections`, which their owner closes."""
     for model in models:
         inner = _innermost(model)
         if isinstance(inner, EndpointChat):
@@ -133,13 +132,24 @@ async def close(models: Iterable[ChatModel]) -> None:
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
-    """What was learned of each endpoint: `address`, calls `retried`, settings `dropped` because it refused them, with counts."""
-    found: dict[str, dict[str, Any]] = {}
+    """By model: the `address`, the number of calls `retried`, and the count of each setting `dropped` because it was refused."""
+    habits: dict[str, dict[str, Any]] = {}
     for model in models:
         inner = _innermost(model)
         if isinstance(inner, EndpointChat):
-            found[inner.name] = {"address": inner.address, "retried": inner.retried, "dropped": dict(inner.dropped)}
-    return found
+            habits[inner.name] = {"address": inner.address, "retried": inner.retried, "dropped": dict(inner.dropped)}
+    return habits
+
+
+def _baseline(name: str, seed: int, baselines: Mapping[str, str]) -> ChatModel:
+    from heartloop.models.baselines import BASELINES, Baseline
+
+    if name in BASELINES:
+        return Baseline(name, seed=seed)
+    if name in baselines:
+        return FunctionBaseline(name, baselines[name], seed=seed)
+    known = ", ".join([*BASELINES, *baselines])
+    raise UseError(f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {known}")
 
 
 def _innermost(model: ChatModel) -> ChatModel:
@@ -156,15 +166,61 @@ def _is_loopback(url: str) -> bool:
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-class PythonChat:
-    """A model that is a Python function: `python:module:function`, the current directory included in the search.
+class FunctionBaseline:
+    """A baseline that an environment brings, as a `ChatModel` named `heartloop/<name>`.
 
-    The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An
-    `async def` runs in the loop; a plain function runs in threads, several at a time, so it has to bear that.
-    It gets no schema and no sampling settings. `source` is the SHA-256 of the module's file.
+    Args:
+        path: `"module:attribute"` of a function `(messages, seed) -> str`. `messages` is a sequence of `Message`; `seed` is the
+            call's sampling seed, which differs from turn to turn, or the one below. Equal arguments must give equal replies.
+        seed: used where the call has no sampling seed.
 
     Raises:
-        UseError: no such module or function, or the module does not import.
+        UseError: `path` cannot be imported, or is not a function.
+    """
+
+    def __init__(self, name: str, path: str, *, seed: int = 0) -> None:
+        self._name = name
+        self._seed = seed
+        try:
+            self._function = pkgutil.resolve_name(path)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UseError(
+                f"heartloop/{name}: cannot load {path!r} ({error}); expected module:attribute of an installed package"
+            ) from error
+        if not callable(self._function):
+            raise UseError(f"heartloop/{name}: {path!r} is {type(self._function).__name__}; expected a function")
+
+    @property
+    def name(self) -> str:
+        return f"heartloop/{self._name}"
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One call of the function.
+
+        Raises:
+            ModelError: it raised, or did not return a text.
+        """
+        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed
+        try:
+            text = self._function(messages, seed)
+        except Exception as error:
+            raise ModelError(f"{self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(text, str):
+            raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text")
+        return Reply(writable(text), usage=estimate_usage(messages, text))
+
+
+class PythonChat:
+    """A Python function as a model: `python:module:function`, searched in the current directory too.
+
+    The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
+    runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
+    no sampling settings. `source` is the SHA-256 of the module's file.
+
+    Raises:
+        UseError: the module or function does not exist, or the module cannot be imported.
     """
 
     def __init__(self, name: str, *, timeout: float = TIMEOUT) -> None:
@@ -185,21 +241,24 @@ class PythonChat:
         """One call of the function.
 
         Raises:
-            ModelError: it raised, with what and where, or returned neither a text nor a `Reply`.
+            TransportError: no answer within the timeout.
+            ModelError: it raised, or returned neither a text nor a `Reply`.
         """
-        given = [{"role": m.role, "content": m.content} for m in messages]
+        plain = [{"role": m.role, "content": m.content} for m in messages]
         try:
-            answer: Any = await asyncio.wait_for(self._answer(given), self._timeout)
+            answer: Any = await asyncio.wait_for(self._answer(plain), self._timeout)
         except (ModelError, BudgetSpent):
             raise
         except TimeoutError as error:
-            raise TransportError(f"{self._name} gave no answer within {self._timeout:g} s; raise --timeout or mend it") from error
+            raise TransportError(
+                f"{self._name} returned nothing within {self._timeout:g} s; raise --timeout or make it faster"
+            ) from error
         except Exception as error:
-            said = _unkeyed(f"{type(error).__name__}: {error}")
+            description = _without_keys(f"{type(error).__name__}: {error}")
             last = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{self._name} raised {said} ({Path(last.filename).name}, line {last.lineno})"
-            # a message that held a key is not chained, or the traceback would print it
-            raise ModelError(text) from (error if said.endswith(str(error)) else None)
+            text = f"{self._name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
+            # an error that contained a key is not chained, or the traceback would print it
+            raise ModelError(text) from (error if description.endswith(str(error)) else None)
         text = answer.text if isinstance(answer, Reply) else answer
         if not isinstance(text, str):
             raise ModelError(f"{self._name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
@@ -209,33 +268,33 @@ class PythonChat:
             usage = estimate_usage(messages, text)
         return answer._replace(text=text, usage=usage) if isinstance(answer, Reply) else Reply(text, usage=usage)
 
-    async def _answer(self, given: list[dict[str, str]]) -> Any:
+    async def _answer(self, messages: list[dict[str, str]]) -> Any:
         if self._is_async:
-            return await self._function(given)
+            return await self._function(messages)
         loop = asyncio.get_running_loop()
-        told: asyncio.Future[Any] = loop.create_future()
+        result: asyncio.Future[Any] = loop.create_future()
 
         def settle(answer: Any, error: BaseException | None) -> None:
-            if told.done():  # nobody waits any more
+            if result.done():  # timed out or cancelled
                 return
             if error is not None:
-                told.set_exception(error)
+                result.set_exception(error)
             else:
-                told.set_result(answer)
+                result.set_result(answer)
 
         def work() -> None:
             try:
-                answer, error = self._function(given), None
+                answer, error = self._function(messages), None
             except Exception as raised:
                 answer, error = None, raised
-            except BaseException as raised:  # sys.exit() in somebody's function ends the call, not the run
+            except BaseException as raised:  # sys.exit() in the function ends the call, not the run
                 answer, error = None, ModelError(f"{self._name} raised {type(raised).__name__}({raised})")
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended without us
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended earlier
                 loop.call_soon_threadsafe(settle, answer, error)
 
-        # a thread of its own, not a pool: as many at once as dialogues, and a hanging one keeps nobody from leaving
+        # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
         threading.Thread(target=work, daemon=True, name=self._name).start()
-        answer = await told
+        answer = await result
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -244,34 +303,36 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name) or not path:
         raise UseError(f"model name {name!r}; expected python:module:function, such as python:my_agent:reply")
     here = str(Path.cwd())
-    if here not in sys.path:  # stays there, for what the module imports later
+    if here not in sys.path:  # kept: the module may import from there later
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
-            raise UseError(f"{name}: no module {module_name!r} in {here} or installed; run from its directory") from error
-        said = _unkeyed(f"{type(error).__name__}: {error}")
-        raise UseError(f"{name}: importing {module_name!r} raised {said}; mend the module") from None
+            raise UseError(
+                f"{name}: no module {module_name!r} in {here} or installed; run the command in its directory"
+            ) from error
+        description = _without_keys(f"{type(error).__name__}: {error}")
+        raise UseError(f"{name}: importing {module_name!r} raised {description}; fix the module") from None
     for part in path.split("."):
-        if not hasattr(found, part):
-            raise UseError(f"{name}: module {module_name!r} has no {path!r}; name a function that takes messages")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UseError(f"{name}: {path!r} is {type(found).__name__}; expected a function that takes messages")
-    return found  # type: ignore[no-any-return]
+        if not hasattr(target, part):
+            raise UseError(f"{name}: module {module_name!r} has no {path!r}; expected a function that takes messages")
+        target = getattr(target, part)
+    if not callable(target):
+        raise UseError(f"{name}: {path!r} is {type(target).__name__}; expected a function that takes messages")
+    return target  # type: ignore[no-any-return]
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """SHA-256 of the file that a function stands in; empty where there is none, as in an interpreter's own."""
+    """SHA-256 of the function's source file; empty without one, as for built-in functions."""
     module = sys.modules.get(str(getattr(function, "__module__", "")))
     with contextlib.suppress(OSError):
         return hashlib.sha256(Path(str(getattr(module, "__file__", ""))).read_bytes()).hexdigest()
     return ""
 
 
-def _unkeyed(text: str) -> str:
-    """The text without any key that the environment holds."""
+def _without_keys(text: str) -> str:
+    """The text without the keys in the environment variables."""
     for name, value in os.environ.items():
         if _SECRET_NAMES.search(name) and len(value) >= 8:
             text = scrub(text, value)

@@ -1,11 +1,10 @@
-"""Scripted supporters of different quality: models under test that need no key.
+"""Baselines: scripted policies of different quality, named `heartloop/<name>`, that need no key.
 
-They see what any policy sees, the messages, and know nothing of scenarios. The order each environment should give them was
-written down before tuning (docs/decisions). Eight are for any conversation (`general`), seven for the failures that EIBench is
-about (`managing`). Where an analysis is asked for before the response, as in PERM, they write one (`analysing`); where sections
-are, as in EQ-Bench3, they write those (`sectioned`); where notes of earlier talks are there, as in daily conversation, two of
-them draw on one (`remembering`). Does not cover how they are scored. A reply depends on the messages, the seed and the name, on
-nothing else.
+Covers the policies by name, the groups they are run in, and one reply. A baseline sees the messages, like any policy, and knows
+nothing of scenarios. Eight work in any dialogue (`general`); seven make, or avoid, the mistakes of dialogues in which the policy
+has a role and limits (`managing`). Answer forms that a prompt asks for are in `forms`. A reply depends on the name, the messages
+and the seed. The order in which an environment should rank them was written before tuning (docs/decisions). Does not cover how
+they are scored, nor baselines that an environment brings (`names.resolve`).
 """
 
 from __future__ import annotations
@@ -16,42 +15,64 @@ from typing import Any
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
-from heartloop.models.baselines.analysing import asked_to_analyse, in_two_parts
-from heartloop.models.baselines.general import GENERAL, at_once
-from heartloop.models.baselines.hearing import Heard, Pick, listen, second_person
+from heartloop.models.baselines.forms.notes import has_notes, with_note
+from heartloop.models.baselines.forms.sections import in_sections, requested_sections, without_form
+from heartloop.models.baselines.forms.two_parts import in_two_parts, wants_two_parts
+from heartloop.models.baselines.general import GENERAL, in_one_turn
 from heartloop.models.baselines.managing import MANAGING
-from heartloop.models.baselines.remembering import asked_to_remember, with_memory
-from heartloop.models.baselines.sectioned import in_sections, sections_asked, without_form
+from heartloop.models.baselines.text import Context, Pick, read_context, second_person
 
-__all__ = ["BASELINES", "GENERAL", "IN_SCENES", "MANAGING", "RANKED", "Baseline", "second_person"]
+__all__ = ["BASELINES", "GENERAL", "IN_SCENES", "MANAGING", "RANKED", "Baseline", "baseline_group", "second_person"]
 
-BASELINES: Mapping[str, Callable[[Heard, Pick], str]] = {**GENERAL, **MANAGING}
-"""The scripted supporters by name."""
+BASELINES: Mapping[str, Callable[[Context, Pick], str]] = {**GENERAL, **MANAGING}
+"""The built-in baselines by name."""
 
 RANKED: tuple[str, ...] = tuple(name for name in GENERAL if name != "garbage")
-"""Those that belong to a ranking in SAGE; `garbage` is a failure case."""
+"""The general baselines without `garbage`, which is a failure case."""
 
 IN_SCENES: tuple[str, ...] = (
     "listener", "coach", "template", "lecturer", "flatterer", "silent",
     "diplomat", "pushover", "rigid", "owner", "excuser", "light", "interviewer",
 )  # fmt: skip
-"""Those of which an order is claimed in a scene of EIBench (docs/decisions/0005)."""
+"""Baselines whose order is claimed where the policy has a role in a scene (docs/decisions/0005)."""
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": tuple(BASELINES),
+    "general": tuple(GENERAL),
+    "managing": tuple(MANAGING),
+    "ranked": RANKED,
+    "in_scenes": IN_SCENES,
+}
+
+
+def baseline_group(name: str) -> tuple[str, ...]:
+    """Names of the baselines of a group: `all`, `general`, `managing`, `ranked` or `in_scenes`.
+
+    Raises:
+        UseError: an unknown group.
+
+    >>> baseline_group("ranked")
+    ('listener', 'coach', 'fixer', 'template', 'lecturer', 'flatterer', 'silent')
+    """
+    if name not in _GROUPS:
+        raise UseError(f"unknown group of baselines {name!r}; expected one of {', '.join(_GROUPS)}")
+    return _GROUPS[name]
 
 
 class Baseline:
-    """A scripted supporter as a `ChatModel`, named `heartloop/<name>`.
+    """A built-in baseline as a `ChatModel`, named `heartloop/<name>`.
 
     Args:
-        verbatim: what it takes up of others' words stands in quotation marks as it was said, instead of turned to "you". In
-            EIBench that is worth about the same; it is what a very small model can learn.
+        seed: varies the wording; used where the call has no sampling seed.
+        verbatim: quote the other person's words instead of turning them to "you". A very small model can learn that.
 
     Raises:
-        UseError: there is no supporter of that name.
+        UseError: an unknown name.
     """
 
     def __init__(self, name: str, *, seed: int = 0, verbatim: bool = False) -> None:
         if name not in BASELINES:
-            raise UseError(f"no scripted supporter {name!r}; expected heartloop/ and one of {', '.join(BASELINES)}")
+            raise UseError(f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {', '.join(BASELINES)}")
         self._short = name
         self._seed = seed
         self._verbatim = verbatim
@@ -63,16 +84,16 @@ class Baseline:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        headings = sections_asked(messages)
-        heard = listen(without_form(messages) if headings else messages, verbatim=self._verbatim)
-        # the loop advances the sampling seed by the turn; taking it back keeps one voice through a dialogue
-        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - heard.turn
-        pick = Pick(heard, self._short, seed)
-        text = BASELINES[self._short](heard, pick)
-        if asked_to_analyse(messages):
-            text = in_two_parts(self._short, text, messages, heard, pick)
+        headings = requested_sections(messages)
+        context = read_context(without_form(messages) if headings else messages, verbatim=self._verbatim)
+        # the turn loop advances the sampling seed by the turn; subtracting it gives all turns of a dialogue one seed
+        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - context.turn
+        pick = Pick(context, self._short, seed)
+        text = BASELINES[self._short](context, pick)
+        if wants_two_parts(messages):
+            text = in_two_parts(self._short, text, messages, context, pick)
         if headings:
-            text = in_sections(self._short, text, headings, heard, pick)
-        if asked_to_remember(messages):
-            text = with_memory(self._short, at_once(self._short, text, pick), messages, heard.last, pick)
+            text = in_sections(self._short, text, headings, context, pick)
+        if has_notes(messages):
+            text = with_note(self._short, in_one_turn(self._short, text, pick), messages, context.last, pick)
         return Reply(text, usage=estimate_usage(messages, text))

@@ -1,8 +1,8 @@
-"""Eight scripted supporters for any conversation: good ones, poor ones, and a broken endpoint.
+"""Eight baselines for any dialogue: good ones, poor ones, and a broken endpoint.
 
-`listener` reflects and asks, `coach` asks and then fits advice to what was told, `fixer` advises at once, `template` gives stock
-sympathy, `lecturer` instructs, `flatterer` gushes, `silent` says next to nothing. `garbage` is what a broken endpoint might
-send; it belongs to no ranking. What they say is in `phrases.toml`.
+`listener` reflects and asks; `coach` asks and then gives advice that fits what was said; `fixer` gives advice at once; `template`
+gives stock sympathy; `lecturer` instructs; `flatterer` compliments; `silent` says next to nothing. `garbage` is what a broken
+endpoint might send; it belongs to no ranking. The wording is in `phrases.toml`.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heartloop.models.baselines.hearing import PAST, Heard, Pick, fill, phrases, things_of
+from heartloop.models.baselines.text import PAST, Context, Pick, fill, phrases, things_of
 
-__all__ = ["GENERAL", "at_once", "fixed", "reflection"]
+__all__ = ["GENERAL", "fixed", "in_one_turn", "reflection"]
 
 
-def reflection(heard: Heard, pick: Pick) -> str:
+def reflection(context: Context, pick: Pick) -> str:
+    """A sentence that takes up a clause, or a thing, of the last message."""
     table = phrases()["reflect"]
-    fresh = [c for c in heard.clauses if c.lower() not in " ".join(heard.own).lower()]
+    fresh = [c for c in context.clauses if c.lower() not in " ".join(context.replies).lower()]
     if fresh:
-        openers = [*table["openers"], *(table["openers_heavy"] if _mood_of(heard.last) is not None else [])]
+        openers = [*table["openers"], *(table["openers_heavy"] if _mood_of(context.last) is not None else [])]
         about_you = re.match(r"(you|you've|you'd)\b", fresh[0]) and PAST.match(fresh[0])
         return fill(pick.one([*openers, *table["openers_you"]] if about_you else openers), r=fresh[0])
-    if heard.things:
-        return fill(pick.one(table["things"]), thing=heard.things[0])
+    if context.things:
+        return fill(pick.one(table["things"]), thing=context.things[0])
     return pick.one(table["plain"])
 
 
-def _guess(heard: Heard, pick: Pick) -> str:
+def _guess(context: Context, pick: Pick) -> str:
     rows = phrases()["feelings"]
-    return pick.one((_mood_of(heard.last) or rows[-1])["guesses"], otherwise=rows[-1]["guesses"])
+    return pick.one((_mood_of(context.last) or rows[-1])["guesses"], otherwise=rows[-1]["guesses"])
 
 
 def _mood_of(message: str) -> Mapping[str, Any] | None:
@@ -41,13 +42,13 @@ def _mood_of(message: str) -> Mapping[str, Any] | None:
     return best if most else None
 
 
-def _listener(heard: Heard, pick: Pick) -> str:
+def _listener(context: Context, pick: Pick) -> str:
     questions = phrases()["questions"]
-    past = [clause for clause in heard.clauses[1:] if PAST.match(clause)]
-    parts = [reflection(heard, pick), _guess(heard, pick)]
-    if heard.turn % 3 != 2:  # leaves room every third time
-        if heard.things and heard.turn % 2 == 0:
-            parts.append(fill(pick.one(questions["thing"]), thing=heard.things[-1]))
+    past = [clause for clause in context.clauses[1:] if PAST.match(clause)]
+    parts = [reflection(context, pick), _guess(context, pick)]
+    if context.turn % 3 != 2:  # no question in every third turn
+        if context.things and context.turn % 2 == 0:
+            parts.append(fill(pick.one(questions["thing"]), thing=context.things[-1]))
         elif past:
             parts.append(fill(pick.one(questions["clause"]), r=past[0]))
         else:
@@ -55,60 +56,62 @@ def _listener(heard: Heard, pick: Pick) -> str:
     return " ".join(parts)
 
 
-def _topic_steps(heard: Heard) -> Mapping[str, Any]:
-    text = " ".join(heard.said).lower()
+def _topic_steps(context: Context) -> Mapping[str, Any]:
+    text = " ".join(context.messages).lower()
     rows = phrases()["steps"]
     best: Mapping[str, Any] = max(rows, key=lambda row: sum(len(re.findall(rf"\b{re.escape(w)}", text)) for w in row["about"]))
     return best if any(re.search(rf"\b{re.escape(w)}", text) for w in best["about"]) else rows[-1]
 
 
-def _coach(heard: Heard, pick: Pick) -> str:
+def _coach(context: Context, pick: Pick) -> str:
     advise = phrases()["advise"]
-    told = things_of(" ".join(heard.said))
-    recurring = [thing for thing in told if sum(thing.split()[-1] in message for message in heard.said) > 1]
-    slots = {"who": heard.people[:1], "thing": [*heard.things, *recurring][:1]}
-    if heard.turn < 3:
-        return f"{reflection(heard, pick)} {_slotted(advise['asks'], slots, pick)}"
-    step = _slotted(_topic_steps(heard)["fitted"], slots, pick, otherwise=phrases()["steps"][-1]["fitted"])
-    facts = [*heard.clauses, *heard.facts]
-    fresh = [fact for fact in facts if fact.lower() not in " ".join(heard.own).lower()] or facts
+    mentioned = things_of(" ".join(context.messages))
+    recurring = [thing for thing in mentioned if sum(thing.split()[-1] in message for message in context.messages) > 1]
+    slots = {"who": context.people[:1], "thing": [*context.things, *recurring][:1]}
+    if context.turn < 3:
+        return f"{reflection(context, pick)} {_slotted(advise['asks'], slots, pick)}"
+    step = _slotted(_topic_steps(context)["fitted"], slots, pick, otherwise=phrases()["steps"][-1]["fitted"])
+    facts = [*context.clauses, *context.facts]
+    fresh = [fact for fact in facts if fact.lower() not in " ".join(context.replies).lower()] or facts
     advice = fill(pick.one(advise["ties"]), fact=fresh[0], step=step) if fresh else step[:1].upper() + step[1:]
     return f"{advice} {pick.one(advise['checks'])}"
 
 
 def _slotted(phrases: Sequence[str], slots: Mapping[str, Sequence[str]], pick: Pick, *, otherwise: Sequence[str] = ()) -> str:
-    """One of the phrases whose blanks can all be filled."""
+    """One of the phrases whose blanks can all be filled, filled."""
 
     def usable(rows: Sequence[str]) -> list[str]:
         return [row for row in rows if all(slots[blank] for blank in re.findall(r"\{(\w+)\}", row))]
 
-    values = {name: found[0] for name, found in slots.items() if found}
+    values = {name: options[0] for name, options in slots.items() if options}
     spare = usable(otherwise)
     return fill(pick.one(usable(phrases) or spare, otherwise=spare), **values)
 
 
-def _fixer(heard: Heard, pick: Pick) -> str:
-    steps = [*_topic_steps(heard)["plain"], *phrases()["steps"][-1]["plain"]]
+def _fixer(context: Context, pick: Pick) -> str:
+    steps = [*_topic_steps(context)["plain"], *phrases()["steps"][-1]["plain"]]
     first = pick.one(steps)
     second = pick.one([step for step in steps if step != first])
     return fill(pick.one(phrases()["fixer"]["frames"]), a=first.rstrip("."), b=second)
 
 
-def fixed(name: str) -> Callable[[Heard, Pick], str]:
-    def say(heard: Heard, pick: Pick) -> str:
+def fixed(name: str) -> Callable[[Context, Pick], str]:
+    """A baseline that says the sentences of a table in order, whatever the other person says."""
+
+    def say(context: Context, pick: Pick) -> str:
         says: Sequence[str] = phrases()[name]["says"]
-        return says[heard.turn % len(says)]
+        return says[context.turn % len(says)]
 
     return say
 
 
-def at_once(name: str, said: str, pick: Pick) -> str:
-    """What is said where there is one turn: a supporter that says one fixed sentence a turn picks one of them."""
+def in_one_turn(name: str, reply: str, pick: Pick) -> str:
+    """The reply where a dialogue has one turn: a baseline with fixed sentences picks one of them instead of its first."""
     stock = [line for line in phrases()[name].get("says", ()) if line] if name in phrases() and name != "garbage" else []
-    return pick.one(stock) if stock else said
+    return pick.one(stock) if stock else reply
 
 
-GENERAL: Mapping[str, Callable[[Heard, Pick], str]] = {
+GENERAL: Mapping[str, Callable[[Context, Pick], str]] = {
     "listener": _listener,
     "coach": _coach,
     "fixer": _fixer,
@@ -118,4 +121,4 @@ GENERAL: Mapping[str, Callable[[Heard, Pick], str]] = {
     "silent": fixed("silent"),
     "garbage": fixed("garbage"),
 }
-"""The scripted supporters by name."""
+"""By name."""

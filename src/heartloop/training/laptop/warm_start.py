@@ -23,7 +23,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from torch.nn.functional import cross_entropy
 
-from heartloop.models.baselines.hearing import phrases
+from heartloop.models.baselines.text import phrases
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.laptop.answers import AnswersSettings, answers_of, words_of_held_out
 from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks, talks_of, words_of_strangers

@@ -1,7 +1,7 @@
-"""How a scripted supporter takes a dialogue apart, and how it chooses its words.
+"""How a baseline reads a dialogue, and how it picks a phrase.
 
-Covers clauses turned to the second person, things and people named, what the system prompt says of its own role, and picking a
-phrase that was not used yet. Does not cover what is said (`general`, `managing`).
+Covers clauses turned to the second person, things and people named, what the system prompt says about the baseline's own role,
+and picking a phrase that was not used yet. Does not cover replies (`general`, `managing`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Message
 
-__all__ = ["PAST", "Heard", "Pick", "clauses_of", "fill", "listen", "phrases", "second_person", "section", "things_of"]
+__all__ = ["PAST", "Context", "Pick", "clauses_of", "fill", "phrases", "read_context", "second_person", "section", "things_of"]
 
 _SWAP = {
     "i": "you", "i'm": "you're", "i've": "you've", "i'd": "you'd", "i'll": "you'll", "me": "you", "my": "your",
@@ -79,15 +79,18 @@ def second_person(clause: str) -> str:
     return text
 
 
-_CUES = {"(Nobody has spoken yet. You begin.)"}  # what stands for a first message where the policy opens (`episode.YOU_BEGIN`)
+_CUES = {"(Nobody has spoken yet. You begin.)"}  # stands for the first message where the policy opens (`episode.YOU_BEGIN`)
 
 
-class Heard(NamedTuple):
-    """What a supporter makes of the dialogue so far."""
+class Context(NamedTuple):
+    """The dialogue so far, as a baseline reads it."""
 
     last: str
-    said: tuple[str, ...]
-    own: tuple[str, ...]
+    """The other person's last message; empty before the first."""
+    messages: tuple[str, ...]
+    """The other person's messages."""
+    replies: tuple[str, ...]
+    """The baseline's own."""
     clauses: tuple[str, ...]
     """Clauses of the last message, turned to "you", best first."""
     facts: tuple[str, ...]
@@ -95,38 +98,40 @@ class Heard(NamedTuple):
     things: tuple[str, ...]
     people: tuple[str, ...]
     name: str = ""
-    """Its own name, as far as the system prompt gives one; likewise below."""
+    """The baseline's own name, where the system prompt gives one; likewise its situation and what it knows."""
     background: str = ""
     knows: tuple[str, ...] = ()
 
     @property
     def turn(self) -> int:
-        return len(self.own)
+        """Replies so far."""
+        return len(self.replies)
 
 
 class Pick:
-    """Chooses among phrases: by hash, and never one whose wording was already used while another is left."""
+    """Picks phrases by a hash of name, seed, turn and first message; repeats a wording only when no other is left."""
 
-    def __init__(self, heard: Heard, name: str, seed: int) -> None:
-        self._used = " ".join(heard.own).lower()
-        self._key = f"{name}|{seed}|{heard.turn}|{heard.said[0] if heard.said else ''}"
+    def __init__(self, context: Context, name: str, seed: int) -> None:
+        self._used = " ".join(context.replies).lower()
+        self._key = f"{name}|{seed}|{context.turn}|{context.messages[0] if context.messages else ''}"
 
     def one(self, phrases: Sequence[str], *, otherwise: Sequence[str] = ()) -> str:
-        fresh = [p for p in phrases if _bones(p) not in self._used]
-        fresh = fresh or [p for p in otherwise if _bones(p) not in self._used] or list(phrases)
+        """One of the phrases; one of `otherwise` where all of them were used."""
+        fresh = [p for p in phrases if _fixed_part(p) not in self._used]
+        fresh = fresh or [p for p in otherwise if _fixed_part(p) not in self._used] or list(phrases)
         number = int(hashlib.sha256(f"{self._key}|{len(phrases)}|{phrases[0]}".encode()).hexdigest()[:8], 16)
         return fresh[number % len(fresh)]
 
 
-def _bones(phrase: str) -> str:
-    """The longest stretch of a phrase without blanks: what stays the same when it is used."""
+def _fixed_part(phrase: str) -> str:
+    """The longest part of a phrase without blanks."""
     return max(re.split(r"\{\w+\}", phrase), key=len).strip(" .,:?").lower()
 
 
 @functools.lru_cache(maxsize=4096)
 def clauses_of(message: str, *, verbatim: bool = False) -> tuple[str, ...]:
-    """Reflectable clauses of a message in the first person, best first; turned to "you", or verbatim in quotation marks."""
-    found: list[tuple[float, int, str]] = []
+    """First-person clauses of a message, best first, turned to "you", or `verbatim` in quotation marks."""
+    ranked: list[tuple[float, int, str]] = []
     text = message.replace("’", "'")
     order = 0
     for sentence in re.split(r"(?<=[.!?…])\s+", text):
@@ -154,10 +159,10 @@ def clauses_of(message: str, *, verbatim: bool = False) -> tuple[str, ...]:
                 + 1.0 * (first in ("she", "he", "they", "her", "his"))
                 + 0.1 * len(words)
             )
-            found.append((-score, order, clause))
+            ranked.append((-score, order, clause))
     unique: dict[str, None] = {}
-    for _, _, clause in sorted(found):
-        if not any(clause in kept or kept in clause for kept in unique):
+    for _, _, clause in sorted(ranked):
+        if not any(clause in other or other in clause for other in unique):
             unique[clause] = None
     return tuple(_quoted(clause) if verbatim else second_person(clause) for clause in unique)
 
@@ -168,47 +173,47 @@ def _quoted(text: str) -> str:
 
 def things_of(message: str, *, verbatim: bool = False) -> list[str]:
     """Things named with an article or a possessive, turned to "you" or in quotation marks, longest first."""
-    found: dict[str, None] = {}
+    things: dict[str, None] = {}
     for match in re.finditer(
         r"\b(my|the|our)\s+([a-zà-ÿ-]{3,})(?=[\s.,;!?…]|$)(?!\s+(?:[a-z]+\s+)?(?:of|office|work)\b)", message
     ):
         article, noun = match.groups()
         if noun in _words("not_things") or re.fullmatch(_any("kin"), noun) or re.search(r"(ly|ing|est|ed|th)$", noun):
             continue
-        found[_quoted(match[0]) if verbatim else f"{'the' if article == 'the' else 'your'} {noun}"] = None
-    return sorted(found, key=len, reverse=True)
+        things[_quoted(match[0]) if verbatim else f"{'the' if article == 'the' else 'your'} {noun}"] = None
+    return sorted(things, key=len, reverse=True)
 
 
 def _people(messages: Sequence[str]) -> list[str]:
-    """People named, the latest first: proper names inside a sentence, and kin."""
-    found: dict[str, None] = {}
+    """People named, latest first: proper names inside a sentence, and kin."""
+    people: dict[str, None] = {}
     for message in reversed(messages):
         text = message.replace("’", "'")
         for match in re.finditer(rf"\b(?:my|our)\s+(?:[a-z]+\s+)?({_any('kin')})\b", text):
-            found[f"your {match.group(1)}"] = None
+            people[f"your {match.group(1)}"] = None
         for match in re.finditer(rf"\b([A-ZÀ-Þ][a-zà-ÿ]{{2,}})\b(?=(?:\s+(?:\w+ly\s+)?(?:{_any('name_verbs')})\b)|'s\b)", text):
             if match.group(1) not in _words("not_names"):
-                found[match.group(1)] = None
-    return list(found)
+                people[match.group(1)] = None
+    return list(people)
 
 
-def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
-    """What the messages say; with `verbatim` clauses and things of theirs stand in quotation marks as they were written."""
-    said = tuple(m.content for m in messages if m.role == "user" and m.content not in _CUES)
-    own = tuple(m.content for m in messages if m.role == "assistant")
-    last = said[-1] if said else ""
-    facts = [clause for message in reversed(said[:-1]) for clause in clauses_of(message, verbatim=verbatim)]
+def read_context(messages: Sequence[Message], *, verbatim: bool = False) -> Context:
+    """The context of a reply; with `verbatim`, clauses and things are quoted instead of turned to "you"."""
+    received = tuple(m.content for m in messages if m.role == "user" and m.content not in _CUES)
+    replies = tuple(m.content for m in messages if m.role == "assistant")
+    last = received[-1] if received else ""
+    facts = [clause for message in reversed(received[:-1]) for clause in clauses_of(message, verbatim=verbatim)]
     role = next((m.content for m in messages if m.role == "system"), "")
     knows = re.findall(r"^- (.+)$", section(role, "know"), re.MULTILINE)
     named = re.match(r"You are ([^:\n]+):", role)
-    return Heard(
+    return Context(
         last,
-        said,
-        own,
+        received,
+        replies,
         clauses_of(last, verbatim=verbatim),
         tuple(facts),
         tuple(things_of(last, verbatim=verbatim)),
-        tuple(_people(said)),
+        tuple(_people(received)),
         named[1] if named else "",
         section(role, "situation"),
         tuple(knows),
@@ -216,9 +221,9 @@ def listen(messages: Sequence[Message], *, verbatim: bool = False) -> Heard:
 
 
 def section(text: str, word: str) -> str:
-    """What stands under the first second-level heading of a prompt that holds the word; empty where there is none."""
-    found = re.search(rf"^## [^\n]*\b{word}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return found[1].strip() if found else ""
+    """The text under the first second-level heading of a prompt that contains the word; empty without one."""
+    match = re.search(rf"^## [^\n]*\b{word}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return match[1].strip() if match else ""
 
 
 @functools.cache
@@ -234,9 +239,11 @@ def _any(name: str) -> str:
 
 @functools.cache
 def phrases() -> Mapping[str, Any]:
+    """`phrases.toml`."""
     return tomllib.loads((resources.files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
 
 
 def fill(phrase: str, **values: str) -> str:
+    """The phrase with its blanks filled; the blank `{R}` is `r` with a capital."""
     values |= {name.capitalize(): value[:1].upper() + value[1:] for name, value in values.items()}
     return re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], phrase)
