@@ -20,7 +20,7 @@ from heartloop.core.errors import AnswerError
 from heartloop.environments.daily import Daily
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
-from heartloop.evaluation.measures import measure_of, points_of
+from heartloop.evaluation.measures import points_of, scale_of
 from heartloop.evaluation.scores import score_card
 from heartloop.report.daily_board import AVERAGE, DailyBoard, graded
 from heartloop.report.site import write_site
@@ -66,7 +66,7 @@ async def test_the_board_has_the_mean_level_of_each_metric(played: list[Transcri
 async def test_points_are_the_mean_times_twenty(played: list[Transcript]) -> None:
     assert points_of(played[0]) == pytest.approx(70.0)
     assert points_of(played[2]) is None
-    assert (measure_of("daily").low, measure_of("daily").high) == (20.0, 100.0)
+    assert (scale_of("daily").low, scale_of("daily").high) == (20.0, 100.0)
 
 
 async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:

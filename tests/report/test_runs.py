@@ -16,7 +16,6 @@ import pytest
 
 from heartloop.core.dialogue import Call, Sampling, Transcript
 from heartloop.core.errors import InputError
-from heartloop.evaluation.measures import MEASURES
 from heartloop.evaluation.runs import comparable, read_run, write_scores
 from heartloop.evaluation.scores import score_card
 from heartloop.report.dialogues import dialogue_ids, dialogue_list
@@ -184,8 +183,7 @@ def test_what_the_page_says_of_the_method_comes_from_the_method(
     assert "M2 16.6h92" in site.read_text(encoding="utf-8")  # 3 + 34 * (1 - 0.6)
     monkeypatch.setattr(Page, "resamples", 777)
     monkeypatch.setattr(Page, "allowed_unscored", 0.2)
-    shorter = MEASURES["sage"]._replace(max_turns=7)
-    monkeypatch.setattr("heartloop.report.page.measure_of", lambda name: shorter)
+    monkeypatch.setattr(Page, "max_turns", 7)
     html = (write_site([run], tmp_path / "two").parent / "numbers.html").read_text(encoding="utf-8")
     assert "with repetition, 777 times" in html
     assert "Above 20 % we say so" in html

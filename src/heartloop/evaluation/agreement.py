@@ -78,7 +78,7 @@ def agreement_text(found: Agreement, *, first: str, second: str) -> str:
 
 
 def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
-    """How far each reply that both judged moved the score, to either: the emotion in SAGE, the outcome so far in EIBench."""
+    """How far each reply that both judged moved the score, to either."""
     moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
     return list(zip(*moves, strict=False))
 

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
-from heartloop.evaluation.measures import Measure, group_of, in_group_order, measure_of, points_of
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Scale
+from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of
 from heartloop.evaluation.runs import Run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, model_names
 from heartloop.scoring.statistics import (
@@ -78,7 +80,7 @@ class Comparison(NamedTuple):
 
     a: Side
     b: Side
-    measure: Measure
+    scale: Scale
     """What the points are."""
     pairs: int
     people: int
@@ -139,10 +141,10 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     Raises:
         UseError: nothing is scored in both, or a `min_difference` that is not above 0.
     """
-    measure = _measure_of(a, b)
-    widest = measure.high - measure.low
+    scale = _scale_of(a, b)
+    widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
-        raise UseError(f"--min-difference is {min_difference!r}; expected points of {measure.title} above 0, at most {widest:g}")
+        raise UseError(f"--min-difference is {min_difference!r}; expected points of {scale.title} above 0, at most {widest:g}")
     pairs, left_out = _paired(a.dialogues, b.dialogues)
     if not pairs:
         reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
@@ -156,7 +158,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     return Comparison(
         a=a,
         b=b,
-        measure=measure,
+        scale=scale,
         pairs=len(pairs),
         people=len(means),
         mean_a=statistics.fmean(pair.score_a for pair in pairs),
@@ -170,7 +172,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         needed=sample_size_for(aim, sd) if sd and aim else None,
         aim=aim,
         left_out=tuple(left_out),
-        groups=tuple(_by_group(pairs, measure)),
+        groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
         warnings=tuple(_warnings(a, b, pairs, left_out, len(means))),
     )
@@ -182,25 +184,25 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
     Raises:
         UseError: a negative threshold, or one person, which gives no interval to decide by.
     """
-    widest = comparison.measure.high - comparison.measure.low
+    widest = comparison.scale.high - comparison.scale.low
     if not 0.0 <= threshold <= widest:
-        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.measure.title} from 0 to {widest:g}")
+        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")
     if comparison.people < 2:
         raise UseError("--worse-than cannot decide on one person, who gives no interval; compare on more scenarios")
     return comparison.difference.high < -threshold
 
 
-def _measure_of(a: Side, b: Side) -> Measure:
-    """What both sides are measured by.
+def _scale_of(a: Side, b: Side) -> Scale:
+    """How both sides' scores are read.
 
     Raises:
         UseError: they are of two environments, or of one that is not known.
     """
     names = {str(d.environment) for side in (a, b) for d in side.dialogues}
-    names = names or {str(side.settings.get("environment", "sage")) for side in (a, b)}
+    names = names or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
         raise UseError(f"runs of {' and '.join(sorted(names))} do not compare; expected two of one environment")
-    return measure_of(names.pop())
+    return scale_of(names.pop())
 
 
 def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
@@ -229,11 +231,11 @@ def _interval(pairs: Sequence[Pair]) -> Interval:
     return paired_difference([p.score_a for p in pairs], [p.score_b for p in pairs], clusters=[p.a.scenario for p in pairs])
 
 
-def _by_group(pairs: Sequence[Pair], measure: Measure) -> Iterable[GroupDifference]:
+def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(group_of(pair.a), []).append(pair)
-    for key in in_group_order(measure, filter(None, groups)):
+    for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
         yield GroupDifference(key, len(mine), *means, _interval(mine))
@@ -242,7 +244,7 @@ def _by_group(pairs: Sequence[Pair], measure: Measure) -> Iterable[GroupDifferen
 def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], people: int) -> Iterable[str]:
     """What a reader must know before believing the difference, in plain words."""
     yield from _other_rules(pairs)
-    yield from _other_settings(a.settings, b.settings)
+    yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     texts = dict(left_out).get(_TEXT_DIFFERS, 0)
     if texts:
         yield f"{amount(texts, 'dialogue')} with people whose text was changed between A and B left out."
@@ -296,18 +298,15 @@ def _named(dialogue: Transcript, name: str) -> object:
     return dialogue.simulator if name == "judge" else getattr(dialogue, name)
 
 
-def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[str]:
-    if a.get("max_turns") != b.get("max_turns"):
-        yield f"The turn limit differs: {a.get('max_turns')} in A, {b.get('max_turns')} in B."
-    if a.get("relation_weight") != b.get("relation_weight"):
-        yield f"The relation's weight differs: {a.get('relation_weight')} in A, {b.get('relation_weight')} in B."
-    if a.get("bystander_weight") != b.get("bystander_weight"):
-        yield f"The bystander's weight differs: {a.get('bystander_weight')} in A, {b.get('bystander_weight')} in B."
-    if list(a.get("without") or ()) != list(b.get("without") or ()):
-        left = [" and ".join(side.get("without") or ()) or "nothing" for side in (a, b)]
-        yield f"Of the reward's parts A leaves out {left[0]}, B {left[1]}."
-    if a.get("window") != b.get("window"):
-        yield f"Replies between two judgements differ: {a.get('window') or 1} in A, {b.get('window') or 1} in B."
+def _plain(value: object) -> object:
+    return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
+
+
+def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
+    for option in load_environment(environment).options.declared():
+        mine, yours = (_plain(options_of(side).get(option.name, option.default)) for side in (a, b))
+        if option.name not in ("preset", "variant") and mine != yours:  # these two the dialogues say themselves
+            yield f"Option {option.name} differs: {mine} in A, {yours} in B."
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):

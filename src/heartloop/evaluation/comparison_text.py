@@ -20,7 +20,7 @@ def comparison_text(found: Comparison, *, min_difference: float | None = None) -
 
 def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     for name, side, mean in (("A", found.a, found.mean_a), ("B", found.b, found.mean_b)):
-        yield f"{name}  {side.model}  ({side.run})  mean {found.measure.title} {mean:.1f}"
+        yield f"{name}  {side.model}  ({side.run})  mean {found.scale.title} {mean:.1f}"
     yield f"Paired on {amount(found.pairs, 'dialogue')} with {amount(found.people, 'person', 'people')}, scored in both."
     for reason, n in found.left_out:
         yield f"  left out: {n} {reason}"
@@ -40,14 +40,13 @@ def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
 
 
 def _groups(found: Comparison) -> Iterable[str]:
-    word = "wants: " if found.measure.group == "intention" else ""
     rows = [
-        (f"{word}{i.key}", str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+        (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
         for i in found.groups
     ]
-    yield from _table((f"by {found.measure.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    yield from _table((f"by {found.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
     if any(i.pairs < FEW_PEOPLE for i in found.groups):
-        yield f"Few dialogues give too narrow an interval; by {found.measure.group} it is a hint, no finding."
+        yield f"Few dialogues give too narrow an interval; by {found.scale.group} it is a hint, no finding."
 
 
 def _extremes(found: Comparison) -> Iterable[str]:

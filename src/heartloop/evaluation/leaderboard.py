@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
-from heartloop.evaluation.measures import in_group_order, measure_of
+from heartloop.evaluation.measures import in_group_order, scale_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,12 +27,12 @@ def leaderboard(card: ScoreCard) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
-    measure = measure_of(card.environment)
-    table.title = Text(measure.of, style="bold")
+    scale = scale_of(card.environment)
+    table.title = Text(scale.of, style="bold")
     table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
-    bounds = ("suc-\ncess", "fail-\nure") if measure.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
-    groups = _groups(card) if measure.group_intervals else []
+    bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
+    groups = _groups(card) if scale.group_intervals else []
     heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
     for head in ("mean", "95 %\ninterval", *heads):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
@@ -80,7 +80,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _groups(card: ScoreCard) -> list[str]:
     """Groups of any model, in the published order."""
-    return in_group_order(measure_of(card.environment), (group.key for row in card.models for group in row.groups))
+    return in_group_order(scale_of(card.environment), (group.key for row in card.models for group in row.groups))
 
 
 def _caption(card: ScoreCard) -> list[str]:

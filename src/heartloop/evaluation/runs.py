@@ -18,7 +18,7 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.costs import merged_prices
-from heartloop.evaluation.measures import measure_of
+from heartloop.evaluation.measures import bounds_of, options_of, roles_of, scale_of
 from heartloop.evaluation.scores import score_card
 
 __all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_rules", "write_scores"]
@@ -138,9 +138,8 @@ def _rules(run: Run) -> tuple[object, ...]:
     """What decides a score besides the model: two runs that differ here must not share a table."""
     settings = run.settings
     if not run.transcripts:
-        user = "embedded" if settings.get("user") == "embedded" else settings.get("simulator")
-        names = ("environment", "preset", "variant", "max_turns", "scenario_set", "sampling")
-        return ("empty", str(user), *(str(settings.get(name)) for name in names))
+        names = ("environment", "scenario_set", "sampling")
+        return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
     first = run.transcripts[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
     return (first.simulator, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
@@ -157,14 +156,9 @@ def shared_rules(run: Run) -> tuple[object, ...]:
     first, settings = run.transcripts[0], run.settings
     families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
     policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
-    counted = (settings.get("success_at"), settings.get("failure_below"), "rescored" in settings)
-    rules = (
-        first.environment,
-        first.preset,
-        first.variant,
-        str(settings.get("max_turns")),
-        measure_of(first.environment).rules(first),
-    )
+    scale = scale_of(first.environment)
+    counted = (*bounds_of(settings, scale), "rescored" in settings)
+    rules = (first.environment, first.preset, first.variant, str(options_of(settings).get("max_turns")), scale.rules(first))
     asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
     return (*rules, families, policy, asked, *counted)
 

@@ -1,6 +1,6 @@
 """The score card of a run: what each model's dialogues came to, and what could not be measured.
 
-Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's measure reads them (`measures`): mean,
+Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's scale reads them (`measures`): mean,
 success and failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D.
 Does not cover how it looks (`leaderboard`, `site`), nor tests between two models (`heartloop compare`).
 
@@ -20,10 +20,20 @@ from typing import Any
 from heartloop.core.dialogue import Call, Transcript, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
+from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
 from heartloop.evaluation.costs import cost_of
 from heartloop.evaluation.groups import Key, rank_letters
-from heartloop.evaluation.measures import Measure, group_means, group_of, in_group_order, measure_of, points_of
+from heartloop.evaluation.measures import (
+    bounds_of,
+    group_means,
+    group_of,
+    in_group_order,
+    options_of,
+    points_of,
+    roles_of,
+    scale_of,
+)
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = [
@@ -72,16 +82,19 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     """The score card of a run's transcripts.
 
     Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
-    price per million tokens, as a mapping or a pair), `success_at`, `failure_below`, `rescored` and `heartloop_version`.
+    price per million tokens, as a mapping or a pair), `options`, `rescored` and `heartloop_version`.
 
     Raises:
-        UseError: transcripts of several environments, or of one that is not known.
+        UseError: transcripts of several environments, or of one that is not known, or of none where there is no transcript.
     """
     names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
     if len(names) > 1:
         raise UseError(f"dialogues of {' and '.join(names)} share no score card; expected those of one environment")
-    measure = measure_of(names[0] if names else _text(settings.get("environment")) or "sage")
-    bounds = _bounds(settings, measure)
+    environment = names[0] if names else _text(settings.get("environment"))
+    if environment is None:
+        raise UseError("neither a dialogue nor the settings name an environment; expected `environment` in the settings")
+    scale = scale_of(environment)
+    bounds = bounds_of(settings, scale)
     dialogues = latest(transcripts)
     by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
     for dialogue in dialogues:
@@ -95,7 +108,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [
-        _model_score(model, mine, common if model in ranked else None, planned, settings, measure)
+        _model_score(model, mine, common if model in ranked else None, planned, settings, scale)
         for model, mine in by_model.items()
     ]
     finals = {
@@ -106,11 +119,11 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
         heartloop_version=_text(settings.get("heartloop_version")),
-        environment=measure.environment,
-        grouped_by=measure.group,
-        simulators=_distinct((d.simulator for d in dialogues), settings.get("simulator"), settings.get("user")),
-        presets=_distinct((d.preset for d in dialogues), settings.get("preset")),
-        variants=_distinct((d.variant for d in dialogues), settings.get("variant")),
+        environment=environment,
+        grouped_by=scale.group,
+        simulators=_distinct((d.simulator for d in dialogues), *roles_of(settings).values()),
+        presets=_distinct((d.preset for d in dialogues), options_of(settings).get("preset")),
+        variants=_distinct((d.variant for d in dialogues), options_of(settings).get("variant")),
         success_at=bounds[0],
         failure_below=bounds[1],
         played=len(dialogues),
@@ -145,15 +158,6 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     return len(scenarios) * repeats
 
 
-def _bounds(settings: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
-    """The bounds of success and failure: the measure's own, or those that a run was rescored with."""
-    success_at, failure_below = (
-        float(given) if isinstance(given := settings.get(name), (int, float)) and abs(given) < 1e6 else getattr(measure, name)
-        for name in ("success_at", "failure_below")
-    )
-    return success_at, failure_below
-
-
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -169,7 +173,7 @@ def _model_score(
     common: set[Key] | None,
     planned: int | None,
     settings: Mapping[str, Any],
-    measure: Measure,
+    scale: Scale,
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if person_of(d) in common]
@@ -188,8 +192,8 @@ def _model_score(
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
-        headline=_outcomes(basis, measure, _bounds(settings, measure)),
-        own=_outcomes(scored, measure, _bounds(settings, measure)),
+        headline=_outcomes(basis, scale, bounds_of(settings, scale)),
+        own=_outcomes(scored, scale, bounds_of(settings, scale)),
         median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
         mean_turns=statistics.fmean(len(d.turns) for d in scored) if scored else None,
         reply_lengths=_reply_lengths(scored),
@@ -204,18 +208,18 @@ def _model_score(
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
         cost=cost_of(mine, settings.get("prices")),
-        groups=_groups(basis, measure),
+        groups=_groups(basis, scale),
         themes=_themes(basis),
         stops=dict(sorted(Counter(d.stop for d in mine).items())),
     )
 
 
-def _outcomes(dialogues: Sequence[Transcript], measure: Measure, bounds: tuple[float, float]) -> Outcomes:
+def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float, float]) -> Outcomes:
     found = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
     if not found:
         return Outcomes(n=0)
-    sums = measure.sums(found, *bounds)
-    if measure.by_end:
+    sums = scale.sums(found, *bounds)
+    if scale.by_end:
         stops = Counter(d.stop for d in dialogues if d.scored)
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
     low, high = _ends([points for _, points in found], dialogues)
@@ -237,13 +241,13 @@ def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[flo
     return (None, None) if interval.low != interval.low else (interval.low, interval.high)
 
 
-def _groups(dialogues: Sequence[Transcript], measure: Measure) -> tuple[GroupMean, ...]:
+def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, ...]:
     means = group_means(dialogues)
     found = []
-    for key in in_group_order(measure, filter(None, means)):
+    for key in in_group_order(scale, filter(None, means)):
         mine = [d for d in dialogues if group_of(d) == key]
         points = [points for d in mine if (points := points_of(d)) is not None]
-        low, high = _ends(points, mine) if measure.group_intervals else (None, None)
+        low, high = _ends(points, mine) if scale.group_intervals else (None, None)
         found.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
     return tuple(found)
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.sage import INTENTIONS
+from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.measures import Measure, group_of, in_group_order, points_of
+from heartloop.evaluation.measures import group_of, in_group_order, points_of
 from heartloop.report.themes import Grouping
 
 __all__ = ["Cell", "GroupColumn", "HeatColumn", "Row", "group_columns", "heat", "theme_columns"]
@@ -49,23 +50,23 @@ class HeatColumn(NamedTuple):
 Row = tuple[ModelScore, list[Cell]]
 
 
-def group_columns(measure: Measure, dialogues: Sequence[Transcript]) -> list[GroupColumn]:
+def group_columns(scale: Scale, dialogues: Sequence[Transcript]) -> list[GroupColumn]:
     """The groups that occur, in the published order."""
     texts = {group: d.facts.get("intention_text", "") for d in dialogues if (group := group_of(d))}
     columns = []
-    for key in in_group_order(measure, texts):
+    for key in in_group_order(scale, texts):
         known = INTENTIONS.get(key)
         kind = "" if known is None else "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
         columns.append(GroupColumn(key, texts[key], kind))
     return columns
 
 
-def theme_columns(measure: Measure, themes: Sequence[Grouping], dialogues: Sequence[Transcript]) -> list[HeatColumn]:
+def theme_columns(scale: Scale, themes: Sequence[Grouping], dialogues: Sequence[Transcript]) -> list[HeatColumn]:
     """Heads of the table of themes."""
 
     def kind(group: Grouping) -> str:
         """What stands before the number of people: a tag is called one, and a theme of one scene names it."""
-        if measure.group_intervals and group.kind != "tag":
+        if scale.group_intervals and group.kind != "tag":
             scenes = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.people}
             return f"{scenes.pop()}, " if len(scenes) == 1 else ""
         return _KINDS[group.kind]
@@ -81,7 +82,7 @@ def heat(
     basis: Mapping[str, Sequence[int]],
     columns: Sequence[set[int]],
     dialogues: Sequence[Transcript],
-    measure: Measure,
+    scale: Scale,
 ) -> list[Row]:
     """Mean points of every scored model in every column.
 
@@ -89,7 +90,7 @@ def heat(
         basis: by model, the places of the dialogues behind its number.
         columns: the places of the dialogues of each column, of all models.
     """
-    low, high = max(0.0, measure.low), measure.high
+    low, high = max(0.0, scale.low), scale.high
 
     def cell(row: ModelScore, places: set[int]) -> Cell:
         finals = [p for i in basis[row.model] if i in places and (p := points_of(dialogues[i])) is not None]

@@ -13,8 +13,9 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
+from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
-from heartloop.evaluation.measures import course_of, group_of, measure_of, points_of
+from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_people, latest, person_of
 from heartloop.report.axes import Plane, plane_of
@@ -84,8 +85,11 @@ class Page:
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
-        self.measure = measure_of(card.environment)
-        low, high = self.measure.low, self.measure.high
+        self.environment = card.environment
+        self.spec = load_environment(card.environment)
+        self.title = self.spec.title
+        self.scale = self.spec.scale
+        low, high = self.scale.low, self.scale.high
         self.spark = Frame(left=2, top=3, width=92, height=34, low=low, high=high)
         self.number = number
         self.settings = measurement.settings
@@ -94,8 +98,8 @@ class Page:
         self.ids = dialogue_ids(self.dialogues)
         self.frame = Frame(turns=self._turns(), low=low, high=high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
-        self.start = next((course[0] for course in self.courses if course), self.measure.start)
-        self.change_limit = self.measure.change_limit
+        self.start = next((course[0] for course in self.courses if course), self.scale.start)
+        self.change_limit = self.scale.change_limit
         self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
         for place, dialogue in enumerate(self.dialogues):
             self._of_model[dialogue.model].append(place)
@@ -108,16 +112,21 @@ class Page:
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
         self.stop_words: dict[str, str] = dict(_STOP_WORDS)
-        if self.measure.by_end:
-            self.stop_words.update(success=self.measure.reached, failure=self.measure.fell)
+        if self.scale.by_end:
+            self.stop_words.update(success=self.scale.reached, failure=self.scale.fell)
         if self.eqbench:
             self.stop_words["turn_limit"] = "played to its end"
         self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
-        limit = self.settings.get("max_turns")
+        limit = options_of(self.settings).get("max_turns")
         longest = max((len(d.turns) for d in self.dialogues), default=0)
-        return max(longest, limit if isinstance(limit, int) else 0) or self.measure.max_turns
+        return max(longest, limit if isinstance(limit, int) else 0) or self.max_turns
+
+    @property
+    def max_turns(self) -> int:
+        """Turn limit of the environment where the settings name none."""
+        return int(self.spec.options.model_fields["max_turns"].default)
 
     def _scored(self, row: ModelScore) -> list[int]:
         return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
@@ -127,7 +136,7 @@ class Page:
         """How this page is called where a site has several."""
         judged = f"judged by {self.judge}" if self.judge else ""
         parts = (*self.card.simulators, judged, *self.card.presets, *self.card.variants)
-        return " · ".join([self.measure.name, *(filter(None, parts) if any(parts) else ["no dialogue yet"])])
+        return " · ".join([self.title, *(filter(None, parts) if any(parts) else ["no dialogue yet"])])
 
     @property
     def leader(self) -> str:
@@ -146,7 +155,7 @@ class Page:
     @property
     def rules_words(self) -> str:
         """What pages that stand side by side have in common."""
-        return " · ".join([self.measure.name, *self.card.presets, *self.card.variants])
+        return " · ".join([self.title, *self.card.presets, *self.card.variants])
 
     @cached_property
     def people(self) -> frozenset[tuple[str, str]]:
@@ -165,42 +174,42 @@ class Page:
     @property
     def embedded(self) -> bool:
         """Whether the rule-based stand-in played the person."""
-        return "embedded" in self.card.simulators or self.settings.get("user") == "embedded"
+        return "embedded" in self.card.simulators or "embedded" in roles_of(self.settings).values()
 
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
-        return name if self.measure.environment == "sage" else f"{self.measure.environment}-{name}"
+        return name if self.environment == "sage" else f"{self.environment}-{name}"
 
     @cached_property
     def empa(self) -> EmpaBoard | None:
         """What EMPA has of its own; `None` in another environment."""
-        if self.measure.environment != "empa":
+        if self.environment != "empa":
             return None
         return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
 
     @cached_property
     def perm(self) -> PermBoard | None:
         """What PERM has of its own; `None` in another environment."""
-        if self.measure.environment != "perm":
+        if self.environment != "perm":
             return None
         return PermBoard(self.card.models, self._basis, self.dialogues, self.ids)
 
     @cached_property
     def eqbench(self) -> EQBenchBoard | None:
         """What EQ-Bench3 has of its own; `None` in another environment."""
-        mine = self.measure.environment == "eqbench"
+        mine = self.environment == "eqbench"
         return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
 
     @cached_property
     def daily(self) -> DailyBoard | None:
         """What daily conversation has of its own; `None` in another environment."""
-        mine = self.measure.environment == "daily"
+        mine = self.environment == "daily"
         return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
 
     @property
     def parts(self) -> list[HeatColumn]:
         """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
-        if self.measure.group_intervals:
+        if self.scale.group_intervals:
             return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
         if self.perm:
             return [HeatColumn(dimension.entry, dimension.name, dimension.key) for dimension in self.perm.dimensions]
@@ -217,23 +226,28 @@ class Page:
     @property
     def group_word(self) -> str:
         """What stands before a person's group in a list."""
-        return "wants: " if self.measure.group == "intention" else ""
+        return "wants: " if self.scale.group == "intention" else ""
 
     @property
-    def scale(self) -> dict[str, Any]:
+    def scale_data(self) -> dict[str, Any]:
         """The scale of points as the browser draws it."""
-        found = {name: getattr(self.measure, name) for name in ("environment", "low", "high", "ticks", "group", "title")}
-        return {**found, "start": self.start, "zones": [zone._asdict() for zone in self.measure.zones]}
+        found = {name: getattr(self.scale, name) for name in ("low", "high", "ticks", "group", "title")}
+        return {
+            **found,
+            "environment": self.environment,
+            "start": self.start,
+            "zones": [zone._asdict() for zone in self.scale.zones],
+        }
 
     @property
     def reached(self) -> str:
         """A success in words; its bound is 100 unless the run was rescored with another."""
-        return self.measure.reached.format(self.card.success_at)
+        return self.scale.reached.format(self.card.success_at)
 
     @property
     def fell(self) -> str:
         """A failure in words."""
-        return self.measure.fell.format(self.card.failure_below)
+        return self.scale.fell.format(self.card.failure_below)
 
     @property
     def few_in_scenes(self) -> bool:
@@ -257,7 +271,7 @@ class Page:
         up_to = "up to " if times > min(played, default=0) else ""
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
-            ("Environment", self.measure.name),
+            ("Environment", self.title),
             (
                 "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
                 "the embedded user" if self.embedded else ", ".join(card.simulators),
@@ -309,17 +323,17 @@ class Page:
     @cached_property
     def groups(self) -> list[GroupColumn]:
         """The hidden intentions, scenes or axes that occur."""
-        return group_columns(self.measure, self.dialogues)
+        return group_columns(self.scale, self.dialogues)
 
     @property
     def group_columns(self) -> list[HeatColumn]:
         """Heads of the table of groups."""
-        return [HeatColumn(self.measure.group, column.key, column.kind) for column in self.groups]
+        return [HeatColumn(self.scale.group, column.key, column.kind) for column in self.groups]
 
     @property
     def theme_columns(self) -> list[HeatColumn]:
         """Heads of the table of themes."""
-        return theme_columns(self.measure, self.themes, self.dialogues)
+        return theme_columns(self.scale, self.themes, self.dialogues)
 
     @cached_property
     def heat(self) -> list[Row]:
@@ -345,7 +359,7 @@ class Page:
         return self._heat([{place for person in group.people for place in met[person]} for group in self.themes])
 
     def _heat(self, columns: Sequence[set[int]]) -> list[Row]:
-        return heat(self.card.models, self._basis, columns, self.dialogues, self.measure)
+        return heat(self.card.models, self._basis, columns, self.dialogues, self.scale)
 
     @cached_property
     def without_theme(self) -> int:
@@ -373,13 +387,13 @@ class Page:
             for use in self.token_uses
             for seen in [use.score.headline]
         ]
-        drawn = partial(scatter, points, start=self.start, lowest=self.measure.low, highest=self.measure.high)
+        drawn = partial(scatter, points, start=self.start, lowest=self.scale.low, highest=self.scale.high)
         return (drawn(), drawn(width=360.0, height=300.0, names=False))
 
     @cached_property
     def lengths(self) -> tuple[Lengths, Lengths] | None:
         """Length of replies by turn, for a wide and for a narrow window; none where there is one turn."""
-        if self.measure.max_turns == 1:
+        if self.max_turns == 1:
             return None
         wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
         return None if wide is None or narrow is None else (wide, narrow)
@@ -404,7 +418,7 @@ class Page:
 
     def _final(self, place: int) -> float:
         points = points_of(self.dialogues[place])
-        return self.measure.low if points is None else points
+        return self.scale.low if points is None else points
 
     def _highlight(self, place: int) -> Highlight:
         dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)

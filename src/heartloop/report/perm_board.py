@@ -20,7 +20,7 @@ from heartloop.environments.perm.llm_user import DIMENSIONS
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
 from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.measures import measure_of
+from heartloop.evaluation.measures import scale_of
 from heartloop.report.ablation import VARIANTS, Ablation, ablations
 from heartloop.report.graded import Graded, broken_words, graded
 from heartloop.report.heat import Cell, heat
@@ -122,7 +122,7 @@ class PermBoard:
         self, rows: Sequence[ModelScore], basis: Mapping[str, Sequence[int]], dialogues: Sequence[Transcript], ids: Sequence[str]
     ) -> None:
         self._rows, self._basis, self._dialogues, self._ids = rows, basis, dialogues, ids
-        self._measure = measure_of("perm")
+        self._scale = scale_of("perm")
         self.members: list[Member] = [
             (number, row, [g for i in basis[row.model] if (g := graded(i, dialogues[i])) is not None])
             for number, row in enumerate(rows)
@@ -202,7 +202,7 @@ class PermBoard:
 
     def _line(self, places: set[int]) -> list[Cell]:
         rows = [row for _, row, _ in self.shown]
-        return [cells[0] for _, cells in heat(rows, self._basis, [places], self._dialogues, self._measure)]
+        return [cells[0] for _, cells in heat(rows, self._basis, [places], self._dialogues, self._scale)]
 
     @cached_property
     def pairs(self) -> list[PairTable]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from heartloop.environments import daily, eibench, empa, perm, sage
-from heartloop.evaluation.measures import MEASURES
+from heartloop.environments.registry import environment_names, load_environment
 from heartloop.evaluation.runs import Run, judge_of
 from heartloop.evaluation.scores import model_names
 
@@ -77,7 +77,7 @@ def provenance_of(run: Run) -> Provenance:
         prompts |= {(str(name), str(value)) for name, value in given.items()}
     return Provenance(
         name=run.path.resolve().name,
-        environment=MEASURES[named].name if (named := str(settings.get("environment"))) in MEASURES else "",
+        environment=load_environment(named).title if (named := str(settings.get("environment"))) in environment_names() else "",
         command=command,
         caveat=caveat,
         settings=[(name, _words(value)) for name, value in settings.items() if name not in _IN_TABLES_OF_THEIR_OWN],

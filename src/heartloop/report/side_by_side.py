@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
+from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Outcomes
-from heartloop.evaluation.measures import Measure
 from heartloop.report.page import Page
 from heartloop.scoring.statistics import spearman_matrix
 
@@ -81,7 +81,9 @@ class SideBySide(NamedTuple):
     agreement: list[list[Agreement]]
     notes: list[str]
     scatters: list[Against]
-    measure: Measure
+    environment: str
+    title: str
+    scale: Scale
     """What the points are."""
     start: float
 
@@ -131,8 +133,10 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
         rows,
         agreement,
         _notes(group, rows, agreement),
-        _scatters(labels, rows, first.measure),
-        first.measure,
+        _scatters(labels, rows, first.scale),
+        first.environment,
+        first.title,
+        first.scale,
         first.start,
     )
 
@@ -160,13 +164,13 @@ def _agreement(rows: Sequence[tuple[str, Sequence[Place | None]]], size: int) ->
     return table
 
 
-def _scatters(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[Place | None]]], measure: Measure) -> list[Against]:
+def _scatters(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[Place | None]]], scale: Scale) -> list[Against]:
     """Every two columns as a square with the same scale on both sides, just wide enough for all means."""
     means = [place.seen.mean for _, places in rows for place in places if place is not None and place.seen.mean is not None]
-    least, most = min(means, default=measure.low), max(means, default=measure.high)
+    least, most = min(means, default=scale.low), max(means, default=scale.high)
     step = next((size for size in (2, 5, 10, 20, 25) if most - least <= 4 * size), 50)
-    low = max(measure.low, float(step * math.floor(least / step - 0.1)))
-    high = min(measure.high, float(step * math.ceil(most / step + 0.1)))
+    low = max(scale.low, float(step * math.floor(least / step - 0.1)))
+    high = min(scale.high, float(step * math.ceil(most / step + 0.1)))
 
     def at(points: float) -> float:
         return round(SQUARE * (points - low) / (high - low), 1)

@@ -100,8 +100,8 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     tabs = [
         {
             "name": name,
-            "environment": page.measure.name,
-            "label": label.removeprefix(f"{page.measure.name} · "),
+            "environment": page.title,
+            "label": label.removeprefix(f"{page.title} · "),
             "leader": page.leader,
         }
         for (name, page), label in zip(named, _labels(pages), strict=True)
@@ -121,7 +121,7 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
             _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
         pages_by_name = templates()
         for name, template, shown in written:
-            overview = cards if name == "index.html" and len({card.page.measure.name for card in cards}) > 1 else ()
+            overview = cards if name == "index.html" and len({card.page.title for card in cards}) > 1 else ()
             site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), overview)
             html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
@@ -261,7 +261,7 @@ def _write_data(folder: Path, page: Page) -> None:
     for stale in (folder / "paths.js", *folder.glob("dialogues-*.js")):
         stale.unlink(missing_ok=True)
     listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
-    listing["scale"] = page.scale
+    listing["scale"] = page.scale_data
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
     if page.empa:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from heartloop.environments.registry import load_environment
 from heartloop.report.curves import SMOOTHING, Band, Chart, Curve, band_of, chart_of
 from heartloop.report.lengths import COLOURS, dashes_of
 from heartloop.report.training_metrics import GROUPS, Group, Metric, metrics_of, turn_lengths
@@ -77,7 +78,7 @@ class TrainingPage:
         self.runs = list(runs)
         self.arms = arms_of(runs)
         self.measure = runs[0].measure
-        self.environment = self.measure.name if self.measure else _environment(runs[0])
+        self.environment = load_environment(_environment(runs[0])).title if self.measure else _environment(runs[0])
         self.points = self.measure.points if self.measure else 1.0
         self.notes = notes_of(self.arms)
         self.last = max(run.last for run in self.runs)

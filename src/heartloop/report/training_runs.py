@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from heartloop.core.errors import InputError
 from heartloop.core.steps import read_steps
 from heartloop.core.wording import amount
-from heartloop.evaluation.measures import MEASURES, Measure
+from heartloop.environments.registry import environment_names
+from heartloop.environments.spec import Scale
+from heartloop.evaluation.measures import scale_of
 
 __all__ = ["Arm", "TrainingRun", "arms_of", "is_training_run", "read_training_run", "settings_lines"]
 
@@ -69,9 +71,10 @@ class TrainingRun(NamedTuple):
         return found if type(found) is int and found > 0 else 0
 
     @property
-    def measure(self) -> Measure | None:
+    def measure(self) -> Scale | None:
         """How its environment's score is read; `None` where it is unknown here."""
-        return MEASURES.get(str(_at(self.recipe, "dialogue.environment")))
+        name = str(_at(self.recipe, "dialogue.environment"))
+        return scale_of(name) if name in environment_names() else None
 
     @property
     def logged(self) -> frozenset[str]:

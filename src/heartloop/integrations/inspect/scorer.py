@@ -18,7 +18,7 @@ from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
-from heartloop.evaluation.measures import MEASURES
+from heartloop.evaluation.measures import scale_of
 from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
@@ -31,18 +31,15 @@ SCORERS: Mapping[str, str] = {
 }  # fmt: skip
 """What a dialogue's score is called, by environment."""
 
-_BOUNDS = {
-    environment: {"success": {"at": measure.success_at}, "failure": {"below": measure.failure_below}}
-    for environment, measure in MEASURES.items()
-}
+_SCALES = {environment: scale_of(environment) for environment in SCORERS}
 
 METRICS: Mapping[str, Mapping[str, dict[str, float]]] = {
     environment: {
         "mean": {},
         "interval": {},
-        **({} if MEASURES[environment].by_end else _BOUNDS[environment]),
+        **({} if scale.by_end else {"success": {"at": scale.success_at}, "failure": {"below": scale.failure_below}}),
     }
-    for environment in SCORERS
+    for environment, scale in _SCALES.items()
 }
 """Names of the metrics below with their options, in the order in which they are shown, by environment."""
 
