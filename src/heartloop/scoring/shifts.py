@@ -1,7 +1,7 @@
-"""What a perturbation does to a score: paired shifts, how many fall, how many tie (EMPA section 4, Tables 5 and 6).
+"""How a perturbation shifts a score: paired shifts, decrease rate, tie rate (EMPA section 4, Tables 5 and 6).
 
-Covers one scorer and one perturbation over pairs, and Wilcoxon's test. Does not cover what a pair is
-(`heartloop.validity.perturbation`), nor differences between models (`statistics`).
+Covers one scorer and one perturbation over pairs, and Wilcoxon's test. Does not cover what a pair is (a validity suite says that),
+nor differences between models (`statistics`).
 
 Ours: scorers have different units, so a shift is also given in standard deviations of the unperturbed score, and a tie, which the
 paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals resample whole
@@ -26,7 +26,7 @@ TIE = 0.01
 
 
 class Shift(NamedTuple):
-    """A score's change over n pairs, perturbed less original, in the score's own unit where nothing else is said."""
+    """A score's change over n pairs, perturbed minus original, in the score's own unit unless stated otherwise."""
 
     n: int
     mean: float
@@ -35,7 +35,7 @@ class Shift(NamedTuple):
     """Ends of the 95 % interval of the mean; nan where there is one cluster."""
     high: float
     decrease_rate: float
-    """Share of pairs that fall, ties left aside from the numerator alone, in [0, 1]."""
+    """Share of all pairs that fall and are no tie, in [0, 1]."""
     tie_rate: float
     """Share of pairs that tie, in [0, 1]."""
     p: float
@@ -61,7 +61,7 @@ def shift(
     scale: float | None = None,
     seed: int = 0,
 ) -> Shift:
-    """What became of a score.
+    """The shift of a score over pairs.
 
     Args:
         original, perturbed: the score of each pair, shape (n,).
@@ -71,8 +71,8 @@ def shift(
     Raises:
         UseError: no pair, lengths that differ, or a score that is no finite number.
 
-    >>> found = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
-    >>> found.mean, found.median, found.decrease_rate, found.tie_rate
+    >>> change = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
+    >>> change.mean, change.median, change.decrease_rate, change.tie_rate
     (-0.75, -0.5, 0.5, 0.25)
     """
     if not original or len(original) != len(perturbed):
@@ -109,7 +109,7 @@ def shift(
 
 
 def wilcoxon_p(differences: Sequence[float]) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test; differences of 0 are left out, and 1 where nothing else is there.
+    """Two-sided p of Wilcoxon's signed-rank test; differences of 0 are left out, and p is 1 if all are 0.
 
     Exact, ties of size included, up to `EXACT_UP_TO` differences other than 0; beyond by the normal approximation, corrected for
     ties.

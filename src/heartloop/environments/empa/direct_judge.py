@@ -1,11 +1,11 @@
-"""The direct judge: one number for a reply where it stands, without a rubric, to be set beside EMPA's own (EMPA Table 6).
+"""The direct judge: one number for a reply in its context, without a rubric, for comparison with EMPA's own (EMPA Table 6).
 
-Covers who gives it, a model or rules. Does not cover the levels (`llm_user`, `rubric`), nor what the two judges' numbers come to
-under a perturbation (`heartloop.validity.perturbation`). It scores no leaderboard.
+Covers the judge as a model and as rules. Does not cover the levels (`llm_user`, `rubric`), nor how the two judges' numbers change
+under a perturbation (`perturbation_shifts`). No leaderboard uses it.
 
-The embedded one is a plain rule: 50, and 5 for every point by which what lifts outweighs what sinks in the embedded judge's
-reading of the (latest) reply, in the mean over the three axes. It sees the person as far as that reading does. It is no model of
-how a language model judges without a rubric.
+The embedded one is a plain rule: 50 plus 5 for every point by which positive effects outweigh negative ones in the embedded
+judge's reading of the (latest) reply, as the mean over the three axes. It is no model of how a language model judges without a
+rubric.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _NEUTRAL, _A_POINT = 50.0, 5.0
 
 
 class DirectJudge(Protocol):
-    """Who gives one number."""
+    """Gives one number."""
 
     def describe(self) -> Mapping[str, str]:
         """Prompts by hash."""
         ...
 
     async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
-        """How well the replies of the window take care of the person, from 0 to 100.
+        """How well the replies of the window care for the person, from 0 to 100.
 
         Args:
-            judged: the form of the same window, for rules that share its reading of the replies; a model is not told of it.
+            judged: the form of the same window, for rules that share its reading of the replies; a model does not see it.
 
         Raises:
             AnswerError: no number, after the re-asks.

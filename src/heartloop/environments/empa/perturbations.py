@@ -1,8 +1,8 @@
-"""What is changed to see whether EMPA's measure measures: the persona's needs with the words held fixed, or a reply.
+"""The perturbations of EMPA's validation: the persona's needs with the dialogue held fixed, or a reply.
 
 Covers the flipped persona and the three attacks on a reply (EMPA section 4.1), with the texts of `perturbations.toml`, in our own
-words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor what became of the scores
-(`heartloop.validity.perturbation`). docs/decisions/0010 says why it is done this way.
+words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor how the scores change
+(`perturbation_shifts`). docs/decisions/0010 gives the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from heartloop.environments.reacting import chance, file_hash
 __all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
 
 ORIGINAL = "original"
-"""Nothing changed: what the others are paired with."""
+"""Nothing is changed; the other variants are paired with it."""
 FLIP = "persona_flip"
 ATTACKS = ("pure_empathy", "self_empowerment", "psycho_jargon")
 PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
@@ -33,12 +33,12 @@ _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivati
 
 
 def flipped(scenario: Scenario) -> Scenario:
-    """The same person in the same story, who needs most what they needed least.
+    """The same person in the same story with the needs inverted.
 
-    Every IEDR level l becomes 3 - l, so that of each axis as much is lacking as was not. Priorities: high and low change places;
-    then the axis on which the greatest share is lacking is high. Their reasons are replaced, and `needs.constraints` grows by
-    two sentences. Everything else stays, `axis` too, which names the axis before the flip. Where nothing is lacking after the
-    flip (every level was 3), there is no direction to score.
+    Every IEDR level l becomes 3 - l, so that the share lacking on each axis becomes the share that was not. Priorities: high and
+    low change places; then the axis with the greatest share lacking is high. Their reasons are replaced, and `needs.constraints`
+    gets two more sentences. Everything else stays, `axis` too, which names the axis before the flip. Where nothing is lacking
+    after the flip (every level was 3), there is no direction to score.
     """
     texts = _texts()["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
@@ -59,17 +59,17 @@ def flipped(scenario: Scenario) -> Scenario:
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
-    """The reply of an attack at a turn: the same for the same arguments, and bound to nobody's story.
+    """The reply of an attack at a turn: the same for the same arguments, and independent of the scenario's text.
 
     >>> attack_reply("pure_empathy", "x", 0, 0) == attack_reply("pure_empathy", "x", 0, 0)
     True
     """
     parts = _texts()["attacks"][attack]
-    said = []
+    sentences = []
     for part in _PARTS:
         order = sorted(parts[part], key=lambda text: chance(attack, part, scenario_id, seed, text))
-        said.append(order[turn % len(order)])
-    return " ".join(said)
+        sentences.append(order[turn % len(order)])
+    return " ".join(sentences)
 
 
 def perturbation_hash() -> dict[str, str]:
@@ -78,12 +78,9 @@ def perturbation_hash() -> dict[str, str]:
 
 
 def _shares(scenario: Scenario) -> dict[Axis, float]:
-    """Of each axis what is lacking, as a share of the most that can be."""
+    """The deficit of each axis as a share of its maximum, in [0, 1]."""
     most = {axis: sum(points[-1] for name, points in DEFICIT_POINTS.items() if name[0] == axis) for axis in AXES}
-    found: dict[Axis, float] = {}
-    for axis, lacking in zip(_KINDS, scenario.start, strict=True):
-        found[axis] = -lacking / most[axis]
-    return found
+    return {axis: -lacking / most[axis] for axis, lacking in zip(_KINDS, scenario.start, strict=True)}
 
 
 @cache

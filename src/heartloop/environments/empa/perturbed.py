@@ -1,12 +1,12 @@
-"""A stored EMPA dialogue judged under a perturbation: another persona for the same words, or another reply in the same place.
+"""A stored EMPA dialogue judged under a perturbation: another persona for the same replies, or another reply in the same place.
 
 Covers one dialogue in one variant, through the one turn loop. Every stored reply is judged, in every variant: nothing ends early,
-so that windows can be paired. Does not cover which texts (`perturbations`), runs (`heartloop.evaluation.validating`) or what the
-pairs say (`heartloop.validity.perturbation`).
+so that windows can be paired. Does not cover the texts (`perturbations`), runs (`heartloop.validity`) or what the pairs give
+(`perturbation_shifts`).
 
-In an attack each window is judged as if its replies alone had been replaced: what was said before and the path so far are the
-original's. The transcript holds the replies that were judged and the person's stored words; its own path adds up what each of
-them would have done, and is no dialogue that anybody had. With each form the direct judge's number is kept, as `direct`.
+In an attack each window is judged as if its replies alone had been replaced: the earlier replies and the path so far are the
+original's. The transcript holds the replies that were judged and the user's stored messages; its own path adds up the steps of
+all of them, and is no dialogue that took place. With each form the direct judge's number is stored, as `direct`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from heartloop.environments.stored import check_readable, passed_on, read_again
 __all__ = ["DIRECT", "perturbed"]
 
 DIRECT = "direct"
-"""Under this name a judged turn's evidence keeps the direct judge's number."""
+"""Key of the direct judge's number in a judged turn's evidence."""
 
 
 class _BothJudges:
-    """The judge, and the direct judge beside; where an original is given, its replies and its path stand before the window."""
+    """The judge and the direct judge; with an original, its replies and its path stand before the window."""
 
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
         self._judge = judge
@@ -45,8 +45,8 @@ class _BothJudges:
         return self._judge.name
 
     def describe(self) -> Mapping[str, Any]:
-        told = self._judge.describe()
-        return {**told, "prompts": {**told.get("prompts", {}), **self._direct.describe(), **perturbation_hash()}}
+        about = self._judge.describe()
+        return {**about, "prompts": {**about.get("prompts", {}), **self._direct.describe(), **perturbation_hash()}}
 
     def admit(self, scenario: Scenario) -> None:
         self._judge.admit(scenario)
@@ -78,7 +78,7 @@ async def perturbed(
     preset: str,
     original: Transcript | None = None,
 ) -> Transcript:
-    """The dialogue as both judges read it in a variant. One that is unscored is passed on with its cause, unasked.
+    """The dialogue as both judges read it in a variant. An unscored one is passed on with its cause, without a call.
 
     Args:
         scenario: the case, word for word as it was played.
@@ -93,14 +93,14 @@ async def perturbed(
     check_readable(played, scenario, judge)
     attack = variant in ATTACKS
     if attack and original is None:
-        raise UseError(f"{played.scenario}: {variant} stands in the place of the original's replies; judge the original first")
+        raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge the variant {ORIGINAL} first")
     if attack and original is not None and not original.scored:
-        played = original  # what it would be paired with is missing
+        played = original  # there is nothing to pair it with
     both = _BothJudges(judge, direct, original if attack else None)
-    said = _attacked(played, variant) if attack else played
-    person = StoredPerson(said, both)
-    left = passed_on(played, person.name, person.describe(), preset)
-    if left is None:
+    replies = _attacked(played, variant) if attack else played
+    person = StoredPerson(replies, both)
+    judged = passed_on(played, person.name, person.describe(), preset)
+    if judged is None:
         empa = Empa(
             [flipped(scenario) if variant == FLIP else scenario],
             person,
@@ -110,14 +110,14 @@ async def perturbed(
             window=int(played.facts.get("window", "1")),
             to_the_end=True,
         )
-        left = await read_again(said, empa)
-    stop = left.stop if left.failure is not None else "cut"
+        judged = await read_again(replies, empa)
+    stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
-    return left.model_copy(update={"stop": stop, "variant": label})
+    return judged.model_copy(update={"stop": stop, "variant": label})
 
 
 def _attacked(played: Transcript, attack: str) -> Transcript:
-    """The dialogue with every reply replaced, at no cost; no call is kept, since nobody was asked for these replies."""
+    """The dialogue with every reply replaced, at no cost and without calls."""
     turns = [
         turn.model_copy(
             update={
@@ -132,5 +132,5 @@ def _attacked(played: Transcript, attack: str) -> Transcript:
 
 
 def _judgements_of(original: Transcript) -> tuple[Judgement, ...]:
-    kept = [turn.evidence for turn in original.turns if turn.state is not None]
-    return tuple(Judgement(e["levels"], e["quotes"], e["reasons"], e) for e in kept)
+    forms = [turn.evidence for turn in original.turns if turn.state is not None]
+    return tuple(Judgement(e["levels"], e["quotes"], e["reasons"], e) for e in forms)

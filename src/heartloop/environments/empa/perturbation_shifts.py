@@ -1,21 +1,19 @@
-"""Does EMPA's measure measure? Stored dialogues judged in variants, as paired shifts of four scorers.
+"""How five scorers of EMPA change under a perturbation: paired shifts over stored dialogues judged in variants.
 
-Covers which replies are paired, what each scorer makes of them, and `validity.json`. Does not cover judging
-(`heartloop.evaluation.validating`), the statistics (`heartloop.scoring.shifts`) or the page (`validity_page`).
+Covers which replies are paired and what each scorer gives them (EMPA section 4.1, Tables 5 and 6). Does not cover judging
+(`perturbed`), the statistics (`heartloop.scoring.shifts`), or how the numbers are shown (`perturbation_suite`).
 
 A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are left out and counted.
 The scorers: `epm`, the energy; `alignment`, its direction alone, which explains it; `rubric`, the sum of the levels; `magnitude`,
 the size of the step; `direct`, the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct
-judge, with the same numbers; both are here. The cases' own numbers are means over all models' paired windows.
+judge, with the same numbers; both are here. The numbers of a case are means over all models' paired windows.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,12 +23,20 @@ from heartloop.environments.empa.environment import case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import DIRECT
 from heartloop.environments.empa.scoring import trace
+from heartloop.environments.suites import Variants
 from heartloop.scoring.shifts import Shift, shift
 
 __all__ = [
-    "ALIGNED", "ALL", "PERTURBED", "SCORERS", "SYCOPHANCY", "CaseShift", "Cell", "Dialogues", "Reading", "Validity", "validity",
-    "write_validity",
-]  # fmt: skip
+    "ALIGNED",
+    "ALL",
+    "PERTURBED",
+    "SCORERS",
+    "SYCOPHANCY",
+    "CaseShift",
+    "Cell",
+    "PerturbationShifts",
+    "perturbation_shifts",
+]
 
 SCORERS = ("epm", "alignment", "rubric", "magnitude", "direct")
 SYCOPHANCY = "sycophancy"
@@ -38,19 +44,6 @@ SYCOPHANCY = "sycophancy"
 PERTURBED = (FLIP, SYCOPHANCY, *ATTACKS)
 ALIGNED, ALL = "aligned", "all"
 """Which pairs: those whose original energy is above 0, as in the paper's flip, or every one."""
-
-Dialogues = Mapping[str, Sequence[Transcript]]
-"""Transcripts by variant, as in `PERTURBATIONS`; of one dialogue the last counts."""
-
-
-class Reading(NamedTuple):
-    """What one scorer saw in the windows of a dialogue."""
-
-    epm: list[float]
-    alignment: list[float]
-    rubric: list[float]
-    magnitude: list[float]
-    direct: list[float]
 
 
 class CaseShift(NamedTuple):
@@ -73,8 +66,8 @@ class Cell(NamedTuple):
     cases: tuple[CaseShift, ...]
 
 
-class Validity(NamedTuple):
-    """Everything found. `compared` and `left_out` count dialogues by variant."""
+class PerturbationShifts(NamedTuple):
+    """Every scorer under every perturbation. `compared` and `left_out` count dialogues by variant."""
 
     judge: str
     preset: str
@@ -88,18 +81,33 @@ class Validity(NamedTuple):
     cells: tuple[Cell, ...]
 
     def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> Cell | None:
-        """One of them; `None` where no pair was found."""
+        """The cell of a scorer under a perturbation; `None` where there is no pair."""
         return next((c for c in self.cells if (c.perturbation, c.scorer, c.pairs) == (perturbation, scorer, pairs)), None)
+
+    @property
+    def shown_pairs(self) -> str:
+        """The pairs that a summary shows: the aligned ones, or all where none is aligned."""
+        return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
+
+
+class _Scores(NamedTuple):
+    """What each scorer gives the windows of a dialogue."""
+
+    epm: list[float]
+    alignment: list[float]
+    rubric: list[float]
+    magnitude: list[float]
+    direct: list[float]
 
 
 class _Pair(NamedTuple):
     case: str
     variant: str
-    before: Reading
-    after: Reading
+    before: _Scores
+    after: _Scores
 
 
-def validity(runs: Sequence[Dialogues]) -> Validity:
+def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
     """The shifts over the dialogues of one or several runs, each judged in all variants.
 
     Raises:
@@ -111,26 +119,28 @@ def validity(runs: Sequence[Dialogues]) -> Validity:
     compared: dict[str, int] = {}
     left_out: dict[str, int] = {}
     for run in runs:
-        by_key = {variant: {t.key: t for t in found} for variant, found in run.items()}
+        by_key = {variant: {t.key: t for t in transcripts} for variant, transcripts in run.items()}
         base = by_key[ORIGINAL]
         originals += base.values()
-        readings = {key: _reading(t) for key, t in base.items() if t.scored}
+        before = {key: _scores(t) for key, t in base.items() if t.scored}
         for variant in (FLIP, *ATTACKS):
-            found = by_key.get(variant, {})
-            both = [key for key in readings if key in found and found[key].scored]
+            changed = by_key.get(variant, {})
+            both = [key for key in before if key in changed and changed[key].scored]
             compared[variant] = compared.get(variant, 0) + len(both)
             left_out[variant] = left_out.get(variant, 0) + len(base) - len(both)
             for key in both:
-                after = _reading(found[key], base[key] if variant in ATTACKS else None)
-                pairs.append(_Pair(key[1], variant, readings[key], after))
+                after = _scores(changed[key], base[key] if variant in ATTACKS else None)
+                pairs.append(_Pair(key[1], variant, before[key], after))
     presets, judges = {t.preset for t in originals}, {t.simulator for t in originals}
     if not pairs:
-        raise InputError("no dialogue is scored both as it was and in a variant; mend the cause, then run it with --retry-failed")
+        raise InputError(
+            "no dialogue is scored both in the original and in a variant; fix what failed and rerun with --retry-failed"
+        )
     for what, names in (("preset", presets), ("judge", judges)):
         if len(names) > 1:
-            raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); scores of several do not compare")
-    scored = [_reading(t) for t in originals if t.scored]
-    scales = {name: _spread([x for reading in scored for x in getattr(reading, name)]) for name in SCORERS}
+            raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); validate them separately")
+    scored = [_scores(t) for t in originals if t.scored]
+    scales = {name: _spread([x for scores in scored for x in getattr(scores, name)]) for name in SCORERS}
     cells = [
         cell
         for chosen in (ALIGNED, ALL)
@@ -138,7 +148,7 @@ def validity(runs: Sequence[Dialogues]) -> Validity:
         for scorer in SCORERS
         if (cell := _cell(pairs, perturbation, scorer, chosen, scales[scorer])) is not None
     ]
-    return Validity(
+    return PerturbationShifts(
         judge=judges.pop(),
         preset=presets.pop(),
         models=tuple(dict.fromkeys(t.model for t in originals)),
@@ -150,41 +160,21 @@ def validity(runs: Sequence[Dialogues]) -> Validity:
     )
 
 
-def write_validity(found: Validity, path: Path) -> None:
-    """As JSON; what is no number is null.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    record = {
-        **found._asdict(),
-        "cells": [
-            {**c._asdict(), "shift": c.shift._asdict(), "cases": [case._asdict() for case in c.cases]} for c in found.cells
-        ],
-    }
-    part = path.with_suffix(".part")
-    try:
-        part.write_text(json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
-
-
-def _reading(found: Transcript, place: Transcript | None = None) -> Reading:
-    """What the scorers see; with a `place`, each step was taken alone, where that dialogue's path stood."""
-    case = case_of(found)
-    path = trace(case, preset=found.preset)
+def _scores(transcript: Transcript, original: Transcript | None = None) -> _Scores:
+    """What the scorers give; with an `original`, each step was judged alone, where that dialogue's path stood."""
+    case = case_of(transcript)
+    path = trace(case, preset=transcript.preset)
     energy, alignment = path.energy.tolist(), path.alignment.tolist()
-    if place is not None:
-        before = case_of(place).forms
-        steps = [trace(case._replace(forms=(*before[:n], case.forms[n])), preset=found.preset) for n in path.judged]
+    if original is not None:
+        before = case_of(original).forms
+        steps = [trace(case._replace(forms=(*before[:n], case.forms[n])), preset=transcript.preset) for n in path.judged]
         energy, alignment = [float(step.energy[-1]) for step in steps], [float(step.alignment[-1]) for step in steps]
     try:
-        direct = [float(turn.evidence[DIRECT]) for turn in found.turns if turn.state is not None]
+        direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
-        raise InputError(f"{found.scenario}: a judged reply has no number of the direct judge; judge the run again") from error
+        raise InputError(f"{transcript.scenario}: a judged reply has no number of the direct judge; judge the run again") from error
     size = np.linalg.norm(path.increment, axis=1)
-    return Reading(energy, alignment, path.net.tolist(), size.tolist(), direct)
+    return _Scores(energy, alignment, path.net.tolist(), size.tolist(), direct)
 
 
 def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, scale: float) -> Cell | None:
@@ -194,10 +184,10 @@ def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, s
     for pair in pairs:
         if pair.variant == perturbation or (perturbation == SYCOPHANCY and pair.variant in ATTACKS):
             rows = zip(pair.before.epm, getattr(pair.before, scorer), getattr(pair.after, scorer), strict=True)
-            kept = [(x, y) for energy, x, y in rows if chosen == ALL or energy > 0]
-            before += [x for x, _ in kept]
-            after += [y for _, y in kept]
-            cases += [pair.case] * len(kept)
+            shown = [(x, y) for energy, x, y in rows if chosen == ALL or energy > 0]
+            before += [x for x, _ in shown]
+            after += [y for _, y in shown]
+            cases += [pair.case] * len(shown)
     if not before:
         return None
     by_case: dict[str, list[tuple[float, float]]] = {}
@@ -212,11 +202,3 @@ def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, s
 
 def _spread(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _without_nan(part) for key, part in value.items()}
-    return [_without_nan(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,239 @@
+"""EMPA's validity suite: persona flipped, replies replaced by performed empathy, five scorers compared (EMPA section 4.1).
+
+Covers the suite's judges and how its numbers are shown. Does not cover the numbers (`perturbation_shifts`), one dialogue
+(`perturbed`), or the driver (`heartloop.validity`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from heartloop.core.blocks import Column, Row, Table, Text
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.wording import amount
+from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import EmpaUser
+from heartloop.environments.empa.llm_user import LLMUser
+from heartloop.environments.empa.perturbation_shifts import (
+    ALIGNED,
+    ALL,
+    PERTURBED,
+    SCORERS,
+    Cell,
+    PerturbationShifts,
+    perturbation_shifts,
+)
+from heartloop.environments.empa.perturbations import PERTURBATIONS, perturbation_hash
+from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
+from heartloop.scoring.shifts import TIE
+
+__all__ = ["SUITE", "PerturbationJudges", "result_of"]
+
+_NAMES = {
+    "persona_flip": "persona flipped",
+    "sycophancy": "all attacks",
+    "pure_empathy": "pure empathy",
+    "self_empowerment": "self-empowerment",
+    "psycho_jargon": "psycho-jargon",
+    "epm": "EPM energy",
+    "alignment": "EPM alignment",
+    "rubric": "rubric only",
+    "magnitude": "magnitude only",
+    "direct": "direct judge",
+}
+_FEW_CASES = 10
+_MARGIN = 0.06
+"""Free space above and below the slopes, as a share of their range."""
+_COLUMNS = (
+    "Replies", "Mean", "Median", "95 %", "p", "Falls", "Ties", "In sd", "Size in sd", "Mean over cases", "95 %, cases", "p, cases"
+)  # fmt: skip
+_READING = Text(
+    "How to read this",
+    (
+        "What is changed. Persona flipped: the same dialogue, judged as held with a person whose needs are inverted. The three "
+        "attacks: each reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), "
+        "slogans (self-empowerment) or terms (psycho-jargon).",
+        "The scorers see the same replies. EPM energy is the component of a reply's step in the direction of what this person "
+        "lacks; EPM alignment is its direction alone; rubric only is the sum of the judge's levels; magnitude only is the size of "
+        "the step; the direct judge gives one number from 0 to 100 without a rubric.",
+        f"The columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
+        "all original replies; that standard deviation is also the unit of “in sd”, in which scorers compare, and of “size in sd”, "
+        "the mean absolute change. Intervals resample cases. p is Wilcoxon's; over replies it assumes independent replies, so "
+        "prefer the one over cases.",
+    ),
+)
+
+
+class PerturbationJudges(NamedTuple):
+    """The judge of EMPA's form and the direct judge."""
+
+    judge: EmpaUser
+    direct: DirectJudge
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        return {**self.direct.describe(), **perturbation_hash()}
+
+    async def transcript(
+        self, played: Transcript, scenario: Scenario, *, variant: str, preset: str, original: Transcript | None
+    ) -> Transcript:
+        return await perturbed(played, scenario, self.judge, self.direct, variant=variant, preset=preset, original=original)
+
+
+def _judges(model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
+    if model is None:
+        return PerturbationJudges(EmbeddedUser(), EmbeddedDirectJudge())
+    return PerturbationJudges(
+        LLMUser(model, sampling=sampling, role="judge"),
+        LLMDirectJudge(model, sampling=sampling),
+    )
+
+
+def result_of(runs: Sequence[Variants]) -> Result:
+    """The shifts of some runs, as they are shown.
+
+    Raises:
+        InputError: as `perturbation_shifts`.
+    """
+    shifts = perturbation_shifts(runs)
+    tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
+    slopes = [
+        Slopes(_NAMES[name].capitalize(), panels) for name in PERTURBED if (panels := tuple(_panels(shifts, name)))
+    ]  # fmt: skip
+    return Result(_record(shifts), tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _READING))
+
+
+def _record(shifts: PerturbationShifts) -> dict[str, Any]:
+    return {
+        **shifts._asdict(),
+        "cells": [
+            {**cell._asdict(), "shift": cell.shift._asdict(), "cases": [case._asdict() for case in cell.cases]}
+            for cell in shifts.cells
+        ],
+    }
+
+
+def _notes(shifts: PerturbationShifts) -> list[str]:
+    cases = max((len(cell.cases) for cell in shifts.cells), default=0)
+    notes = [
+        f"{amount(cases, 'case')}, {amount(len(shifts.models), 'model')}, judged by {shifts.judge}, preset {shifts.preset}.",
+    ]
+    unpaired = [f"{n} under {_NAMES[variant]}" for variant, n in shifts.left_out.items() if n]
+    if unpaired:
+        notes.append(f"Dialogues left out because they are not scored in both: {', '.join(unpaired)}.")
+    if shifts.judge == "embedded":
+        notes.append("The judge is embedded rules: the shifts check the arithmetic and say nothing about a model as the judge.")
+    if cases < _FEW_CASES:
+        notes.append(f"Fewer than {_FEW_CASES} cases: the intervals are too narrow.")
+    return notes
+
+
+def _summary(shifts: PerturbationShifts) -> Table:
+    pairs = shifts.shown_pairs
+    rows: list[Row] = []
+    for perturbation in PERTURBED:
+        cells = [cell for scorer in SCORERS if (cell := shifts.cell(perturbation, scorer, pairs)) is not None]
+        if cells:
+            rows.append(Row(_NAMES[perturbation], ()))
+        for cell in cells:
+            s = cell.shift
+            texts = (
+                f"{s.n:,}",
+                _short(s.mean),
+                _short(s.median),
+                "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
+                "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
+                f"{s.decrease_rate:.0%}",
+                f"{s.tie_rate:.0%}",
+                "–" if math.isnan(s.standardised) else f"{s.standardised:+.2f}",
+            )
+            rows.append(Row(_NAMES[cell.scorer], texts))
+    chosen = "replies with positive energy" if pairs == ALIGNED else "all replies, as none has positive energy"
+    names = ("n", "mean", "median", "95 %, cases", "p", "falls", "ties", "in sd")
+    return Table(f"Perturbed minus original: {chosen}", tuple(map(Column, names)), tuple(rows), corner="")
+
+
+def _short(shift: float) -> str:
+    return f"{shift:+.2f}" if abs(shift) < 9.995 else f"{shift:+.1f}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:+.2f}"
+
+
+def _p(value: float) -> str:
+    return "< .0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _table(shifts: PerturbationShifts, pairs: str) -> Table:
+    """Every number, of the aligned pairs or of all."""
+    rows: list[Row] = []
+    for cell in shifts.cells:
+        if cell.pairs == pairs:
+            s = cell.shift
+            texts = (
+                f"{s.n:,}",
+                _number(s.mean),
+                _number(s.median),
+                f"{_number(s.low)} to {_number(s.high)}",
+                _p(s.p),
+                f"{100 * s.decrease_rate:.1f} %",
+                f"{100 * s.tie_rate:.1f} %",
+                _number(s.standardised),
+                "–" if math.isnan(s.sensitivity) else f"{s.sensitivity:.2f}",
+                _number(s.cluster_mean),
+                f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
+                _p(s.cluster_p),
+            )
+            rows.append(Row(f"{_NAMES[cell.perturbation]}, {_NAMES[cell.scorer]}", texts))
+    if pairs == ALL:
+        return Table("Shifts, all replies", tuple(map(Column, _COLUMNS)), tuple(rows), "Every paired reply.", "Perturbation, scorer")
+    help = (
+        "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy itself and so favours a "
+        "decrease of the energy over one of the other scorers."
+    )
+    return Table("Shifts", tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
+
+
+def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
+    """The scorers side by side, on one scale per scorer."""
+    pairs = shifts.shown_pairs
+    return [
+        _panel(shifts, cell, [c for c in shifts.cells if (c.scorer, c.pairs) == (scorer, pairs)])
+        for scorer in SCORERS
+        if (cell := shifts.cell(perturbation, scorer, pairs)) is not None
+    ]
+
+
+def _panel(shifts: PerturbationShifts, cell: Cell, alike: Sequence[Cell]) -> SlopePanel:
+    values = [x for other in alike for case in other.cases for x in (case.original, case.perturbed)]
+    margin = _MARGIN * ((max(values) - min(values)) or 1.0)
+    n, s, scale = len(cell.cases), cell.shift, shifts.scales[cell.scorer]
+    interval = "" if math.isnan(s.cluster_low) else f" ({_number(s.cluster_low)} to {_number(s.cluster_high)})"
+    return SlopePanel(
+        _NAMES[cell.scorer],
+        tuple(Slope(shifts.titles.get(case.case, case.case), case.original, case.perturbed) for case in cell.cases),
+        Slope("mean over cases", sum(c.original for c in cell.cases) / n, sum(c.perturbed for c in cell.cases) / n),
+        low=min(values) - margin,
+        high=max(values) + margin,
+        tie=TIE * scale,
+        note=f"{_number(s.cluster_mean)}{interval}" + (f", {_number(s.cluster_mean / scale)} sd" if scale else ""),
+    )
+
+
+SUITE = Suite(
+    title="Does EMPA's score measure empathy?",
+    about=(
+        "One thing is changed in stored dialogues and everything else is held fixed: the person's needs, or the reply, replaced by "
+        "performed empathy. A score of empathy must fall."
+    ),
+    variants=PERTURBATIONS,
+    judges=_judges,
+    result=result_of,
+)
