@@ -2,7 +2,7 @@
 
 Plays supporters with the cases of one half under several seeds, judges every reply as it was, under the flipped persona and under
 three attacks, and says which claims of docs/decisions/0010 hold. Covers the embedded judge only; for a model as the judge there
-is `heartloop validate empa`. With --write the numbers go into docs/results/empa_validity.md.
+is `heartloop validate --suite perturbation`. With --write the numbers go into docs/results/empa_validity.md.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
+from heartloop.environments.empa.perturbation_shifts import (
+    ALIGNED,
+    ALL,
+    PERTURBED,
+    SCORERS,
+    PerturbationShifts,
+    perturbation_shifts,
+)
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.report.published import published
-from heartloop.validity.perturbation import ALIGNED, ALL, PERTURBED, SCORERS, Validity, validity
 
 BASELINES = ("listener", "coach", "fixer")
 OTHERS = ("rubric", "magnitude", "direct")
@@ -61,7 +68,7 @@ def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
     return found
 
 
-def claims(found: Validity) -> list[Claim]:
+def claims(found: PerturbationShifts) -> list[Claim]:
     """The claims of docs/decisions/0010."""
     at = {(c.perturbation, c.scorer): c.shift for c in found.cells if c.pairs == ALIGNED}
     held = [Claim(f"epm falls under {name}", at[name, "epm"].cluster_high < 0) for name in (FLIP, *ATTACKS)]
@@ -75,7 +82,7 @@ def claims(found: Validity) -> list[Claim]:
     return held
 
 
-def record_of(found: Validity) -> dict[str, Any]:
+def record_of(found: PerturbationShifts) -> dict[str, Any]:
     """What is kept of one seed."""
     rows = {f"{c.pairs}/{c.perturbation}/{c.scorer}": {k: round(v, 4) for k, v in c.shift._asdict().items()} for c in found.cells}
     return {
@@ -90,7 +97,7 @@ def record_of(found: Validity) -> dict[str, Any]:
 def run_of(half: str, seed: int) -> dict[str, Any]:
     """One seed, with the processor's seconds that it took: others may have worked on the same machine."""
     started = time.process_time()
-    found = validity([judged(half, seed)])
+    found = perturbation_shifts([judged(half, seed)])
     return {"seed": seed, "seconds": round(time.process_time() - started, 1), **record_of(found)}
 
 

@@ -1,8 +1,9 @@
-"""`heartloop validate empa` as a user meets it, over HTTP and with the rules.
+"""`heartloop validate` over HTTP and with the embedded rules, on EMPA's suite.
 
-1. Every variant is a run directory of its own; the source stays; the same command judges nothing twice, a larger limit goes on.
-2. A model judges and is the direct judge; only it is called; a judge who fails leaves dialogues unscored, retried on demand.
-3. The estimate is of all variants; a budget stops; wrong use is one sentence.
+1. Every variant is a run directory of its own; the source is unchanged; a rerun judges nothing twice, a larger limit continues.
+2. One model is the judge and the direct judge; only it is called; a failed judge leaves dialogues unscored, retried on demand.
+3. The estimate covers all variants; a budget stops; wrong use is one sentence.
+4. Without --suite the error lists the suites of the run's environment; an unknown one names the nearest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, files_with, heartloop, over_http
 
 EVAL = ("eval", "empa", "--user", "embedded", "--max-turns", "3", "--limit", "2", "--out", "run")
-JUDGE = ("validate", "empa", "run", "--judge", "lab/judge")
+SUITE = ("--suite", "perturbation")
+JUDGE = ("validate", "run", *SUITE, "--judge", "lab/judge")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_with_the_rules_and_again(place: Path) -> None:
     before = {path: path.read_bytes() for path in (place / "run").rglob("*") if path.is_file()}
-    words = ("validate", "empa", "run", "--judge", "embedded", "--out", "v")
+    words = ("validate", "run", *SUITE, "--judge", "embedded", "--out", "v")
     small = heartloop(*words, "--limit", "1", cwd=place)
     assert small.code == 0, small
     assert small.out.count("1 dialogue judged") == 5
@@ -46,7 +48,7 @@ def test_with_the_rules_and_again(place: Path) -> None:
     assert (place / "v" / "report" / "index.html").is_file()
     assert {path: path.read_bytes() for path in before} == before
     settings = json.loads((place / "v" / "run" / "persona_flip" / "settings.json").read_text())
-    assert settings["rejudged"]["perturbation"] == "persona_flip"
+    assert (settings["rejudged"]["suite"], settings["rejudged"]["variant"]) == ("perturbation", "persona_flip")
     again = heartloop("rejudge", "v/run/persona_flip", "--judge", "embedded", cwd=place)
     assert "is a rejudged run" in again.err
 
@@ -73,12 +75,12 @@ async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Pa
 
 async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place: Path) -> None:
     assert heartloop(*EVAL[:-1], "four", "--model", "heartloop/coach", "--limit", "4", cwd=place).code == 0
-    words = ("validate", "empa", "four", "--judge", "lab/judge")
+    words = ("validate", "four", *SUITE, "--judge", "lab/judge")
     async with FaultyServer() as server:
         pilot = await over_http(server, *words, "--out", "p", "--pilot", cwd=place)
         assert pilot.code == 0, pilot
         assert "Pilot: 18 more dialogues will take about 108 calls" in pilot.err, "2 and 4 x 4, of 3 replies and 2 calls each"
-        assert "the same command goes on" in pilot.out
+        assert "Rerun the same command" in pilot.out
         spent = await over_http(server, *words, "--out", "s", "--max-tokens", "60000", cwd=place)
         assert spent.code == 1, spent
     async with FaultyServer("bad_json:3") as server:
@@ -92,19 +94,24 @@ async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "parts"),
     [
-        (("nothing", "--judge", "embedded"), "nothing is no run directory"),
-        (("sage", "--judge", "embedded"), "is a run of sage; only runs of empa can be validated"),
-        (("run", "--judge", "heartloop/listener"), "who only replies; expected service/model, or embedded"),
-        (("run", "--judge", "embedded", "--preset", "best"), "unknown preset 'best'"),
-        (("run", "--judge", "embedded", "--sampling", "judge.seed=1"), "judges by rules and takes none, leave it out"),
+        (("nothing", *SUITE, "--judge", "embedded"), ("nothing",)),
+        (("sage", *SUITE, "--judge", "embedded"), ("sage",)),
+        (("run", "sage", *SUITE, "--judge", "embedded"), ("empa", "sage")),
+        (("run", "--judge", "embedded"), ("--suite", "empa", "perturbation")),
+        (("run", "--suite", "perturbed", "--judge", "embedded"), ("'perturbed'", "the nearest is 'perturbation'")),
+        (("run", *SUITE), ("--judge", "embedded")),
+        (("run", *SUITE, "--judge", "heartloop/listener"), ("heartloop/listener", "embedded")),
+        (("run", *SUITE, "--judge", "embedded", "--preset", "best"), ("'best'", "released", "paper")),
+        (("run", *SUITE, "--judge", "embedded", "--sampling", "judge.seed=1"), ("--sampling", "embedded")),
     ],
 )
-def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
     before = sorted(path.name for path in place.iterdir())
-    done = heartloop("validate", "empa", *words, cwd=place)
+    done = heartloop("validate", *words, cwd=place)
     assert done.code == 2, done
-    assert said in " ".join(done.err.split())
+    message = " ".join(done.err.split())
+    assert all(part in message for part in parts), message
     assert "Traceback" not in done.err
     assert sorted(path.name for path in place.iterdir()) == before

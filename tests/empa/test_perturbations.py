@@ -163,7 +163,7 @@ class TestInPlace:
 
     async def test_wrong_use_is_refused(self) -> None:
         stored = await played(GOOD)
-        with pytest.raises(UseError, match="judge the original first"):
+        with pytest.raises(UseError, match="judge original first"):
             await perturbed(stored, CASE, Fixed(BAD), Beside(), variant="psycho_jargon", preset="released")
         other = CASE.model_copy(update={"title": "Another title"})
         with pytest.raises(InputError, match="is another text now"):

@@ -1,4 +1,4 @@
-"""The `heartloop export` commands: one short function each; imports inside the function, as in `cli`."""
+"""The `heartloop export` command; imports inside the function, as in `cli`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,20 @@ import typer
 
 __all__ = ["export_app"]
 
-export_app = typer.Typer(help="Write finished runs in other tools' formats.", no_args_is_help=True, rich_markup_mode=None)
+export_app = typer.Typer(rich_markup_mode=None)
 
 
-@export_app.callback()
-def _several() -> None:
-    """Write finished runs in other tools' formats."""
-
-
-@export_app.command("inspect")
-def export_inspect(
+@export_app.command()
+def export(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[
-        Path | None, typer.Option(help="A folder, or FILE.eval for a run of one model; by default inspect/ in the run.")
-    ] = None,
+    to: Annotated[str, typer.Option(help="Format: inspect.")],
+    out: Annotated[Path | None, typer.Option(help="Folder or file to write; by default a folder in the run.")] = None,
 ) -> None:
-    """Logs for Inspect View and its data frames, one a model. Needs the extra inspect."""
-    from heartloop.core.errors import UseError
+    """Write a run in another tool's format: inspect (logs for Inspect View and its data frames, one per model)."""
+    from heartloop.integrations.formats import format_of, writer_of
 
-    try:
-        from heartloop.integrations.inspect.export import export_run
-    except ModuleNotFoundError as error:
-        if error.name != "inspect_ai":
-            raise
-        raise UseError(str(error)) from error
-    written = export_run(run, out)
+    format = format_of(to)
+    written = writer_of(format)(run, out)
     for path in written:
-        typer.echo(f"Log: {path}")
-    typer.echo(f"Look at it: inspect view --log-dir {written[0].parent}")
+        typer.echo(f"Written: {path}")
+    typer.echo(format.then.format(folder=written[0].parent))

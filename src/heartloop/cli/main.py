@@ -45,8 +45,8 @@ app.add_typer(runs_app)
 app.add_typer(rejudge_app)
 app.add_typer(train_app)
 app.add_typer(import_app, name="import")
-app.add_typer(export_app, name="export")
-app.add_typer(validate_app, name="validate")
+app.add_typer(export_app)
+app.add_typer(validate_app)
 
 
 def main() -> None:

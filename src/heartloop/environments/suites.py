@@ -77,7 +77,10 @@ class Slopes(NamedTuple):
     title: str
     panels: tuple[SlopePanel, ...]
     help: str = ""
-    kind = "slopes"
+
+    @property
+    def kind(self) -> str:
+        return "slopes"
 
 
 class Result(NamedTuple):

@@ -1,1 +1,4 @@
-"""Thin doors to other houses: their tasks play our episodes, their models answer as ours. Does not cover rules or scores."""
+"""Adapters to other tools: their tasks play our episodes, their models answer as ours, their formats hold our runs.
+
+Does not cover rules or scores.
+"""

@@ -172,7 +172,7 @@ def _scores(transcript: Transcript, original: Transcript | None = None) -> _Scor
     try:
         direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
-        raise InputError(f"{transcript.scenario}: a judged reply has no number of the direct judge; judge the run again") from error
+        raise InputError(f"{transcript.scenario}: a judged reply lacks the direct judge's number; judge the run again") from error
     size = np.linalg.norm(path.increment, axis=1)
     return _Scores(energy, alignment, path.net.tolist(), size.tolist(), direct)
 

@@ -193,7 +193,9 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
             )
             rows.append(Row(f"{_NAMES[cell.perturbation]}, {_NAMES[cell.scorer]}", texts))
     if pairs == ALL:
-        return Table("Shifts, all replies", tuple(map(Column, _COLUMNS)), tuple(rows), "Every paired reply.", "Perturbation, scorer")
+        return Table(
+            "Shifts, all replies", tuple(map(Column, _COLUMNS)), tuple(rows), "Every paired reply.", "Perturbation, scorer"
+        )
     help = (
         "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy itself and so favours a "
         "decrease of the energy over one of the other scorers."

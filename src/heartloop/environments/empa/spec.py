@@ -25,4 +25,5 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3),
     training="heartloop.environments.empa.training:TRAINING",
+    suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
 )

@@ -1,9 +1,9 @@
-"""Does the measure measure: which replies are paired, what the scorers make of them, the file and the page. Worked by hand.
+"""EMPA's validity suite: which replies are paired, what the scorers give, the file and the page. Worked by hand.
 
-1. Energy, alignment, rubric, magnitude and direct judge of a step and of the one in its place; `paper` looks from where the
-   original stood.
+1. Energy, alignment, rubric, magnitude and direct judge of a step and of its replacement; `paper` computes from the position of
+   the original.
 2. Aligned pairs are those of positive energy; a dialogue that is not scored in both is left out and counted, never zero.
-3. `validity.json` holds no NaN; the page shows names as text, asks nothing of the network, and marks the paper's numbers.
+3. `validity.json` holds no NaN; the page shows names as text, fetches nothing, and marks the paper's numbers.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
+from heartloop.environments.empa import perturbation_suite
+from heartloop.environments.empa.perturbation_shifts import (
+    ALIGNED,
+    ALL,
+    PERTURBED,
+    SCORERS,
+    PerturbationShifts,
+    perturbation_shifts,
+)
+from heartloop.environments.empa.perturbation_suite import SUITE, result_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.scoring.shifts import Shift
-from heartloop.validity.page import write_validity_page
-from heartloop.validity.perturbation import ALIGNED, ALL, PERTURBED, SCORERS, validity, write_validity
-from heartloop.validity.text import validity_notes, validity_table
+from heartloop.validity.page import write_validity_json, write_validity_page
+from heartloop.validity.text import result_table
 from tests.empa.test_environment import CASE, Fixed, levels
 from tests.empa.test_perturbations import Beside, played
 
@@ -36,7 +45,7 @@ async def judged(*, preset: str = "released", title: str = "") -> dict[str, list
     forms = [levels(C=2), levels(A=-1)]
     original = await perturbed(stored, CASE, Fixed(*forms), Beside(), variant=ORIGINAL, preset=preset)
     bad = {**levels(A=-2), "P.Prog": 1}
-    found = {
+    variants = {
         ORIGINAL: [original],
         FLIP: [await perturbed(stored, CASE, Fixed(*forms), Beside(), variant=FLIP, preset=preset)],
         **{
@@ -46,19 +55,22 @@ async def judged(*, preset: str = "released", title: str = "") -> dict[str, list
     }
     if title:
         facts = {"title": title}
-        found = {name: [t.model_copy(update={"facts": {**t.facts, **facts}}) for t in kept] for name, kept in found.items()}
-    return found
+        variants = {
+            name: [t.model_copy(update={"facts": {**t.facts, **facts}}) for t in transcripts]
+            for name, transcripts in variants.items()
+        }
+    return variants
 
 
-def means(found: object, perturbation: str, scorer: str, pairs: str = ALIGNED) -> tuple[float, float]:
-    cell = found.cell(perturbation, scorer, pairs)  # type: ignore[attr-defined]
+def means(found: PerturbationShifts, perturbation: str, scorer: str, pairs: str = ALIGNED) -> tuple[float, float]:
+    cell = found.cell(perturbation, scorer, pairs)
     assert cell is not None
     return cell.cases[0].original, cell.cases[0].perturbed
 
 
 async def test_the_first_reply_by_hand() -> None:
     """v = (3, 0, 0); in its place (0, -5, 1). Only the first reply has positive energy."""
-    found = validity([await judged()])
+    found = perturbation_shifts([await judged()])
     attack = ATTACKS[0]
     assert means(found, attack, "epm") == pytest.approx((3 * 18 / SIZE, (-5 * 14 + 12) / SIZE))
     assert means(found, attack, "alignment") == pytest.approx((18 / SIZE, (-5 * 14 + 12) / SIZE / math.sqrt(26)))
@@ -77,7 +89,7 @@ async def test_the_first_reply_by_hand() -> None:
 
 async def test_under_paper_a_step_is_seen_from_where_the_original_stood() -> None:
     """After v = (2, 0, 0) the original stands at (-16, -14, -12); there (0, -2, 1) is worth -16 over 24.4."""
-    found = validity([await judged(preset="paper")])
+    found = perturbation_shifts([await judged(preset="paper")])
     there = math.sqrt(16**2 + 14**2 + 12**2)
     first, second = (-2 * 14 + 12) / SIZE, (-2 * 14 + 12) / there
     assert means(found, ATTACKS[0], "epm", ALL)[1] == pytest.approx((first + second) / 2)
@@ -91,42 +103,44 @@ async def test_what_is_not_scored_in_both_is_left_out_and_counted() -> None:
     other = {name: [t.model_copy(update={"model": "other"}) for t in kept] for name, kept in other.items()}
     other[FLIP] = [lost.model_copy(update={"model": "other"})]
     del other["psycho_jargon"]
-    found = validity([whole, other])
+    found = perturbation_shifts([whole, other])
     assert (found.compared[FLIP], found.left_out[FLIP]) == (1, 1)
     assert (found.compared["psycho_jargon"], found.left_out["psycho_jargon"]) == (1, 1)
     assert (found.compared["pure_empathy"], found.left_out["pure_empathy"]) == (2, 0)
-    assert means(found, FLIP, "epm") == means(validity([whole]), FLIP, "epm")
-    assert any("left out" in note for note in validity_notes(found))
+    assert means(found, FLIP, "epm") == means(perturbation_shifts([whole]), FLIP, "epm")
+    assert any("left out" in note for note in result_of([whole, other]).notes)
 
 
 async def test_what_cannot_be_compared_is_refused() -> None:
     one, other = await judged(), await judged(preset="paper")
-    with pytest.raises(InputError, match=r"differ in their preset \(paper, released\)"):
-        validity([one, other])
-    with pytest.raises(InputError, match="no dialogue is scored both"):
-        validity([{ORIGINAL: one[ORIGINAL]}])
+    with pytest.raises(InputError, match=r"preset \(paper, released\)"):
+        perturbation_shifts([one, other])
+    with pytest.raises(InputError, match="original and in a variant"):
+        perturbation_shifts([{ORIGINAL: one[ORIGINAL]}])
     bare = [turn.model_copy(update={"evidence": {**turn.evidence, "direct": None}}) for turn in one[ORIGINAL][0].turns]
-    with pytest.raises(InputError, match="no number of the direct judge"):
-        validity([{**one, ORIGINAL: [one[ORIGINAL][0].model_copy(update={"turns": tuple(bare)})]}])
+    with pytest.raises(InputError, match="direct judge"):
+        perturbation_shifts([{**one, ORIGINAL: [one[ORIGINAL][0].model_copy(update={"turns": tuple(bare)})]}])
 
 
-async def test_the_file_the_table_and_the_page(tmp_path: Path) -> None:
-    found = validity([await judged(title="<b>Pegs</b>")])
-    write_validity(found, tmp_path / "validity.json")
+async def test_the_file_the_table_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [await judged(title="<b>Pegs</b>")]
+    result = SUITE.result(runs)
+    write_validity_json(result, tmp_path / "validity.json")
     record = json.loads((tmp_path / "validity.json").read_text(), parse_constant=lambda name: pytest.fail(name))
     assert len(record["cells"]) == 2 * len(PERTURBED) * len(SCORERS)
     assert record["cells"][0]["shift"]["cluster_low"] is None, "one case has no interval"
-    assert validity_table(found).row_count == len(PERTURBED) * (1 + len(SCORERS))
-    wide = Shift(2214, -15.15, -13.41, -16.03, -14.38, 1.0, 1.0, 0.0, -2.2, 2.2, 19, -15.2, -16.03, -14.38, 0.0)
-    stretched = found._replace(cells=tuple(cell._replace(shift=wide) for cell in found.cells))
-    with (console := Console(width=80)).capture() as shown:
-        console.print(validity_table(stretched))
-    assert "…" not in shown.get()
-    html = write_validity_page(found, tmp_path / "report").read_text()
+    assert result_table(result).row_count == len(PERTURBED) * (1 + len(SCORERS))
+    html = write_validity_page(SUITE, result, tmp_path / "report").read_text()
     assert html.count('<path class="slope mean"') == len(PERTURBED) * len(SCORERS)
     assert "&lt;b&gt;Pegs&lt;/b&gt;" in html
     assert "<b>Pegs</b>" not in html
-    assert "Not comparable number by number" in html
-    assert "LLM Judge (No-Rubric, Direct)" in html
     assert "http" not in html.replace("http-equiv", "")
     assert sorted(path.name for path in (tmp_path / "report" / "assets").iterdir()) == ["page.js", "report.css"]
+
+    wide = Shift(2214, -15.15, -13.41, -16.03, -14.38, 1.0, 1.0, 0.0, -2.2, 2.2, 19, -15.2, -16.03, -14.38, 0.0)
+    shifts = perturbation_shifts(runs)
+    stretched = shifts._replace(cells=tuple(cell._replace(shift=wide) for cell in shifts.cells))
+    monkeypatch.setattr(perturbation_suite, "perturbation_shifts", lambda runs: stretched)
+    with (console := Console(width=80)).capture() as shown:
+        console.print(result_table(SUITE.result(runs)))
+    assert "…" not in shown.get()
