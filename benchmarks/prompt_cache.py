@@ -24,7 +24,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
-from heartloop.environments.sage.environment import VARIANTS
+from heartloop.environments.sage.options import VARIANTS
 from heartloop.evaluation.settings import dialogue_seed
 
 __all__ = ["FROM_TURN", "Asked", "Recording", "calls_of", "shares"]

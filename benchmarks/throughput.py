@@ -36,14 +36,13 @@ from pydantic_core import to_json
 from benchmarks.answer_server import completion
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.cli.running import settings_of
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
 from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.episode import play
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import evaluate
-from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.settings import EvaluationSettings, settings_of
 from heartloop.models.cache import DialogueScope
 from heartloop.models.completions import Habits, read_reply
 from heartloop.models.names import Meter, Metered, close, resolve
@@ -83,7 +82,7 @@ class Case(NamedTuple):
         """Settings of a run with exactly so many dialogues."""
         repeats = max(1, self.dialogues // len(environment.scenarios))
         chosen = entry_of(self.environment).sets[0]
-        return settings_of(environment, [POLICY], user="llm", scenario_set=chosen, repeats=repeats)
+        return settings_of(environment, [POLICY], roles={"user": PERSON}, scenario_set=chosen, repeats=repeats)
 
     @property
     def people(self) -> list[Any]:

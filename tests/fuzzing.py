@@ -304,7 +304,7 @@ def _visible(text: str) -> str:
 _TRANSCRIPT = json.loads(
     write_line(
         Transcript(
-            environment="sage", scenario="s-1", fingerprint="f", model="m", preset="corrected", simulator="embedded",
+            environment="sage", scenario="s-1", fingerprint="f", model="m", preset="corrected", user="embedded",
             facts={"family": "support", "intention": "listen", "theme": "work", "title": "t", "person": "p", "tags": "a b"},
             models={"policy": "m"}, opening="Hello", start={"emotion": 40.0},
             turns=(Turn(index=0, reply="Yes", state={"emotion": 44.0}, change={"emotion": 4.0}, thoughts={"fit": "f"}),),
@@ -314,8 +314,8 @@ _TRANSCRIPT = json.loads(
     )
 )  # fmt: skip
 _SETTINGS = EvaluationSettings(
-    environment="sage", models=("m",), user="embedded", simulator="embedded", preset="corrected", variant="vanilla",
-    scenario_set="support", scenarios={"s-1": "f"}, max_turns=10, prices={"m": {"input": 1.0, "output": 2.0}},
+    environment="sage", models=("m",), roles={"user": "embedded"}, options={"preset": "corrected", "max_turns": 10},
+    scenario_set="support", scenarios={"s-1": "f"}, prices={"m": {"input": 1.0, "output": 2.0}},
 )  # fmt: skip
 
 

@@ -170,13 +170,13 @@ BROKEN = {
     "unauthorized": ("policy", "RefusedByServer"),
     "unknown_model@policy": ("policy", "RefusedByServer"),
     "error_500@policy": ("policy", "TransportError"),
-    "drop@simulator": ("simulator", "TransportError"),
-    "html@simulator": ("simulator", "MalformedReply"),
-    "timeout@simulator": ("simulator", "TransportError"),
-    "bad_json": ("simulator", "AnswerError"),
-    "out_of_range": ("simulator", "AnswerError"),
-    "speaks_for_npc": ("simulator", "AnswerError"),
-    "length@simulator": ("simulator", "AnswerError"),
+    "drop@simulator": ("user", "TransportError"),
+    "html@simulator": ("user", "MalformedReply"),
+    "timeout@simulator": ("user", "TransportError"),
+    "bad_json": ("user", "AnswerError"),
+    "out_of_range": ("user", "AnswerError"),
+    "speaks_for_npc": ("user", "AnswerError"),
+    "length@simulator": ("user", "AnswerError"),
 }
 
 

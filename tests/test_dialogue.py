@@ -117,7 +117,7 @@ class TestJsonLines:
                 Turn(index=0, reply=said, thoughts={"activity": thought}, evidence={"quotes": [quote], "n": 1}, message=said),
             ),
             calls=(Call(role="policy", purpose="reply", turn=0, text=thought, reasoning=quote),),
-            failure=Failure(role="simulator", kind="AnswerError", detail=quote),
+            failure=Failure(role="user", kind="AnswerError", detail=quote),
             facts={"title": quote},
             usage={"policy": Usage(prompt_tokens=3, completion_tokens=2, estimated=True)},
         )

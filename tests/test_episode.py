@@ -68,8 +68,8 @@ class Countdown:
             "fingerprint": "f",
             "preset": "p",
             "simulator": "embedded",
-            "models": {"simulator": "sim"},
-            "sampling": {"simulator": Sampling(top_p=0.5)},
+            "models": {"user": "sim"},
+            "sampling": {"user": Sampling(top_p=0.5)},
         }
 
 
@@ -99,7 +99,7 @@ class _Counting:
         self._env.seen.append(f"step {reply}")
         for purpose in ("feel", "speak"):
             usage = Usage(prompt_tokens=10, completion_tokens=1)
-            self._calls.append(Call(role="simulator", purpose=purpose, turn=turn, text="{}", usage=usage))
+            self._calls.append(Call(role="user", purpose=purpose, turn=turn, text="{}", usage=usage))
         if turn in self._env.breaks:
             raise self._env.breaks[turn]
         self._states.append(self._states[-1] + len(reply))
@@ -162,8 +162,8 @@ class TestInTurn:
         transcript, _ = await talk(["a", "b", "c"], seed=3, repeat=2, sampling=Sampling(temperature=0.5))
         assert (transcript.environment, transcript.scenario, transcript.model) == ("countdown", "three", "scripted")
         assert (transcript.seed, transcript.repeat) == (3, 2)
-        assert transcript.models == {"policy": "scripted", "simulator": "sim"}
-        assert transcript.sampling == {"policy": Sampling(temperature=0.5), "simulator": Sampling(top_p=0.5)}
+        assert transcript.models == {"policy": "scripted", "user": "sim"}
+        assert transcript.sampling == {"policy": Sampling(temperature=0.5), "user": Sampling(top_p=0.5)}
         assert Transcript.model_validate_json(write_line(transcript)) == transcript
 
 
@@ -236,7 +236,7 @@ class TestWhoseFailure:
     async def test_a_simulator_that_fails_leaves_the_dialogue_unscored_with_its_cause(
         self, cause: ModelError | AnswerError, turn: int
     ) -> None:
-        environment = Countdown(breaks={turn: RoleFailed("simulator", cause)})
+        environment = Countdown(breaks={turn: RoleFailed("user", cause)})
         transcript, policy = await talk(["a", "b", "c"], environment)
         assert transcript.stop == "failed"
         assert transcript.failure is not None
@@ -249,7 +249,7 @@ class TestWhoseFailure:
         assert transcript.start == {"sum": 0.0}
 
     async def test_the_reply_that_met_a_broken_simulator_is_kept_among_the_calls(self) -> None:
-        environment = Countdown(breaks={0: RoleFailed("simulator", AnswerError("x"))})
+        environment = Countdown(breaks={0: RoleFailed("user", AnswerError("x"))})
         transcript, _ = await talk(["a"], environment)
         assert [(call.role, call.text) for call in transcript.calls if call.role == "policy"] == [("policy", "a")]
 
@@ -257,7 +257,7 @@ class TestWhoseFailure:
         transcript, _ = await talk(["a", "b", "c"], Countdown(mute_at=1))
         assert transcript.stop == "failed"
         assert transcript.failure is not None
-        assert transcript.failure.role == "simulator"
+        assert transcript.failure.role == "user"
         assert transcript.score is None
 
     async def test_a_spent_budget_passes_through_from_the_policy_and_from_the_simulator(self) -> None:
@@ -288,7 +288,7 @@ class TestSeedsAndTokens:
         # policy: 5 + 7 + 9 = 21 and 1 + 2 + 4 = 7; simulator: two calls a turn of 10 and 1, three turns
         assert transcript.usage == {
             "policy": Usage(prompt_tokens=21, completion_tokens=7),
-            "simulator": Usage(prompt_tokens=60, completion_tokens=6),
+            "user": Usage(prompt_tokens=60, completion_tokens=6),
         }
 
     async def test_calls_stand_in_the_order_in_which_they_were_made(self) -> None:
@@ -370,11 +370,11 @@ class TestCheckEnvironment:
 
     def test_an_instrument_that_fails_is_refused(self) -> None:
         with pytest.raises(EnvironmentBroken, match="ended as failed"):
-            check_environment(Countdown(breaks={1: RoleFailed("simulator", AnswerError("x"))}))
+            check_environment(Countdown(breaks={1: RoleFailed("user", AnswerError("x"))}))
 
     def test_a_first_reply_nobody_could_take_is_refused(self) -> None:
         with pytest.raises(EnvironmentBroken, match="no turn was played"):
-            check_environment(Countdown(breaks={0: RoleFailed("simulator", AnswerError("x"))}))
+            check_environment(Countdown(breaks={0: RoleFailed("user", AnswerError("x"))}))
 
 
 def test_a_scripted_chat_is_a_chat_model() -> None:

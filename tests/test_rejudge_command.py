@@ -54,7 +54,7 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         assert read.usage["judge"].total > 0
     assert "lab/judge against lab/person, on 4 dialogues scored by both:" in done.out
     settings = json.loads((tmp_path / "run-judged-lab-judge" / "settings.json").read_text())
-    assert (settings["rejudged"]["from"], settings["rejudged"]["simulator"], settings["simulator"]) == (
+    assert (settings["rejudged"]["from"], settings["rejudged"]["user"], settings["user"]) == (
         "run", "lab/person", "lab/judge",
     )  # fmt: skip
     both = heartloop("compare", "run", "run-judged-lab-judge", cwd=tmp_path)

@@ -23,7 +23,7 @@ class TestReading:
     def test_a_dialogue_whole(self, tmp_path: Path) -> None:
         (transcript,) = read_results(write(tmp_path, result(FORMS))).transcripts
         assert (transcript.environment, transcript.preset, transcript.model) == ("empa", "released", "model-a")
-        assert transcript.simulator == "a/sim (imported)"
+        assert transcript.user == "a/sim (imported)"
         assert transcript.models["judge"] == "a/judge"
         assert transcript.opening == "今晚码头停电了。"
         assert [turn.reply for turn in transcript.turns] == [f"第{n}次回答。" for n in (1, 2, 3, 4)]

@@ -92,7 +92,7 @@ def test_an_empty_reply_was_silence(tmp_path: Path) -> None:
 
 def test_what_a_dialogue_is_about(tmp_path: Path) -> None:
     transcript = one(tmp_path, log(3, [40, 45], task=TASKS["advice"]))
-    assert (transcript.environment, transcript.preset, transcript.simulator) == ("sage", "released", "unknown (imported)")
+    assert (transcript.environment, transcript.preset, transcript.user) == ("sage", "released", "unknown (imported)")
     assert (transcript.model, transcript.scenario, transcript.repeat) == ("gpt-x", "0000-0003", 0)
     facts = transcript.facts
     assert (facts["family"], facts["intention"], facts["task"]) == ("support", "advice", "想要有用的建议")
@@ -174,13 +174,12 @@ def test_a_run_is_kept_once_and_knows_its_settings(tmp_path: Path) -> None:
     found = imported(tmp_path, log(0, [40, 45]), log(1, [40, 35]))
     keep_run(tmp_path / "run", found.transcripts, scenario_set="imported: gpt-x.jsonl")
     settings = settings_of(found.transcripts, scenario_set="imported: gpt-x.jsonl")
-    assert (settings.models, settings.user, settings.simulator, settings.preset) == (
+    assert (settings.models, settings.roles, settings.options["preset"]) == (
         ("gpt-x",),
-        "llm",
-        "unknown (imported)",
+        {"user": "unknown (imported)"},
         "released",
     )
-    assert (list(settings.scenarios), settings.repeats, settings.max_turns) == (["0000-0000", "0000-0001"], 1, 10)
+    assert (list(settings.scenarios), settings.repeats, settings.options["max_turns"]) == (["0000-0000", "0000-0001"], 1, 10)
     with RunDirectory(tmp_path / "run", settings) as directory:  # the same settings open it again
         assert set(directory.finished.values()) == {True}
     with pytest.raises(UseError, match="is not empty; choose another --out"):
@@ -212,7 +211,7 @@ def test_a_folder_is_a_model_a_file(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a log")
     found = read_logs(tmp_path, simulator="DeepSeek-V3")
     assert [t.model for t in found.transcripts] == ["a-model.v2", "b-model"]
-    assert {t.simulator for t in found.transcripts} == {"DeepSeek-V3 (imported)"}
+    assert {t.user for t in found.transcripts} == {"DeepSeek-V3 (imported)"}
     with pytest.raises(UseError, match="holds 2 logs"):
         read_logs(tmp_path, model="x")
 

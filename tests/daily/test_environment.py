@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from heartloop.environments.daily.rejudge import rejudged
+from heartloop.environments.daily.rescore import rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.environments.daily.environment import JUDGES, Daily, remembered
-from heartloop.environments.daily.rejudge import rejudged
-from heartloop.environments.daily.rescore import rescored
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play

@@ -267,7 +267,7 @@ async def test_a_simulator_model_plays_the_person(server: tuple[Simulator, str],
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert (talk.scored, talk.preset, len(talk.turns)) == (True, "released", 2)
     assert [turn.change for turn in talk.turns] == [{"a": -5.0, "t": 3.0}] * 2
-    assert len([call for call in talk.calls if call.role == "simulator"]) == 2  # one a turn
+    assert len([call for call in talk.calls if call.role == "user"]) == 2  # one a turn
 
 
 @pytest.mark.parametrize("lacks", ["continue", "emotion_change"])

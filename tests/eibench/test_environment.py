@@ -35,7 +35,7 @@ class Fixed:
             raise InputError("cannot be played")
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"simulator": "fixed"}}
+        return {"models": {"user": "fixed"}}
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         self.views.append(view)
@@ -94,7 +94,7 @@ class TestEnds:
         transcript = await played(Fixed((-1, 1), breaks_at=1))
         assert (transcript.stop, transcript.score, transcript.rewards) == ("failed", None, ())
         assert transcript.failure is not None
-        assert transcript.failure.role == "simulator"
+        assert transcript.failure.role == "user"
 
 
 class TestWhoBegins:

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from heartloop.environments.eibench.rejudge import rejudged
+from heartloop.environments.eibench.rescore import out_of_range, rescored
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, load_scenarios
 from heartloop.environments.eibench.environment import Reaction, View
-from heartloop.environments.eibench.rejudge import rejudged
-from heartloop.environments.eibench.rescore import out_of_range, rescored
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.stored import RESCORING
 from heartloop.models.baselines import Baseline
@@ -182,7 +182,7 @@ class TestJudges:
         assert words(found) == words(played)
         assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]
         assert [turn.thoughts for turn in found.turns] == [{"need": "mine"}] * 3
-        assert (found.stop, found.simulator) == ("turn_limit", "lab/judge")
+        assert (found.stop, found.user) == ("turn_limit", "lab/judge")
         assert judge.views[1].said == ("And now?",) or judge.views[1].said[-1] == "And now?"
         # a 80 -> 89 of 80 -> fail 100 is -9/20; t 15 -> 10 of 15 -> fail 0 is -5/15
         assert found.score == pytest.approx((-9 / 20 - 5 / 15) / 2)

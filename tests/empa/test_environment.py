@@ -48,7 +48,7 @@ class Fixed:
             raise InputError("cannot be played")
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"simulator": "fixed"}}
+        return {"models": {"user": "fixed"}}
 
     def _seen(self, what: str, view: View) -> int:
         self.views[what].append(view)
@@ -151,8 +151,8 @@ class TestWindows:
 
     @pytest.mark.parametrize("name", ["window", "max_turns"])
     def test_less_than_one_is_refused(self, name: str) -> None:
-        with pytest.raises(UseError, match=f"{name} is 0; expected at least 1"):
-            Empa([CASE], Fixed(NOTHING), **{name: 0})  # type: ignore[arg-type]
+        with pytest.raises(UseError, match=f"{name} of empa is 0; expected a whole number at least 1"):
+            Empa([CASE], Fixed(NOTHING), **{name: 0})
 
 
 class TestDirector:

@@ -178,7 +178,7 @@ class TestTheDirectorAndThePerson:
     async def test_the_person_speaks_for_nobody_else(self, answer: str) -> None:
         transcript = await played(roles(person=[answer]))
         assert transcript.failure is not None
-        assert transcript.failure.role == "simulator"
+        assert transcript.failure.role == "user"
 
     async def test_an_ending_asks_for_last_words(self) -> None:
         model = roles(judge=[form(C=2, A=2, P=2)], person=[speech("I'll go and ring her.")])

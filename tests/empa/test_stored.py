@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from heartloop.environments.empa.rejudge import rejudged
+from heartloop.environments.empa.rescore import rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
 from heartloop.environments.empa.environment import case_of
-from heartloop.environments.empa.rejudge import rejudged
-from heartloop.environments.empa.rescore import rescored
 from heartloop.environments.empa.scoring import epmq, trace
 from heartloop.environments.episode import play
 from heartloop.models.baselines import Baseline

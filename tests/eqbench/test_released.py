@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.catalogue import entry_of, find_person, home_of
 from heartloop.environments.eqbench import Scenario, load_scenarios
 from heartloop.environments.eqbench.released import read_notes, read_prompts
 from heartloop.environments.eqbench.scenario import Template
+from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
 HERE = Path("scenario_prompts.txt")
@@ -82,8 +82,8 @@ class TestWhatIsRead:
         assert load_scenarios(checkout)
 
     def test_a_folder_is_a_checkout_to_every_command(self, checkout: Path) -> None:
-        assert home_of(str(checkout)).name == "eqbench"
-        entry, person = find_person("401", str(checkout))
+        assert owner_of(str(checkout)).name == "eqbench"
+        entry, person = find_scenario("401", str(checkout))
         assert (entry.name, person.title) == ("eqbench", "The ladder again")
 
     @pytest.mark.parametrize("stem", ["scenario_master_prompt", "debrief_prompt", "scenario_prompts"])
@@ -105,9 +105,9 @@ class TestTheMalformedHeader:
         scenario = by_id(checkout)["409"]
         assert scenario.official == ()
         assert scenario.repaired == ("# Act 1\nThey wrote a note to the family upstairs, and were sorry at once.",)
-        entry = entry_of("eqbench")
-        assert [s.id for s in entry.people(str(checkout), None)] == ["1", "2", "3", "401"]
-        assert [s.id for s in entry.people(str(checkout), "repaired")] == ["1", "2", "3", "401", "409"]
+        spec = load_environment("eqbench")
+        assert [s.id for s in spec.load(str(checkout))] == ["1", "2", "3", "401"]
+        assert [s.id for s in spec.load(str(checkout), variant="repaired")] == ["1", "2", "3", "401", "409"]
 
     def test_after_a_good_header_it_is_officially_text(self) -> None:
         text = "######## 5 | a | b\n####### Prompt1\nOne.\n####### 2\nTwo.\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from heartloop.environments.eqbench.rejudge import rejudged
+from heartloop.environments.eqbench.rescore import rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
@@ -10,8 +12,6 @@ from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import EmbeddedUser, EQBench, LLMUser, Scenario, load_scenarios
 from heartloop.environments.eqbench.llm_user import rubric_prompt
-from heartloop.environments.eqbench.rejudge import rejudged
-from heartloop.environments.eqbench.rescore import rescored
 from heartloop.models.baselines import Baseline
 from tests.eqbench.test_environment import ANSWER, SCORE, Fixed
 from tests.eqbench.test_llm_user import GOOD
@@ -58,7 +58,7 @@ class TestRejudge:
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert rubric_prompt(second.seen[0]) == rubric_prompt(first.seen[0])
         assert (stored.score, found.score) == (SCORE, SCORE + 10)
-        assert (found.simulator, found.models) == ("fixed", {"policy": "pol", "judge": "fixed"})
+        assert (found.user, found.models) == ("fixed", {"policy": "pol", "judge": "fixed"})
 
     async def test_a_model_after_the_rules(self, scenario: Scenario) -> None:
         stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline("listener"), seed=3)

@@ -31,13 +31,10 @@ def settings(**changes: Any) -> EvaluationSettings:
     fields: dict[str, Any] = {
         "environment": "tiny",
         "models": ("m",),
-        "user": "embedded",
-        "simulator": "embedded",
-        "preset": "corrected",
-        "variant": "vanilla",
+        "roles": {"user": "embedded"},
+        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3},
         "scenario_set": "tiny",
         "scenarios": PEOPLE,
-        "max_turns": 3,
         "prompts": {"feel": "1", "speak": "2"},
     }
     return EvaluationSettings(**(fields | changes))
@@ -50,14 +47,14 @@ def shard(index: int, count: int = 2, **changes: Any) -> EvaluationSettings:
 
 def play(path: Path, how: EvaluationSettings, *, score: float | None = 1.0, only: Sequence[str] | None = None) -> Path:
     """A run whose every dialogue has one score; `None` fails it."""
-    broken = Failure(role="simulator", kind="TransportError", detail="gone")
+    broken = Failure(role="user", kind="TransportError", detail="gone")
     with RunDirectory(path, how) as run:
         for job in how.jobs:
             if only is None or job.scenario in only:
                 run.append(
                     Transcript(
                         environment="tiny", scenario=job.scenario, fingerprint=how.scenarios[job.scenario], model=job.model,
-                        repeat=job.repeat, seed=job.seed, preset=how.preset, simulator="embedded", opening="Hi",
+                        repeat=job.repeat, seed=job.seed, preset=how.options["preset"], user="embedded", opening="Hi",
                         start={"sum": 0.0}, turns=(), stop="goodbye" if score is not None else "failed", score=score,
                         failure=None if score is not None else broken,
                     )

@@ -17,6 +17,7 @@ import pytest
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, read_transcripts
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.environments.sage import SageOptions
 from heartloop.evaluation.rescoring import rescore_run
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
@@ -24,8 +25,9 @@ from heartloop.evaluation.settings import EvaluationSettings
 
 def settings(preset: str) -> EvaluationSettings:
     return EvaluationSettings(
-        environment="sage", models=("m",), user="embedded", simulator="embedded", preset=preset, variant="vanilla",
-        scenario_set="support", scenarios={"a": "1", "b": "2", "c": "3"}, max_turns=2,
+        environment="sage", models=("m",), roles={"user": "embedded"},
+        options=SageOptions(preset=preset, max_turns=2).model_dump(),
+        scenario_set="support", scenarios={"a": "1", "b": "2", "c": "3"},
     )  # fmt: skip
 
 
@@ -37,7 +39,7 @@ def talk(scenario: str, preset: str, changes: tuple[float | None, ...], stop: St
         turns.append(Turn(index=index, reply="I see.", state=felt, change=felt and {"emotion": change or 0.0}, message="Hm."))
     turns[-1] = turns[-1].model_copy(update={"message": last})
     return Transcript(
-        environment="sage", scenario=scenario, fingerprint="1", model="m", preset=preset, simulator="embedded", opening="Hi",
+        environment="sage", scenario=scenario, fingerprint="1", model="m", preset=preset, user="embedded", opening="Hi",
         start={"emotion": 40.0}, turns=tuple(turns), stop=stop, score=emotion,
     )  # fmt: skip
 
@@ -63,7 +65,7 @@ def saved(path: Path) -> dict[str, Any]:
 
 def test_to_released_worked_by_hand(corrected: Path) -> None:
     before = {file: file.read_bytes() for file in corrected.iterdir()}
-    done = rescore_run(corrected, preset="released")
+    done = rescore_run(corrected, options={"preset": "released"})
     assert done.path == corrected.with_name("run-released")
     assert [(d.score, d.stop, d.preset) for d in read(done.path)] == [
         (49.0, "turn_limit", "released"),
@@ -76,21 +78,21 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
 
 
 def test_a_copy_is_said_to_be_one(corrected: Path) -> None:
-    done = rescore_run(corrected, preset="corrected")
+    done = rescore_run(corrected, options={"preset": "corrected"})
     assert done.summary == (
         "3 dialogues computed anew, 0 scores changed. "
         "Nothing changes: the run was played by these rules already, and the new one is its copy."
     )
-    assert not rescore_run(corrected, success_at=55).copied, "other bounds change the counts"
+    assert not rescore_run(corrected, options={"success_at": 55}).copied, "other bounds change the counts"
 
 
 def test_a_weight_is_refused_where_the_score_has_none(corrected: Path) -> None:
     with pytest.raises(UseError, match=r"--relation-weight is 0\.5; the score of sage has no such weight"):
-        rescore_run(corrected, relation_weight=0.5)
+        rescore_run(corrected, options={"relation_weight": 0.5})
 
 
 def test_the_new_run_names_its_source(corrected: Path) -> None:
-    done = rescore_run(corrected, preset="released")
+    done = rescore_run(corrected, options={"preset": "released"})
     found = saved(done.path)
     digest = hashlib.sha256((corrected / "transcripts.jsonl").read_bytes()).hexdigest()
     assert found["rescored"] == {"from": str(corrected), "preset": "corrected", "transcripts": digest}
@@ -102,14 +104,14 @@ def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: P
     with RunDirectory(tmp_path / "run", settings("released")) as run:
         run.append(talk("a", "released", (9, None), "turn_limit", None))
         run.append(talk("b", "released", (9, None), "turn_limit", None))
-    done = rescore_run(tmp_path / "run", tmp_path / "out", preset="corrected")
+    done = rescore_run(tmp_path / "run", tmp_path / "out", options={"preset": "corrected"})
     assert done.unscored == {"not judged": 2}
     assert "`heartloop rejudge --preset corrected` asks a judge for it" in done.summary
     assert [d.scored for d in read(tmp_path / "out")] == [False, False]
 
 
 def test_other_bounds_change_no_transcript(corrected: Path) -> None:
-    done = rescore_run(corrected, success_at=55, failure_below=33)
+    done = rescore_run(corrected, options={"success_at": 55, "failure_below": 33})
     assert done.path == corrected.with_name("run-recounted")
     assert (done.path / "transcripts.jsonl").read_bytes() == (corrected / "transcripts.jsonl").read_bytes()
     assert (saved(done.path)["success_at"], saved(done.path)["failure_below"]) == (55, 33)
@@ -118,27 +120,27 @@ def test_other_bounds_change_no_transcript(corrected: Path) -> None:
 
 
 def test_a_rescored_run_is_not_gone_on_with(corrected: Path) -> None:
-    done = rescore_run(corrected, preset="released")
+    done = rescore_run(corrected, options={"preset": "released"})
     with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
         pass
     with pytest.raises(UseError, match="was itself rescored"):
-        rescore_run(done.path, preset="corrected")
+        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None:
     with pytest.raises(UseError, match="nothing to compute anew"):
-        rescore_run(corrected)
+        rescore_run(corrected, options={})
     with pytest.raises(UseError, match="unknown preset 'best'"):
-        rescore_run(corrected, preset="best")
+        rescore_run(corrected, options={"preset": "best"})
     with pytest.raises(UseError, match="failure below success"):
-        rescore_run(corrected, success_at=5)
+        rescore_run(corrected, options={"success_at": 5})
     with pytest.raises(UseError, match="is there and not empty"):
-        rescore_run(corrected, corrected, preset="released")
+        rescore_run(corrected, corrected, options={"preset": "released"})
     with pytest.raises(InputError, match="none is no run directory"):
-        rescore_run(tmp_path / "none", preset="released")
+        rescore_run(tmp_path / "none", options={"preset": "released"})
     odd = saved(corrected)
     del odd["max_turns"]
     (corrected / "settings.json").write_text(json.dumps(odd))
     with pytest.raises(InputError, match="max_turns: None; expected the turn limit"):
-        rescore_run(corrected, preset="released")
+        rescore_run(corrected, options={"preset": "released"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -28,13 +28,10 @@ def settings(**changes: Any) -> EvaluationSettings:
     fields: dict[str, Any] = {
         "environment": "tiny",
         "models": ("m",),
-        "user": "embedded",
-        "simulator": "embedded",
-        "preset": "corrected",
-        "variant": "vanilla",
+        "roles": {"user": "embedded"},
+        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3},
         "scenario_set": "tiny",
         "scenarios": {"a": "1", "b": "2"},
-        "max_turns": 3,
     }
     return EvaluationSettings(**(fields | changes))
 
@@ -46,7 +43,7 @@ def transcript(scenario: str = "a", *, scored: bool = True) -> Transcript:
         fingerprint="1",
         model="m",
         preset="corrected",
-        simulator="embedded",
+        user="embedded",
         opening="Héllo 🧨\u2028",
         start={"sum": 0.0},
         turns=(),

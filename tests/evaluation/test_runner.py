@@ -106,14 +106,11 @@ def settings(people: int = 6, models: Sequence[str] = ("echo",), repeats: int = 
     return EvaluationSettings(
         environment="listed",
         models=tuple(models),
-        user="embedded",
-        simulator="embedded",
-        preset="p",
-        variant="vanilla",
+        roles={"user": "embedded"},
+        options={"preset": "p", "variant": "vanilla", "max_turns": 3},
         scenario_set="listed",
         scenarios={f"s-{n:02}": f"{n}" for n in range(people)},
         repeats=repeats,
-        max_turns=3,
     )
 
 

@@ -190,7 +190,7 @@ class TestSample:
         assert score.metadata["emotion"][0] == 40.0
         assert score.metadata["emotion"][-1] == score.value
         transcript = told(sample)
-        assert sample.role_usage["simulator"].total_tokens == transcript.usage["simulator"].total
+        assert sample.role_usage["user"].total_tokens == transcript.usage["user"].total
         assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
 
 
@@ -302,7 +302,7 @@ class TestAcrossTheDoor:
         asked = [request.body for request in server.requests if request.part != "policy"]
         assert {body["temperature"] for body in asked} == {0.7}
         assert sorted(body["seed"] for body in asked) == [9, 10, 11, 12, 13]
-        assert told(samples(log)[0]).sampling["simulator"] == Sampling(temperature=0.7, seed=9)
+        assert told(samples(log)[0]).sampling["user"] == Sampling(temperature=0.7, seed=9)
 
     async def test_no_log_of_ours_holds_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer("unauthorized", answer=by_words) as server:

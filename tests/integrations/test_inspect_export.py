@@ -24,7 +24,6 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.scorer import SampleScore, Score
 
 from heartloop.authoring.sage_logs import read_logs
-from heartloop.cli.running import settings_of
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
@@ -34,6 +33,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.evaluation.imported import keep_run
 from heartloop.evaluation.runs import read_run, write_scores
+from heartloop.evaluation.settings import settings_of
 from heartloop.integrations.inspect.export import export_run
 from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.scorer import METRICS, failure, success
@@ -53,7 +53,7 @@ async def run(tmp_path: Path) -> Path:
     people = load_scenarios("support")[:2]
     simulator = ScriptedChat([], name="lab/sim")
     sage = Sage(people, LLMUser(simulator, sampling=Sampling(temperature=0.5)), max_turns=2)
-    settings = settings_of(sage, ["lab/one", "lab/two"], user="llm", scenario_set="support", limit=2, seed=3)
+    settings = settings_of(sage, ["lab/one", "lab/two"], roles={"user": "lab/sim"}, scenario_set="support", limit=2, seed=3)
     found: list[Transcript] = []
     for model, person, fails in [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 0, 0), (1, 1, 1)]:
         simulator = ScriptedChat([TALK[0], TransportError("the line is dead")] if fails else TALK, name="lab/sim")
@@ -80,7 +80,7 @@ def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
     assert log.eval.task_args["preset"] == "corrected"
     assert log.eval.model_generate_config.max_tokens == 99
     assert log.eval.model_roles is not None
-    role = log.eval.model_roles["simulator"]
+    role = log.eval.model_roles["user"]
     assert not isinstance(role, list)
     assert (role.model, role.config.temperature) == ("lab/sim", 0.5)
     assert len(samples) == 2
@@ -105,7 +105,7 @@ def test_tokens_are_told_by_model_and_role(run: Path) -> None:
     log, samples = read(export_run(run)[0])
     # per dialogue: two replies of 55 tokens, three simulator calls of 110
     assert samples[0].model_usage["lab/one"].total_tokens == 110
-    assert samples[0].role_usage["simulator"].total_tokens == 330
+    assert samples[0].role_usage["user"].total_tokens == 330
     assert log.stats.model_usage["lab/sim"].total_tokens == 660
 
 
@@ -152,7 +152,7 @@ def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
 def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
     person = entry_of("eibench").load("test")[0]
     bench = entry_of("eibench").build([person], entry_of("eibench").person(None), max_turns=2)
-    settings = settings_of(bench, ["heartloop/diplomat"], user="embedded", scenario_set="test")
+    settings = settings_of(bench, ["heartloop/diplomat"], roles={"user": "embedded"}, scenario_set="test")
     played = asyncio.run(play(bench, person.id, Baseline("diplomat"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
@@ -179,7 +179,7 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
 def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
     person = entry_of("empa").load("cases")[0]
     bench = entry_of("empa").build([person], entry_of("empa").person(None), max_turns=2)
-    settings = settings_of(bench, ["heartloop/coach"], user="embedded", scenario_set="cases")
+    settings = settings_of(bench, ["heartloop/coach"], roles={"user": "embedded"}, scenario_set="cases")
     played = asyncio.run(play(bench, person.id, Baseline("coach"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")

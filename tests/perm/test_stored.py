@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from heartloop.environments.perm.rejudge import rejudged
+from heartloop.environments.perm.rescore import rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.perm import EmbeddedUser, Perm
-from heartloop.environments.perm.rejudge import rejudged
-from heartloop.environments.perm.rescore import rescored
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.models.baselines import Baseline
 from tests.perm.test_environment import ANSWER, Fixed
@@ -91,7 +91,7 @@ class TestRejudge:
         found = await rejudged(stored, SAMPLE, Fixed(resonation=5), preset="released", max_turns=1)
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert found.turns[0].evidence["scores"]["resonation"] == 5
-        assert found.simulator == "fixed"
+        assert found.user == "fixed"
         again = await rejudged(found, SAMPLE, EmbeddedUser(), preset="released", max_turns=1)
         assert again.score == stored.score
 

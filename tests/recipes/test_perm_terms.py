@@ -19,6 +19,7 @@ from heartloop.environments.catalogue import entry_of
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import Rules
 from heartloop.environments.perm.scoring import BROKEN_FORMAT, PARTS, broken_form, perm_reward
+from heartloop.environments.registry import load_environment
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.perm_terms import Term, perm_log, perm_return
 from tests.perm_sample import SAMPLE
@@ -107,8 +108,8 @@ async def test_what_has_no_grades_is_refused() -> None:
         perm_log(transcript.model_copy(update={"turns": ()}))
     with pytest.raises(InputError, match="lacks"):
         perm_return(transcript.model_copy(update={"turns": ()}), Rules(1.0))
-    with pytest.raises(UseError, match="all left out"):
-        Rules(without=PARTS).checked()
+    with pytest.raises(UseError, match="without leaves out"):
+        load_environment("perm").read_options({"without": PARTS})
 
 
 def test_settings_at_odds_are_refused() -> None:

@@ -66,7 +66,7 @@ def _talk(
         model=model,
         repeat=repeat,
         preset="corrected",
-        simulator=simulator,
+        user=simulator,
         facts={
             "family": "support",
             "intention": intention,
@@ -78,7 +78,7 @@ def _talk(
             "tags": tags,
             **(facts or {}),
         },
-        models={"policy": model, "simulator": simulator},
+        models={"policy": model, "user": simulator},
         prompts={"feel": "0123456789ab"},
         opening=text or f"First message of {scenario}.",
         start={"emotion": 40.0},
@@ -104,7 +104,7 @@ def hostile() -> str:
 
 @pytest.fixture
 def dialogues() -> list[Transcript]:
-    broken = Failure(role="simulator", kind="AnswerError", detail="change is 'much'; expected a number")
+    broken = Failure(role="user", kind="AnswerError", detail="change is 'much'; expected a number")
     return [
         _talk("x/good", "s1", [10] * 6, stop="success"),
         _talk("x/good", "s2", [5, 5, 5], intention="advice", tags="death illness"),

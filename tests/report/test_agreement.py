@@ -13,7 +13,7 @@ def talk(scenario: str, *changes: float | None, stop: StopReason = "turn_limit",
         felt = None if change is None else {"emotion": emotion}
         turns.append(Turn(index=index, reply="r", state=felt, change=None if change is None else {"emotion": change}))
     return Transcript(
-        environment="sage", scenario=scenario, fingerprint="1", model="m", preset="corrected", simulator="s", opening="Hi",
+        environment="sage", scenario=scenario, fingerprint="1", model="m", preset="corrected", user="s", opening="Hi",
         start={"emotion": 40.0}, turns=tuple(turns), stop=stop, score=emotion if scored else None,
     )  # fmt: skip
 

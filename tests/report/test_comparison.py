@@ -27,7 +27,7 @@ from heartloop.scoring.statistics import Interval
 
 Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
-BROKEN = Failure(role="simulator", kind="AnswerError", detail="no number")
+BROKEN = Failure(role="user", kind="AnswerError", detail="no number")
 
 
 def side(model: str, dialogues: Sequence[Transcript], **settings: Any) -> Side:
@@ -115,12 +115,12 @@ class TestWarnings:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"simulator": "openai/x"}, "played by embedded in A and by openai/x in B"),
+            ({"user": "openai/x"}, "played by embedded in A and by openai/x in B"),
             ({"preset": "released"}, "computed as corrected and B as released"),
             ({"variant": "challenging"}, "vanilla in A and challenging in B"),
             ({"prompts": {"feel": "new", "speak": "x"}}, "Prompts or rules differ: feel, speak."),
             ({"start": {"emotion": 30.0}}, "mood does not start at the same value"),
-            ({"sampling": {"simulator": Sampling(temperature=1.0)}}, "simulator's sampling settings differ"),
+            ({"sampling": {"user": Sampling(temperature=1.0)}}, "simulator's sampling settings differ"),
             ({"seed": 9}, "Seeds differ"),
         ],
     )

@@ -28,7 +28,7 @@ def bench_runs(write_run: WriteRun) -> list[Path]:
         for scene in ("charm", "defense")
         for n in range(2)
     ]
-    other = [talk.model_copy(update={"simulator": "x/sim", "models": {**talk.models, "simulator": "x/sim"}}) for talk in talks]
+    other = [talk.model_copy(update={"user": "x/sim", "models": {**talk.models, "user": "x/sim"}}) for talk in talks]
     return [
         write_run(talks, "bench", **BENCH, user="embedded", simulator="embedded"),
         write_run(other, "other", **BENCH, user="llm", simulator="x/sim"),
@@ -110,7 +110,7 @@ def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(w
     runs = []
     for simulator, own in (("x/other", ends["y/sim"]), ("z/sim", (20.0, 90.0))):
         talks = [
-            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", simulator=simulator)
+            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", user=simulator)
             for model, end in ends.items()
         ]
         runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user="llm", simulator=simulator))

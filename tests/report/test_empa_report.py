@@ -129,7 +129,7 @@ def test_published_results_stand_apart(site: Path) -> None:
 
 
 def test_a_model_that_judges_itself_is_marked(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [talk.model_copy(update={"simulator": "x/one"}) for talk in empa_talks()]
+    talks = [talk.model_copy(update={"user": "x/one"}) for talk in empa_talks()]
     index = write_site([write_run(talks, "own", **EMPA, user="llm", simulator="x/one")], tmp_path / "own")
     assert "x/one is scored by itself here" in index.read_text(encoding="utf-8")
 

@@ -32,7 +32,7 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
         model=model,
         preset="released",
         variant="repaired",
-        simulator="lab/judge",
+        user="lab/judge",
         facts={
             "kind": kind,
             "category": "Neighbours",
@@ -82,7 +82,7 @@ def site(write_run: WriteRun, tmp_path: Path) -> Path:
         "user": "llm",
         "max_turns": 12,
     }
-    return write_site([write_run(DIALOGUES, simulator="lab/judge", **settings)], tmp_path / "site").parent
+    return write_site([write_run(DIALOGUES, user="lab/judge", **settings)], tmp_path / "site").parent
 
 
 class TestMarks:

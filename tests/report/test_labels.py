@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from heartloop.cli.running import settings_of
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
@@ -25,6 +24,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import Run, read_run, write_scores
+from heartloop.evaluation.settings import settings_of
 from heartloop.models.baselines import Baseline
 from heartloop.report import labels
 from heartloop.report.labels import LABELS, labelled
@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Path:
 def made(path: Path, *, replies: list[str] | None = None, scenario_set: str = "support") -> Path:
     simulator = ScriptedChat(lambda asked: FEEL if "Take in" in asked[-1].content else SPEAK, name="lab/sim")
     sage = Sage(PEOPLE, LLMUser(simulator), max_turns=3)
-    settings = settings_of(sage, ["heartloop/coach"], user="llm", scenario_set=scenario_set)
+    settings = settings_of(sage, ["heartloop/coach"], roles={"user": "lab/sim"}, scenario_set=scenario_set)
     policy = ScriptedChat(replies, name="heartloop/coach") if replies else Baseline("coach")
     with RunDirectory(path, settings) as directory:
         for scenario in PEOPLE[: 1 if replies else 3]:

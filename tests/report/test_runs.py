@@ -41,7 +41,7 @@ def _facts(*paths: Path) -> dict[str, str]:
         ({}, 1),
         ({"seed": 7}, 1),
         ({"sampling": {"policy": Sampling(temperature=0.2)}}, 2),
-        ({"sampling": {"policy": Sampling(), "simulator": Sampling(top_p=0.5)}}, 2),
+        ({"sampling": {"policy": Sampling(), "user": Sampling(top_p=0.5)}}, 2),
         ({"facts": {"family": "chat"}}, 2),
         ({"start": {"emotion": 60.0}}, 2),
         ({"prompts": {"feel": "another"}}, 2),
@@ -54,7 +54,7 @@ def test_what_decides_a_score_decides_the_page(talk: Talk, write_run: WriteRun, 
 
 
 def test_pages_that_differ_in_sampling_alone_say_so(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    samplings = [{"policy": Sampling(temperature=t), "simulator": Sampling()} for t in (0.2, 0.9)]
+    samplings = [{"policy": Sampling(temperature=t), "user": Sampling()} for t in (0.2, 0.9)]
     runs = [write_run([talk("a", "s1", [5]).model_copy(update={"sampling": s})], f"run{n}") for n, s in enumerate(samplings)]
     assert _facts(runs[0])["Sampling"] == "policy temperature 0.2"
     html = write_site(runs, tmp_path / "site").read_text(encoding="utf-8")
@@ -153,8 +153,8 @@ def test_pages_of_an_earlier_larger_report_go(talk: Talk, write_run: WriteRun, t
 def test_raw_answers_are_not_kept(talk: Talk, write_run: WriteRun) -> None:
     calls = [
         Call(role="policy", purpose="reply", turn=0, text="x" * 999, reasoning="y" * 999, finish_reason="content_filter"),
-        Call(role="simulator", purpose="feel", turn=0, text="?"),
-        Call(role="simulator", purpose="feel", turn=0, text="{}", reask=1),
+        Call(role="user", purpose="feel", turn=0, text="?"),
+        Call(role="user", purpose="feel", turn=0, text="{}", reask=1),
     ]
     dialogue = talk("m", "s1", [5], calls=calls, counts={"re-asks": 1})
     run = read_run(write_run([dialogue]))

@@ -41,7 +41,7 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     # two clusters: a resample has mean 55, 77.5 or 100, the extremes with chance 1/4 each
     assert (good.headline.low, good.headline.high) == (55.0, 100.0)
     assert garbage.headline.low is None  # one person gives no interval
-    assert plain.causes == (Cause(role="simulator", kind="AnswerError", n=1),)
+    assert plain.causes == (Cause(role="user", kind="AnswerError", n=1),)
     assert plain.flagged
     assert card.flagged  # 1 of 10
     assert mute.silences == 6
@@ -128,10 +128,10 @@ def test_equal_means_share_a_rank(talk: Talk) -> None:
 
 def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
     def call(turn: int, reask: int, purpose: str = "feel") -> Call:
-        return Call(role="simulator", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
+        return Call(role="user", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
 
     mended = [call(0, 0), call(0, 1), call(1, 0), call(1, 1), call(1, 2)]
-    broken = Failure(role="simulator", kind="AnswerError", detail="no number")
+    broken = Failure(role="user", kind="AnswerError", detail="no number")
     fine = talk("m", "s1", [5, 5], calls=mended, counts={"re-asks": 3})
     failed = talk("m", "s2", [5], calls=mended, counts={"re-asks": 3}, stop="failed", failure=broken)
     farewell = [*mended, call(1, 0, "speak"), call(1, 1, "speak")]
@@ -144,7 +144,7 @@ def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
 
 def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> None:
     """`full` has all 20 scored, `half` 10 of 20, `bare` 1 of 20: half is enough, less is not ranked and shrinks nothing."""
-    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+    broken = Failure(role="user", kind="TransportError", detail="timeout")
 
     def played(model: str, scored: int) -> list[Transcript]:
         lost = [talk(model, f"s{n}", [], stop="failed", failure=broken) for n in range(scored, 20)]
@@ -189,7 +189,7 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
     """Free models cost nothing without a price, and what it says with one; a paid model without a price leaves no sum."""
     usage = {
         "policy": Usage(prompt_tokens=1_000_000, completion_tokens=500_000),
-        "simulator": Usage(prompt_tokens=3_000_000, completion_tokens=1_000_000),
+        "user": Usage(prompt_tokens=3_000_000, completion_tokens=1_000_000),
     }
     pair = {"openai/a": Price(2.0, 8.0)}
     cases: list[tuple[str, str, dict[str, Price], float | None]] = [
@@ -204,8 +204,8 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
     for policy, simulator, prices, expected in cases:
         meter = Meter(prices=prices)
         meter.record(policy, "policy", usage["policy"])
-        meter.record(simulator, "simulator", usage["simulator"])
-        dialogue = talk(policy, "s1", [5], simulator=simulator).model_copy(update={"usage": usage})
+        meter.record(simulator, "simulator", usage["user"])
+        dialogue = talk(policy, "s1", [5], user=simulator).model_copy(update={"usage": usage})
         by_hand = {name: price._asdict() for name, price in prices.items()}  # as settings.json has it
         as_json = {name: list(price) for name, price in prices.items()}
         costs = [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand, as_json)]
@@ -229,7 +229,7 @@ def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
 
 
 def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
-    broken = Failure(role="simulator", kind="TransportError", detail="timeout")
+    broken = Failure(role="user", kind="TransportError", detail="timeout")
     card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
     assert card.models[0].rank is None
     assert card.models[0].headline.mean is None

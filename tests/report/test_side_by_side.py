@@ -35,7 +35,7 @@ def run(talk: Talk, write_run: WriteRun) -> Callable[..., Path]:
     def make(
         simulator: str, changes: Mapping[str, float] = ORDER, people: tuple[str, ...] = ("s1", "s2"), **more: object
     ) -> Path:
-        said = [talk(model, who, [change, change], simulator=simulator) for model, change in changes.items() for who in people]
+        said = [talk(model, who, [change, change], user=simulator) for model, change in changes.items() for who in people]
         name = str(more.pop("name", simulator.replace("/", "-")))
         return write_run(said, name, user="llm", simulator=simulator, **more)
 
@@ -84,14 +84,14 @@ def test_what_does_not_compare_never_stands_side_by_side(
     run: Callable[..., Path], talk: Talk, write_run: WriteRun, tmp_path: Path
 ) -> None:
     others = [
-        write_run([talk("a/one", "s1", [5], simulator="x/o").model_copy(update={"preset": "released"})], "preset"),
-        write_run([talk("a/one", "s1", [5], simulator="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
-        write_run([talk("a/one", "s1", [5], simulator="x/q", facts={"family": "chat"})], "family"),
-        write_run([talk("a/one", "s1", [5], simulator="x/r", fingerprint="new")], "people"),
-        write_run([talk("b/other", "s1", [5], simulator="x/s")], "models"),
+        write_run([talk("a/one", "s1", [5], user="x/o").model_copy(update={"preset": "released"})], "preset"),
+        write_run([talk("a/one", "s1", [5], user="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
+        write_run([talk("a/one", "s1", [5], user="x/q", facts={"family": "chat"})], "family"),
+        write_run([talk("a/one", "s1", [5], user="x/r", fingerprint="new")], "people"),
+        write_run([talk("b/other", "s1", [5], user="x/s")], "models"),
         write_run([], "empty"),
         write_run(
-            [talk("a/one", "s1", [5], simulator="x/t").model_copy(update={"sampling": {"policy": Sampling(temperature=0.1)}})],
+            [talk("a/one", "s1", [5], user="x/t").model_copy(update={"sampling": {"policy": Sampling(temperature=0.1)}})],
             "sampling",
         ),
     ]

@@ -60,7 +60,7 @@ def test_hostile_text_never_becomes_markup(
     talk: Talk, hostile: str, write_run: WriteRun, tmp_path: Path, dialogues: list[Transcript]
 ) -> None:
     facts = dict.fromkeys(("intention", "intention_text", "theme", "title", "person", "place", "tags"), hostile)
-    broken = Failure(role="simulator", kind="AnswerError", detail=hostile)
+    broken = Failure(role="user", kind="AnswerError", detail=hostile)
     log = {"started": hostile, "endpoints": {hostile: {"address": hostile, "retried": hostile, "dropped": {hostile: 1}}}}
     bad = [
         talk(hostile, "s1", [5], text=hostile, facts=facts),
@@ -140,7 +140,7 @@ def test_the_embedded_user_is_said_on_the_face(
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
     assert "rule-based stand-in" in html
-    run = write_run([talk("m", "s1", [5], simulator="openai/x")], "other", user="llm", simulator="openai/x")
+    run = write_run([talk("m", "s1", [5], user="openai/x")], "other", user="llm", simulator="openai/x")
     assert "rule-based stand-in" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
 
 
@@ -148,7 +148,7 @@ def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: 
     first = write_run([talk("a", "s1", [5])], "first", models=["a"], scenarios=["s1"])
     (first / "log.jsonl").write_text('{"started": "2025-11-20T23:40:00+00:00", "played": 1}\n')
     second = write_run([talk("b", "s1", [9])], "second", models=["b"], scenarios=["s1"])
-    other = write_run([talk("c", "s1", [5], simulator="openai/x")], "other", user="llm")
+    other = write_run([talk("c", "s1", [5], user="openai/x")], "other", user="llm")
     site = write_site([first, second, other], tmp_path / "site")
     html = site.read_text(encoding="utf-8")
     assert "measurement-2.html" in html
@@ -165,7 +165,7 @@ def test_an_empty_run_opens_and_says_so(write_run: WriteRun, tmp_path: Path) -> 
 
 
 def test_an_unscored_run_opens_and_says_why(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    broken = Failure(role="simulator", kind="TransportError", detail="timeout after 60 s")
+    broken = Failure(role="user", kind="TransportError", detail="timeout after 60 s")
     run = write_run([talk("m", s, [], stop="failed", failure=broken) for s in ("s1", "s2")])
     html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
     assert "2 of 2 dialogues (100%) are unscored" in html

@@ -43,7 +43,7 @@ class ScriptedUser:
         self.spoke: list[View] = []
 
     def describe(self, variant: str) -> Mapping[str, Any]:
-        return {"models": {"simulator": "sim"}, "prompts": {"feel": "abc"}}
+        return {"models": {"user": "sim"}, "prompts": {"feel": "abc"}}
 
     def admit(self, scenario: AnyScenario) -> None:
         if scenario.title == "unplayable":
@@ -340,7 +340,7 @@ class TestUse:
     async def test_the_transcript_carries_preset_variant_prompts_and_what_reports_group_by(self, preset: str) -> None:
         transcript = await dialogue(ScriptedUser(), preset=preset, variant="challenging", max_turns=2)
         assert (transcript.preset, transcript.variant) == (preset, "challenging")
-        assert transcript.simulator == "scripted person"
+        assert transcript.user == "scripted person"
         assert transcript.fingerprint == FIRST.fingerprint
         assert transcript.facts["intention"] == FIRST.intention
         assert transcript.facts["theme"] == FIRST.theme

@@ -72,7 +72,7 @@ class TestPrompts:
     async def test_two_calls_a_turn_feel_then_speak_and_one_for_the_last_reply(self) -> None:
         transcript, simulator, _ = await dialogue([feel(), speak(), feel(), speak(), feel()], max_turns=3)
         assert len(simulator.asked) == 5
-        made = [(c.turn, c.purpose) for c in transcript.calls if c.role == "simulator"]
+        made = [(c.turn, c.purpose) for c in transcript.calls if c.role == "user"]
         assert made == [(0, "feel"), (0, "speak"), (1, "feel"), (1, "speak"), (2, "feel")]
         assert all([m.role for m in messages] == ["system", "user"] for messages in simulator.asked)
 
@@ -293,10 +293,10 @@ class TestAnswers:
         raw = ("no", feel(1), "nor this", speak(), feel(1))
         spent = [Reply(text, usage=Usage(prompt_tokens=100, completion_tokens=7)) for text in raw]
         transcript, _, _ = await dialogue(spent, max_turns=2)
-        kept = [(c.purpose, c.reask, c.text) for c in transcript.calls if c.role == "simulator"]
+        kept = [(c.purpose, c.reask, c.text) for c in transcript.calls if c.role == "user"]
         assert kept[:4] == [("feel", 0, "no"), ("feel", 1, feel(1)), ("speak", 0, "nor this"), ("speak", 1, speak())]
         assert transcript.counts["re-asks"] == 2
-        assert transcript.usage["simulator"] == Usage(prompt_tokens=500, completion_tokens=35)
+        assert transcript.usage["user"] == Usage(prompt_tokens=500, completion_tokens=35)
 
     async def test_a_transport_error_of_the_simulator_is_not_asked_again_but_unscored(self) -> None:
         transcript, simulator, _ = await dialogue([TransportError("503 after 5 tries")])

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from heartloop.environments.sage.rejudge import rejudged
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Failure, Transcript
@@ -19,7 +20,6 @@ from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
-from heartloop.environments.sage.rejudge import rejudged
 from heartloop.models.baselines import Baseline
 from heartloop.models.cache import dialogue_scope
 
@@ -37,7 +37,7 @@ class Feels:
         self.views: list[View] = []
 
     def describe(self, variant: str) -> Mapping[str, Any]:
-        return {"models": {"simulator": self.name}, "prompts": {"feel": "1", "speak": "1"}}
+        return {"models": {"user": self.name}, "prompts": {"feel": "1", "speak": "1"}}
 
     def admit(self, scenario: object) -> None:
         pass
@@ -80,7 +80,7 @@ async def test_other_feelings_on_the_same_words() -> None:
     found = await read(played, judge)
     assert words(found) == words(played)
     assert [turn.state for turn in found.turns] == [{"emotion": e} for e in (45.0, 40.0, 50.0, 50.0)]
-    assert (found.score, found.stop, found.simulator) == (50.0, "turn_limit", "lab/judge")
+    assert (found.score, found.stop, found.user) == (50.0, "turn_limit", "lab/judge")
     assert [view.emotion for view in judge.views] == [40.0, 45.0, 40.0, 50.0], "it sees its own running emotion"
     assert {view.seed for view in judge.views} == {5}
     assert found.usage["policy"] == played.usage["policy"], "what the replies took stays true"
@@ -139,7 +139,7 @@ async def test_what_was_unscored_is_passed_on_and_nobody_is_asked() -> None:
     assert played.failure is not None
     found = await read(played, judge)
     assert judge.views == []
-    assert (found.score, found.calls, found.usage, found.simulator) == (None, (), {}, "lab/judge")
+    assert (found.score, found.calls, found.usage, found.user) == (None, (), {}, "lab/judge")
     assert found.failure is not None
     assert found.failure.detail == "unscored before it was rejudged: no more feelings"
 

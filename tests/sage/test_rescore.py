@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from heartloop.environments.sage.rescore import out_of_range, rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
@@ -22,7 +23,6 @@ from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import SageUser
-from heartloop.environments.sage.rescore import out_of_range, rescored
 from heartloop.models.baselines import Baseline
 
 SCENARIOS = load_scenarios("support")

@@ -241,7 +241,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         repeat=repeat,
         preset="released",
         variant="released",
-        simulator=f"{result.actor_model} (imported)",
+        user=f"{result.actor_model} (imported)",
         facts={
             "axis": max(share, key=lambda axis: share[axis]),
             "difficulty": difficulty_of(distance),
@@ -254,7 +254,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         },
         models={
             "policy": result.test_model_name,
-            "simulator": result.actor_model,
+            "user": result.actor_model,
             "judge": result.judger_model,
             "director": result.director_model,
         },

@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.authoring.importers import Record, problem_of, records
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
+from heartloop.environments.sage.environment import says_goodbye
+from heartloop.environments.sage.options import MAX_TURNS
 from heartloop.environments.sage.released import (
     family_of,
     intention_of,
@@ -191,7 +192,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         model=model,
         repeat=repeat,
         preset="released",
-        simulator=simulator,
+        user=simulator,
         facts={
             "family": family_of(log.task),
             "intention": key or log.task,
@@ -203,7 +204,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
             "character": log.character,
             "source": f"{record.path.name}, line {record.number}",
         },
-        models={"policy": model, "simulator": simulator},
+        models={"policy": model, "user": simulator},
         opening=log.history[0].content,
         start={"emotion": emotions[0]},
         turns=tuple(turns),

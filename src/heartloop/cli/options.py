@@ -17,6 +17,7 @@ __all__ = [
     "MaxCost",
     "MaxTokens",
     "NewRun",
+    "OptionValues",
     "Prices",
     "Retries",
     "RetryJudging",
@@ -26,6 +27,12 @@ __all__ = [
     "Yes",
 ]
 
+OptionValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-E", "--option", help="Option of the environment: name=value; repeatable (heartloop environments show ENVIRONMENT)."
+    ),
+]
 MaxConnections = Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")]
 Retries = Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")]

@@ -16,6 +16,7 @@ from heartloop.cli.options import (
     MaxCost,
     MaxTokens,
     NewRun,
+    OptionValues,
     Prices,
     Retries,
     RetryJudging,
@@ -35,16 +36,9 @@ rejudge_app = typer.Typer(rich_markup_mode=None)
 def rejudge(
     run: Annotated[Path, typer.Argument(help="A run directory, played or imported; it stays as it is.")],
     judge: Judge,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
-            "daily: paper. eqbench: released. By default as played."
-        ),
-    ] = None,
+    option: OptionValues = None,
     scenarios: Annotated[
-        str | None,
-        typer.Option(help="support, chat, test, train, a file or a checkout; by default what the run was played with."),
+        str | None, typer.Option(help="Scenario set, file or folder; by default what the run was played with.")
     ] = None,
     sampling: JudgeSampling = None,
     max_connections: MaxConnections = 32,
@@ -59,11 +53,11 @@ def rejudge(
     out: NewRun = None,
     cache: Cache = None,
 ) -> None:
-    """Another judge reads a run: the same replies, the same words, other feelings. Only the judge is called."""
+    """Rejudge a run: another judge appraises the stored replies. Only the judge is called."""
     from contextlib import nullcontext
 
-    from heartloop.cli.running import Pilot, exit_code_of, play_run, sampling_of_judge, write_report
-    from heartloop.environments.catalogue import entry_of
+    from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, sampling_of_judge, write_report
+    from heartloop.environments.registry import load_environment
     from heartloop.evaluation.agreement import agreement, agreement_text
     from heartloop.evaluation.rejudging import Rejudging
     from heartloop.evaluation.run_directory import played_settings
@@ -73,15 +67,15 @@ def rejudge(
 
     load_env()
     samplings = sampling_of_judge(judge, sampling or [])
-    entry = entry_of(played_settings(run).environment)
+    spec = load_environment(played_settings(run).environment)
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
     kept = cache_at(cache)
     found: dict[str, ChatModel] = {}
     if judge != "embedded":
         found[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
-    reader = entry.judge(counted(found[judge], meter, "judge", kept) if found else None, samplings)
+    reader = spec.judge(counted(found[judge], meter, "judge", kept) if found else None, samplings)
     job = Rejudging(
-        run, reader, preset=preset, scenarios=scenarios, sampling=samplings,
+        run, reader, options=read_options(spec, option), scenarios=scenarios, sampling=samplings,
         prices=meter.prices,
     )  # fmt: skip
     path = out or job.beside
@@ -93,6 +87,6 @@ def rejudge(
         )  # fmt: skip
         page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)
-    typer.echo("\n" + agreement_text(seen, first=job.settings.rejudged["simulator"], second=judge))
+    typer.echo("\n" + agreement_text(seen, first=job.settings.rejudged["user"], second=judge))
     typer.echo(f"\nRun: {path}\nReport: {page}")
     raise typer.Exit(exit_code_of(ended, done="judged"))

@@ -22,21 +22,27 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
-from heartloop.environments.catalogue import Ready
+from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.roles import EMBEDDED
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run, work_through
 from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.evaluation.settings import EvaluationSettings, Job, prompts_of, read_samplings
+from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
 from heartloop.models.cache import AnswerCache, DialogueScope
 from heartloop.models.names import Meter, close, endpoint_habits, is_scripted, resolve
 from heartloop.report.site import write_site
 
-__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "sampling_of_judge", "settings_of", "write_report"]
+__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "read_options", "sampling_of_judge", "write_report"]
 
+
+_OWN_NAMES = (
+    "model", "user", "judge", "role", "scenarios", "limit", "repeats", "seed", "shard", "sampling", "out", "cache", "prices",
+)  # fmt: skip
+"""Options of the command line itself, which `-E` refuses."""
 
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
 """Calls and tokens that nobody was asked for, by model and role."""
@@ -55,7 +61,16 @@ def exit_code_of(ended: Run, *, done: str = "played") -> int:
     return 0 if ended.stopped in (None, DECLINED) else 1
 
 
-def open_models(names: Iterable[str], **how: Any) -> dict[str, ChatModel]:
+def read_options(spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
+    """`-E name=value` texts as a mapping.
+
+    Raises:
+        UseError: another form, an option given twice, or a name that the command line uses itself.
+    """
+    return spec.options.parse(texts or (), environment=spec.name, reserved=_OWN_NAMES)
+
+
+def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
     """Models by name: those of `models.resolve`, which takes `how`, and `checkpoint:<directory>` (extra `train`).
 
     Raises:
@@ -119,33 +134,12 @@ def sampling_of_judge(judge: str, texts: Sequence[str]) -> Sampling | None:
     Raises:
         UseError: a supporter as the judge, settings for the embedded judge, or what `read_samplings` refuses.
     """
-    if judge != "embedded" and is_scripted(judge):
-        raise UseError(f"--judge is {judge}, who only replies; expected service/model, or embedded")
+    if judge != EMBEDDED and is_scripted(judge):
+        raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
     sampling = read_samplings(texts, roles=("judge",)).get("judge")
-    if judge == "embedded" and sampling is not None:
-        raise UseError("--sampling sets how a model answers; --judge embedded judges by rules and takes none, leave it out")
+    if judge == EMBEDDED and sampling is not None:
+        raise UseError(f"--sampling sets how a model answers; --judge {EMBEDDED} takes none, leave it out")
     return sampling
-
-
-def settings_of(environment: Ready, models: list[str], *, user: str, scenario_set: str, **more: Any) -> EvaluationSettings:
-    """What a run of this environment with these models is decided by; `more` as `EvaluationSettings` has it."""
-    return EvaluationSettings(
-        environment=environment.name,
-        models=tuple(models),
-        user=user,
-        simulator=environment.user.name,
-        preset=environment.preset,
-        variant=environment.variant,
-        scenario_set=scenario_set,
-        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
-        max_turns=environment.max_turns,
-        relation_weight=getattr(environment, "relation_weight", None),
-        window=window if (window := getattr(environment, "window", 1)) > 1 else None,
-        bystander_weight=getattr(environment, "bystander_weight", None),
-        without=getattr(environment, "without", ()),
-        prompts=prompts_of(environment),
-        **more,
-    )
 
 
 def play_run(

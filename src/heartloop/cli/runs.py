@@ -1,4 +1,4 @@
-"""Commands on finished runs: compare, merge, rescore. Part of the command line; the same rules as in `cli`.
+"""Commands on finished runs: report, compare, merge, rescore.
 
 No command here calls a model.
 """
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from heartloop.cli.options import NewRun
+from heartloop.cli.options import NewRun, OptionValues
 
 __all__ = ["runs_app"]
 
@@ -60,37 +60,38 @@ def merge(
 @runs_app.command()
 def rescore(
     run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="By these rules. sage: corrected or released. eibench, empa: paper or released. perm: released or unit. "
-            "daily: paper. eqbench: released."
-        ),
-    ] = None,
-    success_at: Annotated[float | None, typer.Option(help="Count a success from this final emotion on; 100 otherwise.")] = None,
-    failure_below: Annotated[float | None, typer.Option(help="Count a failure below this final emotion; 10 otherwise.")] = None,
-    relation_weight: Annotated[
-        float | None, typer.Option(help="eibench: another weight of the relation in the outcome, 0 to 1.")
-    ] = None,
-    bystander_weight: Annotated[
-        float | None, typer.Option(help="perm: another weight of the bystander in the reward, from 0.")
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(help="perm: leave out resonation, expression, reception, bystander or length; or nothing. Repeatable."),
-    ] = None,
+    option: OptionValues = None,
     out: NewRun = None,
 ) -> None:
-    """Compute a run anew from its stored transcripts, by another preset, bounds or weight. No model call."""
+    """Rescore a run from its stored transcripts with other score options (-E). No model call."""
+    from heartloop.cli.running import read_options
+    from heartloop.environments.registry import load_environment
     from heartloop.evaluation.rescoring import rescore_run
+    from heartloop.evaluation.run_directory import saved_settings
 
-    done = rescore_run(
-        run, out, preset=preset, success_at=success_at, failure_below=failure_below, relation_weight=relation_weight,
-        bystander_weight=bystander_weight, without=None if without is None else [part for part in without if part != "nothing"],
-    )  # fmt: skip
+    spec = load_environment(str(saved_settings(run).get("environment")))
+    done = rescore_run(run, out, options=read_options(spec, option))
     typer.echo(done.summary)
     if _leaderboard(done.path):
         raise typer.Exit(1)
+
+
+@runs_app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, of evaluations or of training, finished or not.")],
+    out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
+) -> None:
+    """Write the report of one or several runs: leaderboards of evaluations, curves of training."""
+    from functools import partial
+
+    from rich.console import Console
+
+    from heartloop.report.site import write_site
+    from heartloop.report.training_text import training_tables
+
+    for table in training_tables(runs):
+        Console().print(table)
+    typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
 
 
 def _leaderboard(run: Path) -> bool:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from heartloop.core.errors import InputError
+from heartloop.core.renames import current_transcript
 
 __all__ = [
     "Call",
@@ -45,7 +46,8 @@ StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "fail
 """Why a dialogue ended. `cut`: another judge would have gone on where no further reply is stored. `failed` means an
 instrument broke; such a dialogue is unscored."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Transcripts of schema 1 are read through the table in `core.renames`."""
 
 
 def writable(text: str) -> str:
@@ -138,7 +140,7 @@ class Call(_Frozen):
     """One model call of any role with its raw answer, kept so that a transcript can be judged again."""
 
     role: str
-    """policy, simulator, judge, ..."""
+    """policy, user, judge, ..."""
     purpose: str
     """reply, feel, speak, ..."""
     turn: int
@@ -189,8 +191,8 @@ class Transcript(_Frozen):
     seed: int = 0
     preset: str
     variant: str = "vanilla"
-    simulator: str
-    """`embedded`, or the simulator's model name."""
+    user: str
+    """Who played the roles beside the policy: `embedded`, or the model's name; of a rejudged dialogue, the judge."""
     facts: dict[str, str] = Field(default_factory=dict)
     """What reports group by and show: family, intention, theme, title, persona, tags."""
     models: dict[str, str] = Field(default_factory=dict)
@@ -211,6 +213,12 @@ class Transcript(_Frozen):
     counts: dict[str, int] = Field(default_factory=dict)
     """silences, truncated replies, re-asks that mended an answer, clamped changes."""
     seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current(cls, record: Any) -> Any:
+        old = isinstance(record, dict) and "simulator" in record and record.get("schema_version", 1) == 1
+        return current_transcript(record) if old else record
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -81,7 +81,7 @@ class CallLog:
         """One more of `name`."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    def recorder(self, purpose: str, turn: int, role: str = "simulator") -> Callable[[Reply, int], None]:
+    def recorder(self, purpose: str, turn: int, role: str = "user") -> Callable[[Reply, int], None]:
         """What `judging.ask` is to call with every raw reply of this purpose in this turn: it is kept, a re-ask counted."""
 
         def record(reply: Reply, reask: int) -> None:
@@ -223,7 +223,7 @@ async def play(
             if felt.message is not None:
                 messages.append(Message(role="user", content=felt.message))
             elif stop is None:
-                raise RoleFailed("simulator", AnswerError("the user gave neither a message nor an end"))
+                raise RoleFailed("user", AnswerError("the user gave neither a message nor an end"))
     except RoleFailed as failed:
         stop = "failed"
         failure = Failure(role=failed.role, kind=type(failed.cause).__name__, detail=str(failed.cause))

@@ -63,7 +63,7 @@ class JudgeModel(RoleModel):
         role: str = "judge",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> None:
-        super().__init__(model, sampling=sampling, role="judge" if role == "simulator" else role, prompts=prompts)
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
 
 Given = TypeVar("Given", bound=Verdict)

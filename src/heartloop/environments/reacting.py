@@ -38,7 +38,7 @@ __all__ = [
     "weights_of",
 ]
 
-UNDERSTANDS = "the embedded user understands English only, use a model (--simulator, or --judge of rejudge)"
+UNDERSTANDS = "the embedded user understands English only, use a model (--user MODEL, or rejudge --judge MODEL)"
 """What is said where it cannot play somebody."""
 
 _ADVICE = ("F", "G")

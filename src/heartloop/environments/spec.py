@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -133,6 +133,12 @@ class Options(BaseModel):
     def declared(cls) -> list[OptionInfo]:
         """Every option, in the order of declaration."""
         return [_info(name, field) for name, field in cls.model_fields.items()]
+
+    @classmethod
+    def choices(cls, name: str) -> tuple[str, ...]:
+        """The values that an option may have; its default alone where it has no choices."""
+        field = cls.model_fields[name]
+        return tuple(_extra(field).get("choices", ())) or (str(field.default),)
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
@@ -437,14 +443,20 @@ class Scale(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What follows from a stored dialogue."""
+    """What follows from a stored dialogue: rescoring and rejudging (`heartloop.environments.stored`)."""
 
-    rescored: Callable[..., Transcript]
-    """`rescored(transcript, *, max_turns, **score_options)`: by other score options, without a model call."""
-    rejudged: Callable[..., Awaitable[Transcript]]
-    """`rejudged(transcript, scenario, judge, *, preset, max_turns)`: as a judge appraises the stored replies."""
-    judged_prompts: Callable[[Transcript, Any], Mapping[str, str]]
-    """Prompt hashes by name of a dialogue that this judge has read."""
+    options: Callable[[Transcript], Mapping[str, Any]]
+    """The options that a transcript says it was played with; the run's settings give the others."""
+    rescored: Callable[[Transcript, Any], Transcript]
+    """`rescored(transcript, options)`: by other score options, without a model call; what does not follow becomes unscored."""
+    stand_in: Callable[[Transcript, Any], Player] = lambda transcript, judge: judge
+    """`stand_in(transcript, judge)` plays the stored dialogue's roles with the judge's appraisals."""
+    described: Callable[[Any, Transcript], Mapping[str, Any]] = lambda judge, transcript: judge.describe()
+    """`models`, `sampling` and `prompts` of the judge."""
+    unused_prompts: str = ""
+    """How the names of prompts begin that a judge of stored replies is never asked with."""
+    stops_with_its_turns: bool = False
+    """Whether a rejudged dialogue stops with its last stored reply although the rules would go on."""
     asked_again: Callable[[Transcript], bool] = lambda transcript: False
     """Whether a re-ask replaced an answer that the released code would have clamped."""
 
@@ -661,10 +673,14 @@ class EnvironmentSpec:
         found: Judge = self._part("judge")(model, sampling)
         return found
 
-    def briefing(self, scenario: Any, options: Options) -> str | None:
-        """The policy's system prompt with a person; `None` where it is the same for all."""
-        make = self._part("briefing")
-        return None if make is None else str(make(scenario, options))
+    @property
+    def briefs_by_scenario(self) -> bool:
+        """Whether the policy's system prompt depends on the scenario."""
+        return self._parts["briefing"] is not None
+
+    def briefing(self, scenario: Any, options: Options) -> str:
+        """The policy's system prompt with a scenario, where it depends on it."""
+        return str(self._part("briefing")(scenario, options))
 
     def set_of(self, scenarios: str | None) -> str:
         """The set or path to read: the given one, or the default set.

@@ -1,7 +1,6 @@
-"""What every environment does alike: people by id with who plays them, what a transcript keeps of both, the log of an episode.
+"""What environments build on: scenarios by id with a player and options, the fields a transcript gets from them, the call log.
 
-Covers the parts that an environment builds on. Does not cover the protocols and the turn loop (`episode`), nor any rule of a
-dialogue: each environment's own room.
+Does not cover the protocols and the turn loop (`episode`), nor the rules of a dialogue (each environment's own folder).
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Call, Sampling
-from heartloop.core.errors import AnswerError, InputError, ModelError, UseError
+from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, RoleFailed
+from heartloop.environments.spec import Options
 
-__all__ = ["LoggedEpisode", "RoleModel", "Staged", "answered", "check_choice"]
+__all__ = ["LoggedEpisode", "RoleModel", "Staged", "answered"]
 
 
 class _Somebody(Protocol):
@@ -35,6 +35,7 @@ class _Player(Protocol):
 
 Somebody = TypeVar("Somebody", bound=_Somebody)
 Player = TypeVar("Player", bound=_Player)
+Chosen = TypeVar("Chosen", bound=Options)
 Answer = TypeVar("Answer")
 
 
@@ -70,17 +71,14 @@ class RoleModel:
         """A model reads every scenario, in any language."""
 
 
-class Staged(Generic[Somebody, Player]):
-    """People by id, who plays them, and the settings that every environment has.
+class Staged(Generic[Somebody, Player, Chosen]):
+    """Scenarios by id, who plays the roles, and the options.
 
     Raises:
-        UseError: a turn limit below 1.
         InputError: two scenarios of one id, or one that the player cannot play.
     """
 
-    def __init__(self, scenarios: Sequence[Somebody], user: Player, *, preset: str, variant: str, max_turns: int) -> None:
-        if max_turns < 1:
-            raise UseError(f"max_turns is {max_turns}; expected at least 1")
+    def __init__(self, scenarios: Sequence[Somebody], user: Player, options: Chosen) -> None:
         self.scenarios: dict[str, Somebody] = {}
         for scenario in scenarios:
             if scenario.id in self.scenarios:
@@ -89,10 +87,20 @@ class Staged(Generic[Somebody, Player]):
         for scenario in scenarios:
             user.admit(scenario)
         self.user = user
-        self.preset = preset
-        self.variant = variant
-        self.max_turns = max_turns
+        self.options = options
         self._fingerprints: dict[str, str] = {}
+
+    @property
+    def preset(self) -> str:
+        return self.options.preset
+
+    @property
+    def variant(self) -> str:
+        return self.options.variant
+
+    @property
+    def max_turns(self) -> int:
+        return self.options.max_turns
 
     @property
     def scenario_ids(self) -> Sequence[str]:
@@ -121,9 +129,9 @@ class Staged(Generic[Somebody, Player]):
             self._fingerprints[scenario_id] = self.scenarios[scenario_id].fingerprint
         return {
             "fingerprint": self._fingerprints[scenario_id],
-            "preset": self.preset,
-            "variant": self.variant,
-            "simulator": self.user.name,
+            "preset": self.options.preset,
+            "variant": self.options.variant,
+            "user": self.user.name,
             "facts": dict(facts),
             "models": told.get("models", {}),
             "sampling": told.get("sampling", {}),
@@ -144,16 +152,6 @@ class LoggedEpisode:
     @property
     def counts(self) -> Mapping[str, int]:
         return dict(self._log.counts)
-
-
-def check_choice(what: str, given: str, known: Sequence[str], note: str = "") -> None:
-    """Refuses a name that is none of the known ones.
-
-    Raises:
-        UseError: names them.
-    """
-    if given not in known:
-        raise UseError(f"unknown {what} {given!r}; expected {' or '.join(known)}{note}")
 
 
 async def answered(role: str, answer: Awaitable[Answer]) -> Answer:

@@ -1,33 +1,32 @@
-"""A stored dialogue gone over again, in any environment: what to say of one that cannot be scored, and the replies it holds.
+"""Replay of a stored dialogue: rejudging, and what rescoring shares, for every environment.
 
-Covers what `rescore` and `rejudge` of all environments share: the policy that says what was said, the dialogue that goes
-through the one turn loop once more, and the ones that are passed on unscored. Does not cover any environment's rules (its own
-`rescore` and `rejudge`), nor whole runs (`heartloop.evaluation`).
+Covers the policy that repeats the stored replies, the dialogue that goes through the one turn loop once more, and dialogues that
+stay unscored. Does not cover an environment's rules (its own `stored`), nor whole runs (`heartloop.evaluation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, play
-from heartloop.environments.staging import check_choice
+from heartloop.environments.spec import EnvironmentSpec, Judge, Options
 from heartloop.models.cache import count_free
 
 __all__ = [
     "RESCORING",
-    "Judge",
-    "JudgedAnew",
+    "StandIn",
     "StoredReplies",
     "about_judged",
     "check_readable",
-    "check_rescorable",
-    "judged_again",
+    "check_turns",
+    "judged_prompts",
     "passed_on",
     "read_again",
+    "rejudged",
     "unscored",
 ]
 
@@ -35,26 +34,14 @@ RESCORING = "rescoring"
 """The role named in the failure of a dialogue that the stored transcript cannot score."""
 
 
-class Judge(Protocol):
-    """Who feels stored replies anew: an environment's user, asked for its feelings alone."""
-
-    @property
-    def name(self) -> str: ...
-
-    def admit(self, scenario: Any) -> None:
-        """Refuses a scenario it cannot read.
-
-        Raises:
-            InputError: says what the scenario lacks.
-        """
-        ...
-
-
 Asked = TypeVar("Asked", bound=Judge)
 
 
-class JudgedAnew(Generic[Asked]):
-    """Who stands for the user of a stored dialogue: what was said is stored, what is judged is the judge's."""
+class StandIn(Generic[Asked]):
+    """Plays the roles of a stored dialogue: what was said is stored, what is judged comes from the judge.
+
+    An environment whose user also speaks derives from it; where the judge is all there is, the judge itself stands in.
+    """
 
     def __init__(self, played: Transcript, judge: Asked) -> None:
         self._played = played
@@ -65,7 +52,7 @@ class JudgedAnew(Generic[Asked]):
         return self._judge.name
 
     def admit(self, scenario: Any) -> None:
-        """As the judge's."""
+        """As the judge."""
         self._judge.admit(scenario)
 
 
@@ -92,20 +79,14 @@ class StoredReplies:
         return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
 
 
-def check_rescorable(played: Transcript, environment: str, presets: Sequence[str], preset: str, max_turns: int) -> None:
-    """Refuses what cannot be computed by a preset.
-
-    Args:
-        max_turns: policy replies in a dialogue at most, as it was played.
+def check_turns(played: Transcript, options: Options) -> None:
+    """Refuses a dialogue that is longer than its options allow.
 
     Raises:
-        UseError: another environment, an unknown preset, or more turns than `max_turns`.
+        UseError: names both numbers.
     """
-    if played.environment != environment:
-        raise UseError(f"{played.scenario} is of environment {played.environment!r}; expected {environment!r}")
-    check_choice("preset", preset, presets)
-    if len(played.turns) > max_turns:
-        raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {max_turns}")
+    if len(played.turns) > options.max_turns:
+        raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
@@ -140,31 +121,46 @@ def about_judged(played: Transcript, judge: str, told: Mapping[str, Any], *, unu
     }
 
 
-async def judged_again(
-    played: Transcript,
-    scenario: Any,
-    person: JudgedAnew[Any],
-    about: Mapping[str, Any],
-    preset: str,
-    build: Callable[[], Environment],
-) -> Transcript:
-    """A stored dialogue as another judge has it, through the turn loop once more.
+async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
+    """A stored dialogue as another judge appraises it, through the turn loop once more, by the rules of `options.preset`.
 
-    One that is unscored is passed on with its cause, unasked.
+    One that is unscored is passed on with its cause; nobody is asked.
 
     Args:
         scenario: word for word as it was played.
-        person: stands for the user.
-        about: what the person says of itself (`about_judged`).
-        build: the environment with that person, where a dialogue can be read.
+        options: those of the run.
 
     Raises:
         InputError: as `check_readable`.
         BudgetSpent: a hard stop was reached.
     """
-    check_readable(played, scenario, person)
-    left = passed_on(played, person.name, about, preset)
-    return left if left is not None else await read_again(played, build())
+    check_readable(played, scenario, judge)
+    stored = spec.stored
+    about = about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
+    left = passed_on(played, judge.name, about, options.preset)
+    if left is not None:
+        return left
+    as_played = options.model_copy(update={**stored.options(played), "preset": options.preset})
+    if stored.stops_with_its_turns:  # no further reply is stored
+        as_played = as_played.model_copy(update={"max_turns": min(options.max_turns, len(played.turns))})
+    environment = spec.make([scenario], stored.stand_in(played, judge), as_played)
+    result = await read_again(played, environment)
+    update: dict[str, Any] = {
+        "models": {"policy": played.model, **about["models"]},
+        "sampling": {"policy": result.sampling["policy"], **about["sampling"]},
+        "prompts": about["prompts"],
+    }
+    if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
+        update["stop"] = played.stop if played.stop == "goodbye" else "cut"
+    return result.model_copy(update=update)
+
+
+def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
+    """Prompt hashes by name of a dialogue that this judge has read."""
+    stored = spec.stored
+    about = about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
+    prompts: Mapping[str, str] = about["prompts"]
+    return prompts
 
 
 async def read_again(played: Transcript, environment: Environment) -> Transcript:
@@ -192,7 +188,7 @@ def passed_on(played: Transcript, judge: str, about: Mapping[str, Any], preset: 
     return played.model_copy(
         update={
             "preset": preset,
-            "simulator": judge,
+            "user": judge,
             "models": {"policy": played.model, **about["models"]},
             "prompts": about["prompts"],
             "stop": "failed",

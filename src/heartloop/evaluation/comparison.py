@@ -271,7 +271,7 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
 
     rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
     for name, words in (
-        ("simulator", "The person was played by {} in A and by {} in B: the difference may be theirs, not the models'."),
+        ("user", "The person was played by {} in A and by {} in B: the difference may be theirs, not the models'."),
         ("judge", "The person's feelings are {}'s in A and {}'s in B: the difference may be the judges', not the models'."),
         ("preset", "A was computed as {} and B as {}: the rules differ, so the scores do not compare."),
         ("variant", "The people were {} in A and {} in B: one of the two met harder people."),
@@ -292,10 +292,10 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
 
 
 def _named(dialogue: Transcript, name: str) -> object:
-    """A field; in a rejudged dialogue the simulator is who spoke, and the judge who felt, elsewhere both are one."""
-    if name == "simulator" and "judge" in dialogue.models:
-        return dialogue.models.get("simulator", dialogue.simulator)
-    return dialogue.simulator if name == "judge" else getattr(dialogue, name)
+    """A field; in a rejudged dialogue `user` is who spoke and `judge` who appraised, elsewhere both are one."""
+    if name == "user" and "judge" in dialogue.models:
+        return dialogue.models.get("user", dialogue.user)
+    return dialogue.user if name == "judge" else getattr(dialogue, name)
 
 
 def _plain(value: object) -> object:

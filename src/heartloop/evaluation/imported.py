@@ -13,7 +13,7 @@ from pathlib import Path
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.sage.environment import MAX_TURNS
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
@@ -36,17 +36,17 @@ def settings_of(transcripts: Sequence[Transcript], *, scenario_set: str) -> Eval
     scenarios: dict[str, str] = {}
     for transcript in transcripts:
         scenarios.setdefault(transcript.scenario, transcript.fingerprint)
+    spec = load_environment(first.environment)
+    default = spec.read_options(spec.stored.options(first))
+    options = default.model_copy(update={"max_turns": max(default.max_turns, *(len(t.turns) for t in transcripts))})
     return EvaluationSettings(
         environment=first.environment,
         models=tuple(dict.fromkeys(t.model for t in transcripts)),
-        user="llm",
-        simulator=first.simulator,
-        preset=first.preset,
-        variant=first.variant,
+        roles=dict.fromkeys(spec.role_names, first.user),
+        options=options.model_dump(mode="json"),
         scenario_set=scenario_set,
         scenarios=scenarios,
         repeats=1 + max(t.repeat for t in transcripts),
-        max_turns=max(MAX_TURNS, *(len(t.turns) for t in transcripts)),
     )
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.catalogue import Entry, Person, entry_of
-from heartloop.environments.stored import Judge, check_readable
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
+from heartloop.environments.stored import check_readable, judged_prompts, rejudged
 from heartloop.evaluation.imported import RAW, people_of
 from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Job
@@ -24,10 +25,10 @@ __all__ = ["RejudgeSettings", "Rejudging"]
 
 
 class RejudgeSettings(EvaluationSettings):
-    """The source's settings with the judge in the simulator's place, and where they come from.
+    """The source's settings with the judge as the only role, and where they come from.
 
-    `rejudged` holds `from`, the digest of its `transcripts`, its `simulator` and its `preset`. Where the source lies now
-    does not matter, only what it holds.
+    `rejudged` holds `from`, the digest of its `transcripts`, its `user` and its `preset`. Where the source lies now does not
+    matter, only what it holds.
     """
 
     rejudged: Mapping[str, str]
@@ -45,8 +46,8 @@ class Rejudging:
 
     Args:
         run: the source, played or imported.
-        preset: whose rules hold; the source's by default.
-        scenarios: the people's set or file; by default what the source names, or its own raw lines where it was imported.
+        options: the judged dialogue's rules where they are to differ from the source's; only `preset` can.
+        scenarios: the scenario set or file; by default what the source names, or its own raw lines where it was imported.
         sampling: of the judge.
         prices: by model, beside those of the source.
 
@@ -60,41 +61,42 @@ class Rejudging:
         run: Path,
         judge: Judge,
         *,
-        preset: str | None = None,
+        options: Mapping[str, Any] | None = None,
         scenarios: str | None = None,
         sampling: Sampling | None = None,
         prices: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         source = played_settings(run)
-        self._entry = entry_of(source.environment)
-        self._entry.check_preset(preset)
+        self._spec = load_environment(source.environment)
+        for name in options or {}:
+            if name != "preset" and name in self._spec.options.model_fields:
+                raise UseError(f"option {name} cannot be changed by rejudging; expected preset, or use rescore")
+        self._options = self._spec.read_options({**source.options, **(options or {})})
         path = run / "transcripts.jsonl"
         stored = list(read_transcripts(path))
         if not stored:
             raise UseError(f"{run} holds no dialogue to rejudge")
-        people = _people(self._entry, run, source, stored, scenarios)
+        scenario_list = _scenarios(self._spec, run, source, stored, scenarios)
         self.run = run
         self._judge = judge
-        self.stored = {played.key: (played, person) for played, person in zip(stored, people, strict=True)}
-        """Every dialogue, and its person, by key."""
-        for played, person in self.stored.values():
-            check_readable(played, person, judge)
-        self._max_turns = source.max_turns
+        self.stored = {played.key: (played, scenario) for played, scenario in zip(stored, scenario_list, strict=True)}
+        """Every dialogue, and its scenario, by key."""
+        for played, scenario in self.stored.values():
+            check_readable(played, scenario, judge)
         self.settings = RejudgeSettings(
             **{
                 **source.model_dump(exclude={"heartloop_version"}),
-                "preset": preset or source.preset,
-                "user": "embedded" if judge.name == "embedded" else "llm",
-                "simulator": judge.name,
+                "options": self._options.model_dump(mode="json"),
+                "roles": {"judge": judge.name},
                 "sampling": {**source.sampling, **({"judge": sampling} if sampling is not None else {})},
-                "prompts": dict(self._entry.judged_prompts(stored[0], judge)),
+                "prompts": dict(judged_prompts(self._spec, stored[0], judge)),
                 "prices": {**source.prices, **(prices or {})},
             },
             rejudged={
                 "from": str(run),
                 "transcripts": hashlib.sha256(path.read_bytes()).hexdigest(),
-                "simulator": " and ".join(sorted({played.simulator for played in stored})),
-                "preset": source.preset,
+                "user": " and ".join(sorted({played.user for played in stored})),
+                "preset": str(source.options["preset"]),
             },
         )
 
@@ -109,22 +111,25 @@ class Rejudging:
         """The new run's directory where none is named."""
         here = self.run if self.run.name not in ("", "..") else self.run.resolve()
         judge = re.sub(r"[^\w.-]+", "-", self._judge.name)
-        other = f"-{self.settings.preset}" if self.settings.preset != self.settings.rejudged["preset"] else ""
+        preset = self._options.preset
+        other = f"-{preset}" if preset != self.settings.rejudged["preset"] else ""
         return here.with_name(f"{here.name}-judged-{judge}{other}")
 
     async def play(self, job: Job) -> Transcript:
-        """One dialogue as the judge feels it."""
-        played, person = self.stored[job.key]
-        return await self._entry.rejudged(played, person, self._judge, preset=self.settings.preset, max_turns=self._max_turns)
+        """One dialogue as the judge appraises it."""
+        played, scenario = self.stored[job.key]
+        return await rejudged(self._spec, played, scenario, self._judge, self._options)
 
 
-def _people(entry: Entry, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None) -> list[Person]:
-    """The person of each dialogue."""
+def _scenarios(
+    spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
+) -> list[Scenario]:
+    """The scenario of each dialogue."""
     if scenarios is None and (run / RAW).is_file():
         return list(people_of(run, stored))
     name = scenarios or source.scenario_set
-    known = {person.id: person for person in entry.load(name)}
+    known = {scenario.id: scenario for scenario in spec.scenarios.load(name)}
     for played in stored:
         if played.scenario not in known:
-            raise InputError(f"{name} has no scenario {played.scenario!r}; give the people of this run with --scenarios")
+            raise InputError(f"{name} has no scenario {played.scenario!r}; give the scenarios of this run with --scenarios")
     return [known[played.scenario] for played in stored]

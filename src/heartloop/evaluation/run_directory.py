@@ -20,6 +20,8 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.renames import is_old_settings
+from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 
 __all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]
@@ -131,7 +133,13 @@ class RunDirectory:
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
             _write_whole(self.path / "settings.json", body)
         else:
-            changed = self.settings.differences(saved_settings(self.path))
+            saved = _read_settings(self.path)
+            if is_old_settings(saved):
+                raise SettingsMismatch(
+                    f"{self.path} was made by an earlier version of heartloop; it can be reported and rescored, not resumed: "
+                    "choose another --out"
+                )
+            changed = self.settings.differences(saved)
             if changed:
                 raise SettingsMismatch(
                     f"{self.path} was made with other settings: {', '.join(changed)} differ; "
@@ -147,7 +155,16 @@ class RunDirectory:
 
 
 def saved_settings(run: Path) -> dict[str, Any]:
-    """The `settings.json` of a run directory.
+    """The settings of a run directory; those of an earlier version with today's names.
+
+    Raises:
+        InputError: there is no settings.json, it cannot be read, or it holds no JSON object.
+    """
+    return current_settings(_read_settings(run))
+
+
+def _read_settings(run: Path) -> dict[str, Any]:
+    """`settings.json` as it is.
 
     Raises:
         InputError: there is none, it cannot be read, or it holds no JSON object.

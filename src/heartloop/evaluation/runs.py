@@ -19,6 +19,7 @@ from heartloop.core.errors import InputError
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.costs import merged_prices
 from heartloop.evaluation.measures import bounds_of, options_of, roles_of, scale_of
+from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.scores import score_card
 
 __all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_rules", "write_scores"]
@@ -75,7 +76,7 @@ def read_run(path: Path) -> Run:
         if isinstance(settings.get("recipe"), dict):
             raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` draws its curves")
     transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
-    return Run(path, settings, transcripts, _log_of(path / "log.jsonl"))
+    return Run(path, current_settings(settings), transcripts, _log_of(path / "log.jsonl"))
 
 
 def _light(transcript: Transcript) -> Transcript:
@@ -119,7 +120,8 @@ def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
 def judge_of(settings: Mapping[str, Any]) -> str:
     """Who read the replies anew where a run was rejudged; empty where the person's own feeling stands."""
     rejudged = settings.get("rejudged")
-    judge = rejudged.get("judge", settings.get("simulator")) if isinstance(rejudged, Mapping) else rejudged
+    roles = settings.get("roles")
+    judge = roles.get("judge") if isinstance(rejudged, Mapping) and isinstance(roles, Mapping) else None
     return judge if isinstance(judge, str) else ""
 
 
@@ -142,7 +144,7 @@ def _rules(run: Run) -> tuple[object, ...]:
         return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
     first = run.transcripts[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
-    return (first.simulator, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
+    return (first.user, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
 
 
 def shared_rules(run: Run) -> tuple[object, ...]:

@@ -121,7 +121,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         heartloop_version=_text(settings.get("heartloop_version")),
         environment=environment,
         grouped_by=scale.group,
-        simulators=_distinct((d.simulator for d in dialogues), *roles_of(settings).values()),
+        simulators=_distinct((d.user for d in dialogues), *roles_of(settings).values()),
         presets=_distinct((d.preset for d in dialogues), options_of(settings).get("preset")),
         variants=_distinct((d.variant for d in dialogues), options_of(settings).get("variant")),
         success_at=bounds[0],
@@ -145,6 +145,18 @@ def model_names(settings: Mapping[str, Any]) -> list[str]:
         return []
     names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
     return [name for name in names if isinstance(name, str)]
+
+
+def option_of(settings: Mapping[str, Any], name: str) -> Any:
+    """An option of a run's settings; `None` where they have none of that name."""
+    options = settings.get("options")
+    return options.get(name) if isinstance(options, Mapping) else None
+
+
+def roles_of(settings: Mapping[str, Any]) -> list[str]:
+    """Who plays the roles by a run's settings, each once."""
+    roles = settings.get("roles")
+    return list(dict.fromkeys(str(player) for player in roles.values())) if isinstance(roles, Mapping) else []
 
 
 def _well_scored(scored: int, played: int) -> bool:
@@ -316,7 +328,7 @@ def _source(settings: Mapping[str, Any]) -> Iterable[str]:
         yield f"Computed anew from the stored transcripts of {source}, without a model call."
     rejudged = settings.get("rejudged")
     if isinstance(rejudged, Mapping):
-        spoke = f"{rejudged.get('from')}, where {rejudged.get('simulator')} was the person"
+        spoke = f"{rejudged.get('from')}, where {rejudged.get('user')} was the person"
         yield f"Rejudged: another's feelings on the stored words of {spoke}; no new dialogue."
 
 

@@ -16,14 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.environments.catalogue import Person as AnyPerson
-from heartloop.environments.catalogue import stratified
-from heartloop.environments.episode import Environment
+from heartloop.environments.registry import stratified
+from heartloop.environments.spec import Ready
+from heartloop.environments.spec import Scenario as AnyScenario
 
-__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "stratified"]
+__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "settings_of", "stratified"]
 
 
-Person = TypeVar("Person", bound=AnyPerson)
+Scenario = TypeVar("Scenario", bound=AnyScenario)
 
 
 class Shard(BaseModel):
@@ -45,7 +45,7 @@ class Shard(BaseModel):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
         return cls(index=int(index), count=int(count))
 
-    def of(self, scenarios: Sequence[Person]) -> list[Person]:
+    def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
         """This part of a list: every `count`-th, so that a stratified list stays so."""
         return list(scenarios[self.index - 1 :: self.count])
 
@@ -75,12 +75,10 @@ class EvaluationSettings(BaseModel):
 
     environment: str
     models: tuple[str, ...] = Field(min_length=1)
-    user: str
-    """`llm` or `embedded`."""
-    simulator: str
-    """The simulator's model name, or `embedded`."""
-    preset: str
-    variant: str
+    roles: Mapping[str, str]
+    """Who plays each role beside the policy: a model's name, or `embedded`."""
+    options: Mapping[str, Any]
+    """Every option of the environment by name."""
     scenario_set: str
     scenarios: Mapping[str, str]
     exclude_tags: tuple[str, ...] = ()
@@ -89,29 +87,18 @@ class EvaluationSettings(BaseModel):
     repeats: int = Field(default=1, ge=1)
     seed: int = 0
     sampling: Mapping[str, Sampling] = Field(default_factory=dict)
-    """By role: policy, simulator."""
-    max_turns: int = Field(ge=1)
-    relation_weight: float | None = None
-    """The outcome's lambda, in [0, 1]; `None` where the score has none."""
-    window: int | None = Field(default=None, ge=2)
-    """EMPA: policy replies between two judgements; `None` is after each."""
-    bystander_weight: float | None = None
-    """PERM: weight of the bystander in the reward, at least 0; `None` where nobody stands by."""
-    without: tuple[str, ...] = ()
-    """PERM: parts left out of the reward."""
+    """By role: the policy, and the environment's roles."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     weights: Mapping[str, str] = Field(default_factory=dict)
     """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """The user's prices per million tokens, for the report's cost; no part of the hash."""
+    """The user's prices per million tokens, for the report's cost; not part of the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except version, prices and what this run has none of."""
-        sparse = ("relation_weight", "weights", "window", "bystander_weight", "without")
-        absent = {name for name in sparse if getattr(self, name) in (None, {}, ())}
-        body = self.model_dump(mode="json", exclude=_NOT_DECISIVE | absent)
+        """First 10 hex digits of the SHA-256 of everything above except version and prices."""
+        body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -125,14 +112,24 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings in which a saved run differs, version and prices left aside.
+        """Names of the settings in which a saved run differs, version and prices left aside; options and roles one by one.
 
         A run that was rescored or rejudged differs in that from any run that is played.
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
-        made = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
-        other = {"weights": {}, "without": [], **other}  # runs from before there were checkpoints, or parts, name none
-        return sorted([*(name for name in mine if mine[name] != other.get(name)), *made])
+        derived = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        names: list[str] = []
+        for name in mine:
+            if mine[name] != other.get(name):
+                names += _parts(name, mine[name], other.get(name)) if name in ("options", "roles") else [name]
+        return sorted([*names, *derived])
+
+
+def _parts(name: str, mine: Mapping[str, Any], other: object) -> list[str]:
+    """Names of the entries in which two mappings differ."""
+    if not isinstance(other, Mapping):
+        return [name]
+    return [f"{name}.{key}" for key in {**mine, **other} if mine.get(key) != other.get(key)]
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
@@ -163,7 +160,28 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, S
         raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
 
 
-def prompts_of(environment: Environment) -> dict[str, str]:
+def settings_of(
+    environment: Ready, models: Sequence[str], *, roles: Mapping[str, str], scenario_set: str, **more: Any
+) -> EvaluationSettings:
+    """What a run of this environment with these models is decided by.
+
+    Args:
+        roles: by role a model's name or `embedded`.
+        more: further fields of `EvaluationSettings`.
+    """
+    return EvaluationSettings(
+        environment=environment.name,
+        models=tuple(models),
+        roles=dict(roles),
+        options=environment.options.model_dump(mode="json"),
+        scenario_set=scenario_set,
+        scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
+        prompts=prompts_of(environment),
+        **more,
+    )
+
+
+def prompts_of(environment: Ready) -> dict[str, str]:
     """Prompt hashes of an environment, by name.
 
     Raises:

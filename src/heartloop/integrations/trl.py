@@ -69,7 +69,7 @@ def perm_reward(
     entry = entry_of("perm")
     model = None if judge == "embedded" else resolve(judge, max_connections=max_connections)
     environment = entry.build(entry.load(scenarios), entry.person(model), preset=preset)
-    chosen = (rules or Rules()).checked()
+    chosen = rules or Rules()
 
     async def perm(
         completions: Sequence[str | Sequence[Mapping[str, str]]],

@@ -100,7 +100,7 @@ def _rules_of(run: Run) -> _Rules | None:
 
 def _lacks(dialogue: Transcript, rules: _Rules) -> bool:
     """Whether the rules can read it and have not."""
-    if dialogue.environment != rules.spec.name or dialogue.simulator == "embedded" or not rules.labels.applies(dialogue):
+    if dialogue.environment != rules.spec.name or dialogue.user == "embedded" or not rules.labels.applies(dialogue):
         return False
     return any(turn.state is not None and not turn.evidence for turn in dialogue.turns)
 

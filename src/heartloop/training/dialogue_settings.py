@@ -106,7 +106,7 @@ class DialogueSettings(BaseModel):
     def rules(self) -> Rules:
         """What PERM's reward is made of, as it is learned from."""
         weight = BYSTANDER_WEIGHT if self.bystander_weight is None else self.bystander_weight
-        return Rules(weight, self.without or ()).checked()
+        return Rules(weight, self.without or ())
 
     def build(self) -> tuple[Ready, list[Any]]:
         """The environment, and the models to close when it is not needed for a while.
@@ -121,7 +121,7 @@ class DialogueSettings(BaseModel):
         more = {name: value for name in ("start", "leaves_at", "form") if (value := getattr(self, name)) is not None}
         if more and self.environment != "sage":
             raise UseError(f"{' and '.join(more)} is for sage; {self.environment} has no such setting, leave it out")
-        ready = entry.new(
+        ready = entry.build(
             people,
             entry.person(model, self.user_sampling if model is not None else None),
             preset=self.preset or entry.presets[0],

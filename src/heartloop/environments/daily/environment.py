@@ -21,22 +21,14 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Memory, Scenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
-from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged
 
-__all__ = ["JUDGES", "MAX_TURNS", "PRESETS", "VARIANTS", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
-
-MAX_TURNS = 1
-"""Policy replies in a dialogue: an instance has one."""
-
-PRESETS = ("paper",)
-"""Ways to sum: the mean of the six."""
-
-VARIANTS = ("plain",)
-"""Forms of the policy prompt."""
+__all__ = ["JUDGES", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """Who is asked, in the order in which their calls are kept: one a metric."""
@@ -96,30 +88,18 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(Staged[Scenario, DailyUser]):
+class Daily(Staged[Scenario, DailyUser, DailyOptions]):
     """Daily conversation over a list of instances, with one kind of judges.
 
     Raises:
-        UseError: unknown preset or variant, or another number of turns than one.
+        UseError: an option that does not fit.
         InputError: two instances of one id, or one that the judges cannot judge.
     """
 
     name = "daily"
 
-    def __init__(
-        self,
-        scenarios: Sequence[Scenario],
-        user: DailyUser,
-        *,
-        preset: str = PRESETS[0],
-        variant: str = VARIANTS[0],
-        max_turns: int = MAX_TURNS,
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
-        if max_turns != MAX_TURNS:
-            raise UseError(f"max_turns is {max_turns}; a dialogue of daily has one turn, leave it out")
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
+    def __init__(self, scenarios: Sequence[Scenario], user: DailyUser, **options: Any) -> None:
+        super().__init__(scenarios, user, DailyOptions.read(options, environment=self.name))
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> DailyEpisode:

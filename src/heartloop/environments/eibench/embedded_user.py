@@ -146,7 +146,7 @@ class EmbeddedUser:
     name = "embedded"
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"simulator": "embedded"}, "prompts": rule_hashes(__package__)}
+        return {"models": {"user": "embedded"}, "prompts": rule_hashes(__package__)}
 
     def admit(self, scenario: AnyScenario) -> None:
         """Refuses a released record, and a scenario that is not in English.

@@ -13,44 +13,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import Prompt, load_prompt
+from heartloop.environments.eibench.options import RELATION_WEIGHT, EIBenchOptions
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
-    "FORMS",
-    "MAX_TURNS",
-    "PRESETS",
-    "RELATION_WEIGHT",
     "EIBench",
     "EIBenchEpisode",
     "EIBenchUser",
     "Reaction",
     "View",
     "anchors_of",
+    "briefing",
     "policy_prompt",
     "relation_weight_of",
     "taken",
 ]  # fmt: skip
-
-Preset = Literal["paper", "released"]
-Form = Literal["think", "direct"]
-PRESETS: tuple[Preset, ...] = ("paper", "released")
-FORMS: tuple[Form, ...] = ("think", "direct")
-"""Of the policy prompt: with a think block before each reply (the paper's), or without (ours). Kept as the run's variant."""
-
-MAX_TURNS = 8
-"""Policy replies in a dialogue (EIBench Table 10)."""
-
-RELATION_WEIGHT = 0.5
-"""Lambda of the outcome, the weight of the relation axis (EIBench Eq. 2)."""
 
 
 class View(NamedTuple):
@@ -129,36 +115,21 @@ class EIBenchUser(Protocol):
         ...
 
 
-class EIBench(Staged[AnyScenario, EIBenchUser]):
+class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
     """EIBench over a list of scenarios, with one kind of person.
 
     Args:
-        variant: the form of the policy prompt, `think` or `direct`.
-        relation_weight: lambda of the outcome, in [0, 1].
+        options: the fields of `EIBenchOptions`.
 
     Raises:
-        UseError: unknown preset or form, or a turn limit below 1.
-        InputError: two scenarios of one id, one that the user cannot play, or a weight outside [0, 1].
+        UseError: an option that does not fit.
+        InputError: two scenarios of one id, or one that the user cannot play.
     """
 
     name = "eibench"
 
-    def __init__(
-        self,
-        scenarios: Sequence[AnyScenario],
-        user: EIBenchUser,
-        *,
-        preset: str = "paper",
-        variant: str = "think",
-        max_turns: int = MAX_TURNS,
-        relation_weight: float = RELATION_WEIGHT,
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, FORMS, ", the form of the policy prompt")
-        if not 0.0 <= relation_weight <= 1.0:
-            raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
-        self.relation_weight = relation_weight
+    def __init__(self, scenarios: Sequence[AnyScenario], user: EIBenchUser, **options: Any) -> None:
+        super().__init__(scenarios, user, EIBenchOptions.read(options, environment=self.name))
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EIBenchEpisode:
         """A fresh episode.
@@ -180,7 +151,7 @@ class EIBench(Staged[AnyScenario, EIBenchUser]):
             "place": scenario.place,
             "tags": " ".join(scenario.tags),
             "anchors": json.dumps(anchors),
-            "relation_weight": f"{self.relation_weight:g}",
+            "relation_weight": f"{self.options.relation_weight:g}",
         }
         prompts = {prompt.name: prompt.hash for prompt in asked}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
@@ -211,7 +182,7 @@ class EIBenchEpisode(LoggedEpisode):
     async def step(self, reply: str) -> UserTurn:
         bench = self._bench
         self._heard.append(reply)
-        felt = await answered("simulator", bench.user.react(self._view(), self._log))
+        felt = await answered("user", bench.user.react(self._view(), self._log))
         before = self._states[-1]
         after, cut = taken(before, felt)
         for what in cut:
@@ -234,7 +205,7 @@ class EIBenchEpisode(LoggedEpisode):
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (EIBench Eq. 2); the process reward of each turn (Eq. 3); the states."""
-        score = outcome(*self._states[-1], *self._scenario.axes, self._bench.relation_weight)
+        score = outcome(*self._states[-1], *self._scenario.axes, self._bench.options.relation_weight)
         rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
         return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
 
@@ -261,6 +232,11 @@ def taken(before: tuple[float, float], felt: Reaction) -> tuple[tuple[float, flo
         if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
             cut.append("states at their limit")
     return (move(before[0], felt.a), move(before[1], felt.t)), cut
+
+
+def briefing(scenario: AnyScenario, options: EIBenchOptions) -> str:
+    """The policy's system prompt with a scenario, in the form of `options.variant`."""
+    return policy_prompt(scenario, options.variant)
 
 
 def policy_prompt(scenario: AnyScenario, form: str) -> str:

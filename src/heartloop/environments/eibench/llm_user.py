@@ -81,7 +81,7 @@ class LLMUser(RoleModel):
         role: under which its calls are kept; `judge` where it only feels what a stored person heard.
     """
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         self._system = load_prompt(__package__, "react")
         self._turn = load_prompt(__package__, "react_turn")
         self._profile = load_prompt(__package__, "react_profile")

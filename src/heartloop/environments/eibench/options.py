@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from heartloop.environments.spec import Options, option
 
-__all__ = ["MAX_TURNS", "RELATION_WEIGHT", "EIBenchOptions"]
+__all__ = ["MAX_TURNS", "PRESETS", "RELATION_WEIGHT", "VARIANTS", "EIBenchOptions"]
+
+PRESETS = ("paper", "released")
+VARIANTS = ("think", "direct")
+"""Forms of the policy prompt: with a think block before each reply (the paper's), or without (ours)."""
 
 MAX_TURNS = 8
-"""Policy replies in a dialogue (EIBench section 4)."""
+"""Policy replies in a dialogue (EIBench Table 10)."""
 RELATION_WEIGHT = 0.5
 """lambda of the outcome (EIBench Eq. 2)."""
 
@@ -15,9 +19,9 @@ RELATION_WEIGHT = 0.5
 class EIBenchOptions(Options):
     """As the paper measures by default."""
 
-    preset: str = option("paper", affects="score", choices=("paper", "released"))
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """Rules: `paper` re-asks a change outside ±10, then the dialogue is unscored; `released` clamps and counts it."""
-    variant: str = option("think", choices=("think", "direct"))
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
     """Form of the policy prompt: with a think block, or without."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="8")
     """Maximum number of policy replies."""

@@ -20,6 +20,6 @@ SPEC = EnvironmentSpec(
     judge="heartloop.environments.eibench.roles:judge",
     stored="heartloop.environments.eibench.stored:STORED",
     demo=DemoRun("in_scenes", 12),
-    briefing="heartloop.environments.eibench.environment:policy_prompt",
+    briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
 )

@@ -1,8 +1,9 @@
 """EMPA: long dialogues in which what somebody lacks is a vector, and every turn a step in a direction (paper: EMPA)."""
 
 from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import MAX_TURNS, VARIANTS, Empa
+from heartloop.environments.empa.environment import Empa
 from heartloop.environments.empa.llm_user import LLMUser
+from heartloop.environments.empa.options import MAX_TURNS, VARIANTS, EmpaOptions
 from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, read_scenarios
 from heartloop.environments.empa.scoring import PRESETS
 
@@ -13,6 +14,7 @@ __all__ = [
     "VARIANTS",
     "EmbeddedUser",
     "Empa",
+    "EmpaOptions",
     "LLMUser",
     "Scenario",
     "load_scenarios",

@@ -38,7 +38,7 @@ class EmbeddedUser:
 
     def describe(self) -> Mapping[str, Any]:
         return {
-            "models": {"simulator": "embedded", "judge": "embedded", "director": "embedded"},
+            "models": {"user": "embedded", "judge": "embedded", "director": "embedded"},
             "prompts": rule_hashes(__package__),
         }
 

@@ -17,18 +17,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
 from heartloop.environments.empa.endings import failure, reached
+from heartloop.environments.empa.options import EmpaOptions
 from heartloop.environments.empa.scenario import Scenario
-from heartloop.environments.empa.scoring import AXES, PRESETS, Case, Trajectory, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
-    "MAX_TURNS",
-    "VARIANTS",
     "Empa",
     "EmpaEpisode",
     "EmpaUser",
@@ -39,12 +38,6 @@ __all__ = [
     "numbers_of",
     "unjudged_turns",
 ]
-
-MAX_TURNS = 45
-"""Policy replies in a dialogue at most (released code)."""
-
-VARIANTS = ("plain",)
-"""Forms of the policy prompt."""
 
 Given = TypeVar("Given")
 
@@ -126,38 +119,21 @@ class EmpaUser(Protocol):
         ...
 
 
-class Empa(Staged[Scenario, EmpaUser]):
+class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
     """EMPA over a list of scenarios, with one kind of person, judge and director.
 
     Args:
-        window: policy replies between two judgements (the paper's K).
-        to_the_end: neither success nor failure ends a dialogue, so that stored replies are judged to the last.
+        options: the fields of `EmpaOptions`.
 
     Raises:
-        UseError: unknown preset or variant, or a turn limit or window below 1.
+        UseError: an option that does not fit.
         InputError: two scenarios of one id, or one that the user cannot play.
     """
 
     name = "empa"
 
-    def __init__(
-        self,
-        scenarios: Sequence[Scenario],
-        user: EmpaUser,
-        *,
-        preset: str = PRESETS[0],
-        variant: str = VARIANTS[0],
-        max_turns: int = MAX_TURNS,
-        window: int = 1,
-        to_the_end: bool = False,
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
-        if window < 1:
-            raise UseError(f"window is {window}; expected at least 1")
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
-        self.window = window
-        self.to_the_end = to_the_end
+    def __init__(self, scenarios: Sequence[Scenario], user: EmpaUser, **options: Any) -> None:
+        super().__init__(scenarios, user, EmpaOptions.read(options, environment=self.name))
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
@@ -180,7 +156,7 @@ class Empa(Staged[Scenario, EmpaUser]):
             "person": scenario.who,
             "place": scenario.place,
             "tags": " ".join(scenario.tags),
-            "window": str(self.window),
+            "window": str(self.options.window),
         }
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
@@ -213,13 +189,13 @@ class EmpaEpisode(LoggedEpisode):
         self._heard.append(reply)
         turns = len(self._heard)
         last = turns >= empa.max_turns
-        if turns % empa.window and not last:
+        if turns % empa.options.window and not last:
             return UserTurn(await self._speak(), None, None, {}, {}, None)
         judged = await answered("judge", user.adjudicate(self._view(), self._log))
         self._judged.append(judged)
         self._judged_until, before = turns, self._path
         self._path = path = self._trace()
-        ended = None if empa.to_the_end else ends(path, preset=empa.preset, turns=turns)
+        ended = None if empa.options.to_the_end else ends(path, preset=empa.preset, turns=turns)
         stop = ended or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
@@ -247,7 +223,7 @@ class EmpaEpisode(LoggedEpisode):
         if ending == "turn_limit":
             return None
         try:
-            message = await answered("simulator", self._empa.user.speak(self._view(ending), self._log))
+            message = await answered("user", self._empa.user.speak(self._view(ending), self._log))
         except RoleFailed:
             if ending is None:
                 raise

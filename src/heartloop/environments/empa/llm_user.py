@@ -102,6 +102,7 @@ class LLMUser:
     Args:
         model: plays the person, and the other two where they have no model of their own.
         sampling: settings of every call; its seed, or else the dialogue's, is advanced by turn and role.
+        samplings: settings by role, in place of `sampling`.
         role: under which the judge's calls are kept where nobody speaks, as for a stored dialogue.
         judge: another model for the judge.
         director: another model for the director.
@@ -112,15 +113,17 @@ class LLMUser:
         model: ChatModel,
         *,
         sampling: Sampling | None = None,
-        role: str = "simulator",
+        role: str = "user",
         judge: ChatModel | None = None,
         director: ChatModel | None = None,
+        samplings: Mapping[str, Sampling] | None = None,
     ) -> None:
         self._model = model
         self._judge = judge or model
         self._director = director or model
         self._only_judges = role == "judge"
-        self._sampling = sampling or Sampling()
+        given = samplings or {}
+        self._samplings = {role: given.get(role, sampling or Sampling()) for role in ("user", "judge", "director")}
         names = ("speak", "speak_turn", "adjudicate", "adjudicate_turn", "direct", "direct_turn")
         self._prompts = {name: load_prompt(__package__, name) for name in names}
         self._made: dict[tuple[str, str], tuple[Scenario, Message]] = {}
@@ -130,11 +133,11 @@ class LLMUser:
         return self._model.name
 
     def describe(self) -> Mapping[str, Any]:
-        models = {"simulator": self._model.name, "judge": self._judge.name, "director": self._director.name}
+        models = {"user": self._model.name, "judge": self._judge.name, "director": self._director.name}
         mine = {"judge": self._judge.name} if self._only_judges else models
         return {
             "models": mine,
-            "sampling": dict.fromkeys(mine, self._sampling),
+            "sampling": {role: self._samplings[role] for role in mine},
             "prompts": {
                 name: prompt.hash
                 for name, prompt in self._prompts.items()
@@ -157,9 +160,9 @@ class LLMUser:
             self._model,
             [self._system("speak", view), Message(role="user", content=text)],
             _Speech,
-            sampling=self._sampling.seeded(view.seed, 3 * view.turn),
+            sampling=self._samplings["user"].seeded(view.seed, 3 * view.turn),
             check=_speaks_for_itself,
-            on_reply=log.recorder("speak", view.turn, "simulator"),
+            on_reply=log.recorder("speak", view.turn, "user"),
         )
         return answer.reply.strip()
 
@@ -182,7 +185,7 @@ class LLMUser:
             self._judge,
             [self._system("adjudicate", view), Message(role="user", content=text)],
             _Form,
-            sampling=self._sampling.seeded(view.seed, 3 * view.turn + 1),
+            sampling=self._samplings["judge"].seeded(view.seed, 3 * view.turn + 1),
             check=grounded,
             on_reply=log.recorder("adjudicate", view.turn, "judge"),
         )
@@ -213,7 +216,7 @@ class LLMUser:
             self._director,
             [self._system("direct", view), Message(role="user", content=text)],
             _Call,
-            sampling=self._sampling.seeded(view.seed, 3 * view.turn + 2),
+            sampling=self._samplings["director"].seeded(view.seed, 3 * view.turn + 2),
             check=possible,
             on_reply=log.recorder("direct", view.turn, "director"),
         )

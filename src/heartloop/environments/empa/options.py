@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from heartloop.environments.empa.scoring import PRESETS
 from heartloop.environments.spec import Options, option
 
-__all__ = ["MAX_TURNS", "EmpaOptions"]
+__all__ = ["MAX_TURNS", "VARIANTS", "EmpaOptions"]
+
+VARIANTS = ("plain",)
 
 MAX_TURNS = 45
 """Policy replies in a dialogue (EMPA released code)."""
@@ -13,9 +16,9 @@ MAX_TURNS = 45
 class EmpaOptions(Options):
     """As the released code computes by default."""
 
-    preset: str = option("released", affects="score", choices=("released", "paper"))
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """Rules of points, energy, success and EPM-Q: the authors' code, or the paper as printed."""
-    variant: str = option("plain", choices=("plain",))
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
     """Form of the policy prompt."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="45 (released code)")
     """Maximum number of policy replies."""

@@ -131,7 +131,7 @@ def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
             for key in both:
                 after = _scores(changed[key], base[key] if variant in ATTACKS else None)
                 pairs.append(_Pair(key[1], variant, before[key], after))
-    presets, judges = {t.preset for t in originals}, {t.simulator for t in originals}
+    presets, judges = {t.preset for t in originals}, {t.user for t in originals}
     if not pairs:
         raise InputError(
             "no dialogue is scored both in the original and in a variant; fix what failed and rerun with --retry-failed"

@@ -53,7 +53,7 @@ class EmbeddedUser:
         check_english(scenario.id, scenario.repaired)
         if not scenario.form.rubric.counted & frozenset(READ):
             raise InputError(
-                f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --simulator MODEL"
+                f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --judge MODEL"
             )
 
     async def mark(self, view: View, log: CallLog) -> Marked:

@@ -19,27 +19,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.eqbench.format import as_judged, sections_of
-from heartloop.environments.eqbench.scenario import VARIANTS, Scenario
+from heartloop.environments.eqbench.options import EQBenchOptions
+from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import rubric_score
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
-    "JUDGE", "MAX_TURNS", "POLICY_SAMPLING", "PRESETS", "Answer", "EQBench", "EQBenchEpisode", "EQBenchUser", "Marked", "View",
+    "JUDGE", "Answer", "EQBench", "EQBenchEpisode", "EQBenchUser", "Marked", "View",
     "score_of",
 ]  # fmt: skip
-
-PRESETS = ("released",)
-"""The score as the released code computes it."""
-
-MAX_TURNS = 12
-"""Answers in a dialogue at most, the debrief among them; no released scenario has more than five."""
-
-POLICY_SAMPLING = Sampling(temperature=0.7, max_tokens=12000)
-"""How the model under test is asked, as released."""
 
 JUDGE = "rubric judge"
 """The role named in a transcript whose judge failed."""
@@ -107,33 +99,23 @@ class EQBenchUser(Protocol):
         ...
 
 
-class EQBench(Staged[Scenario, EQBenchUser]):
+class EQBench(Staged[Scenario, EQBenchUser, EQBenchOptions]):
     """EQ-Bench3 over a list of scenarios, with one judge.
 
     Args:
-        variant: how prompt headers are read (`scenario.VARIANTS`).
-        max_turns: a scenario that has more is refused; none is cut short.
+        options: the fields of `EQBenchOptions`.
 
     Raises:
-        UseError: unknown preset or variant. InputError: two scenarios of one id, one that the variant has no prompt of, one
-        that is longer than `max_turns`, or one that
-            the judge cannot judge.
+        UseError: an option that does not fit.
+        InputError: two scenarios of one id, one that the variant has no prompt of, one that is longer than `max_turns`, or one
+            that the judge cannot judge.
     """
 
     name = "eqbench"
 
-    def __init__(
-        self,
-        scenarios: Sequence[Scenario],
-        user: EQBenchUser,
-        *,
-        preset: str = PRESETS[0],
-        variant: str = VARIANTS[0],
-        max_turns: int = MAX_TURNS,
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, VARIANTS, ", the reading of prompt headers")
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
+    def __init__(self, scenarios: Sequence[Scenario], user: EQBenchUser, **options: Any) -> None:
+        super().__init__(scenarios, user, EQBenchOptions.read(options, environment=self.name))
+        variant, max_turns = self.options.variant, self.options.max_turns
         for scenario in scenarios:
             turns = len(scenario.prompts(variant)) + (scenario.form.debrief is not None)
             if not scenario.prompts(variant):

@@ -5,16 +5,18 @@ from __future__ import annotations
 from heartloop.environments.eqbench.scenario import VARIANTS
 from heartloop.environments.spec import Options, option
 
-__all__ = ["MAX_TURNS", "EQBenchOptions"]
+__all__ = ["MAX_TURNS", "PRESETS", "EQBenchOptions"]
+
+PRESETS = ("released",)
 
 MAX_TURNS = 12
-"""Most answers that a scenario may ask for."""
+"""Most answers in a dialogue, the debrief among them; no released scenario has more than five."""
 
 
 class EQBenchOptions(Options):
     """As the released code plays and marks."""
 
-    preset: str = option("released", affects="score", choices=("released",))
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """Rules of the score."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
     """How prompt headers are read: as the released code does, or with malformed headers repaired."""

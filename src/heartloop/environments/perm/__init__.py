@@ -2,8 +2,9 @@
 
 from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people
 from heartloop.environments.perm.embedded_user import EmbeddedUser
-from heartloop.environments.perm.environment import MAX_TURNS, VARIANTS, Perm
+from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.llm_user import LLMUser
+from heartloop.environments.perm.options import MAX_TURNS, VARIANTS, PermOptions
 from heartloop.environments.perm.scenario import SETS, Scenario, load_scenarios, read_scenarios
 from heartloop.environments.perm.scoring import PRESETS, SWITCHES
 
@@ -18,6 +19,7 @@ __all__ = [
     "EmbeddedUser",
     "LLMUser",
     "Perm",
+    "PermOptions",
     "Scenario",
     "load_people",
     "load_scenarios",

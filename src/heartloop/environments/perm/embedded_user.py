@@ -69,7 +69,7 @@ class EmbeddedUser:
         if not isinstance(scenario, Scenario):
             raise InputError(
                 f"sample {scenario.id!r} has no feelings, cues and needs, by which the embedded judges read; "
-                "use --simulator MODEL for drawn samples"
+                "use --judge MODEL for drawn samples"
             )
         check_english(scenario.id, (scenario.scenario, scenario.query))
 

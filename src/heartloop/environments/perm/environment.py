@@ -12,7 +12,7 @@ is asked about it. There is no mood to follow: the state is empty, and the one r
 Tokens are those of the response, estimated from its characters (ours): an endpoint counts thinking and analysis along, and so
 the same words cost the same whoever said them, now and when the transcript is scored again.
 
-Presets: `released` (default) and `unit`, as `scoring.perspectives` has them. They change the sum, never what is asked; so do the
+Presets: `released` (default) and `unit`, as `scoring` has them. They change the sum, never what is asked; so do the
 bystander's weight and what is left out (`Rules`): every judge is asked all the same, and a run can be rescored by other rules.
 """
 
@@ -23,29 +23,26 @@ from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.format import parse
+from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
     LENGTH_WEIGHT,
     PARTS,
-    PRESETS,
-    SWITCHES,
     PermReward,
     broken_form,
     perm_reward,
 )
-from heartloop.environments.staging import LoggedEpisode, Staged, check_choice
+from heartloop.environments.staging import LoggedEpisode, Staged
 
 __all__ = [
     "JUDGES",
-    "MAX_TURNS",
-    "VARIANTS",
     "Grade",
     "Perm",
     "PermEpisode",
@@ -55,12 +52,6 @@ __all__ = [
     "reward_of",
     "rules_of",
 ]
-
-MAX_TURNS = 1
-"""Policy replies in a dialogue: PERM has no more."""
-
-VARIANTS = ("plain",)
-"""Forms of the policy prompt."""
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 """Who is asked, in the order in which their calls are kept."""
@@ -86,20 +77,6 @@ class Rules(NamedTuple):
     """The paper's lambda_bys; 0 keeps the bystander out of the reward, not out of the transcript."""
     without: tuple[str, ...] = ()
     """Those of `SWITCHES` that do not count, in their order."""
-
-    def checked(self) -> Rules:
-        """The same, `without` in order and each once.
-
-        Raises:
-            UseError: a weight that is no number of at least 0, another name, or none of the three parts left to count.
-        """
-        if not 0.0 <= self.bystander_weight < float("inf"):
-            raise UseError(f"bystander_weight is {self.bystander_weight}; expected a number of at least 0")
-        for name in self.without:
-            check_choice("part to leave out", name, SWITCHES)
-        if set(PARTS) <= set(self.without):
-            raise UseError(f"{', '.join(PARTS)} are all left out; expected one of them at least to count")
-        return Rules(float(self.bystander_weight), tuple(name for name in SWITCHES if name in self.without))
 
     @property
     def weight(self) -> float:
@@ -153,45 +130,23 @@ class PermUser(Protocol):
         ...
 
 
-class Perm(Staged[AnySample, PermUser]):
+class Perm(Staged[AnySample, PermUser, PermOptions]):
     """PERM over a list of samples, with one kind of judges.
 
     Args:
-        bystander_weight: as `Rules` has it; so `without`.
+        options: the fields of `PermOptions`.
 
     Raises:
-        UseError: unknown preset or variant, another number of turns than one, or what `Rules.checked` refuses.
+        UseError: an option that does not fit.
         InputError: two samples of one id, or one that the judges cannot judge.
     """
 
     name = "perm"
 
-    def __init__(
-        self,
-        scenarios: Sequence[AnySample],
-        user: PermUser,
-        *,
-        preset: str = PRESETS[0],
-        variant: str = VARIANTS[0],
-        max_turns: int = MAX_TURNS,
-        bystander_weight: float = BYSTANDER_WEIGHT,
-        without: Sequence[str] = (),
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, VARIANTS, ", the form of the policy prompt")
-        if max_turns != MAX_TURNS:
-            raise UseError(f"max_turns is {max_turns}; a dialogue of PERM has one turn, leave it out")
-        self.rules = Rules(bystander_weight, tuple(without)).checked()
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
+    def __init__(self, scenarios: Sequence[AnySample], user: PermUser, **options: Any) -> None:
+        super().__init__(scenarios, user, PermOptions.read(options, environment=self.name))
+        self.rules = Rules(self.options.bystander_weight, self.options.without)
         self.policy = load_prompt(__package__, "policy")
-
-    @property
-    def bystander_weight(self) -> float:
-        return self.rules.bystander_weight
-
-    @property
-    def without(self) -> tuple[str, ...]:
-        return self.rules.without
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
         """A fresh episode.

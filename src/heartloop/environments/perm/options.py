@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, PRESETS, SWITCHES
+from typing import Self
+
+from pydantic import field_validator, model_validator
+
+from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, PARTS, PRESETS, SWITCHES
 from heartloop.environments.spec import Options, option
 
-__all__ = ["MAX_TURNS", "PermOptions"]
+__all__ = ["MAX_TURNS", "VARIANTS", "PermOptions"]
+
+VARIANTS = ("plain",)
 
 MAX_TURNS = 1
 """Policy replies in a dialogue: PERM has no more."""
@@ -16,7 +22,7 @@ class PermOptions(Options):
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """How a grade of 1 to 5 counts: `released` takes score / 5, `unit` (score - 1) / 4."""
-    variant: str = option("plain", choices=("plain",))
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
     """Form of the policy prompt."""
     max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
     """Policy replies: one answer."""
@@ -26,3 +32,14 @@ class PermOptions(Options):
     """Weight of the bystander in the reward."""
     without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
     """Parts left out of the reward."""
+
+    @field_validator("without")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in SWITCHES if name in value)
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> Self:
+        if set(PARTS) <= set(self.without):
+            raise ValueError(f"without leaves out {', '.join(PARTS)}; expected at least one of them to count")
+        return self

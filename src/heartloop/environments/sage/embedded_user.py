@@ -59,7 +59,7 @@ class EmbeddedUser:
     name = "embedded"
 
     def describe(self, variant: str) -> Mapping[str, Any]:
-        return {"models": {"simulator": "embedded"}, "prompts": rule_hashes(__package__)}
+        return {"models": {"user": "embedded"}, "prompts": rule_hashes(__package__)}
 
     def admit(self, scenario: AnyScenario) -> None:
         if isinstance(scenario, ReleasedScenario):

@@ -14,23 +14,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.sage.options import SageOptions
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
-from heartloop.environments.sage.scoring import CHANGE_LIMIT, START, Band, band, step
-from heartloop.environments.staging import LoggedEpisode, Staged, answered, check_choice
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, Band, band, step
+from heartloop.environments.staging import LoggedEpisode, Staged, answered
 from heartloop.scoring.credit import turn_rewards
 
 __all__ = [
-    "FORMS",
-    "MAX_TURNS",
-    "PRESETS",
-    "VARIANTS",
     "Feeling",
     "Sage",
     "SageEpisode",
@@ -39,18 +36,6 @@ __all__ = [
     "View",
     "says_goodbye",
 ]
-
-Preset = Literal["corrected", "released"]
-Variant = Literal["vanilla", "challenging"]
-PRESETS: tuple[Preset, ...] = ("corrected", "released")
-VARIANTS: tuple[Variant, ...] = ("vanilla", "challenging")
-
-Form = Literal["plain", "think", "direct"]
-FORMS: tuple[Form, ...] = ("plain", "think", "direct")
-"""Of the policy prompt: as SAGE measures, or RLVER's two training templates (App. A.5; our words)."""
-
-MAX_TURNS = 10
-"""Policy replies in a dialogue (SAGE released logs)."""
 
 _GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
 
@@ -81,7 +66,7 @@ class View(NamedTuple):
     preset: str
     variant: str
     leaves_at: float | None = None
-    """As `Sage` has it."""
+    """As in `SageOptions`."""
 
     @property
     def manner(self) -> Band:
@@ -152,42 +137,22 @@ class SageUser(Protocol):
         ...
 
 
-class Sage(Staged[AnyScenario, SageUser]):
+class Sage(Staged[AnyScenario, SageUser, SageOptions]):
     """SAGE over a list of scenarios, with one kind of user.
 
     Args:
-        start: the mood before the first reply; RLVER trains from 30.
-        leaves_at: the mood at or below which the person leaves, 0 in RLVER's training; by default below 10.
-        form: of the policy prompt.
+        options: the fields of `SageOptions`.
 
     Raises:
-        UseError: unknown preset, variant or form, a turn limit below 1, or a mood outside [0, 100].
+        UseError: an option that does not fit.
         InputError: two scenarios of one id, or one that the user cannot play.
     """
 
     name = "sage"
 
-    def __init__(
-        self,
-        scenarios: Sequence[AnyScenario],
-        user: SageUser,
-        *,
-        preset: str = "corrected",
-        variant: str = "vanilla",
-        max_turns: int = MAX_TURNS,
-        start: float = START,
-        leaves_at: float | None = None,
-        form: str = FORMS[0],
-    ) -> None:
-        check_choice("preset", preset, PRESETS)
-        check_choice("variant", variant, VARIANTS)
-        check_choice("form", form, FORMS, ", the form of the policy prompt")
-        band(start)
-        if leaves_at is not None:
-            band(leaves_at)
-        super().__init__(scenarios, user, preset=preset, variant=variant, max_turns=max_turns)
-        self.start = start
-        self.leaves_at = leaves_at
+    def __init__(self, scenarios: Sequence[AnyScenario], user: SageUser, **options: Any) -> None:
+        super().__init__(scenarios, user, SageOptions.read(options, environment=self.name))
+        form = self.options.form
         self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> SageEpisode:
@@ -209,7 +174,7 @@ class Sage(Staged[AnyScenario, SageUser]):
             "person": scenario.person,
             "place": scenario.place,
             "tags": " ".join(scenario.tags),
-            **({} if self.leaves_at is None else {"leaves_at": f"{self.leaves_at:g}"}),
+            **({} if self.options.leaves_at is None else {"leaves_at": f"{self.options.leaves_at:g}"}),
         }
         told = self.user.describe(self.variant)
         return self.described(scenario_id, told, facts=facts, prompts={self.policy.name: self.policy.hash})
@@ -225,7 +190,7 @@ class SageEpisode(LoggedEpisode):
         self._seed = seed
         self._said: list[str] = []
         self._heard: list[str] = []
-        self._emotions = [float(environment.start)]
+        self._emotions = [float(environment.options.start)]
 
     @property
     def policy_prompt(self) -> str:
@@ -241,7 +206,7 @@ class SageEpisode(LoggedEpisode):
         last = len(self._heard) >= sage.max_turns
         if last and sage.preset == "released":
             return UserTurn(None, None, None, {}, {}, "turn_limit")
-        feeling = await answered("simulator", sage.user.feel(self._view(), self._log))
+        feeling = await answered("user", sage.user.feel(self._view(), self._log))
         before = self._emotions[-1]
         after = step(before, feeling.change)
         if abs(feeling.change) > CHANGE_LIMIT:
@@ -252,7 +217,7 @@ class SageEpisode(LoggedEpisode):
         if stop is None and last:
             stop = "turn_limit"
         elif stop is None:
-            speech = await answered("simulator", sage.user.speak(self._view(), feeling, self._log))
+            speech = await answered("user", sage.user.speak(self._view(), feeling, self._log))
             message = speech.message or None
             said_goodbye = says_goodbye(speech.message) if sage.preset == "released" else speech.leaves
             stop = "goodbye" if said_goodbye else "cut" if speech.cut else None
@@ -283,5 +248,5 @@ class SageEpisode(LoggedEpisode):
             self._seed,
             self._sage.preset,
             self._sage.variant,
-            self._sage.leaves_at,
+            self._sage.options.leaves_at,
         )

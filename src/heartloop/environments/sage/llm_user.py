@@ -26,7 +26,8 @@ from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog
-from heartloop.environments.sage.environment import VARIANTS, Feeling, Speech, View
+from heartloop.environments.sage.environment import Feeling, Speech, View
+from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT
 from heartloop.environments.telling import speaks_for, told
@@ -74,7 +75,7 @@ class LLMUser:
         role: under which its calls are kept; `judge` where it only feels what a stored person heard.
     """
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "simulator") -> None:
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         self._model = model
         self._role = role
         self._sampling = sampling or Sampling()

@@ -51,6 +51,7 @@ from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_tran
 from heartloop.core.errors import HeartloopError, InputError, PromptError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.catalogue import Person, entry_of
+from heartloop.environments.registry import load_environment
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.samples import KEY, facts_of, felt_of, kept_of, messages_of, score_of, unscored_error
 from heartloop.integrations.inspect.scorer import METRICS, SCORERS
@@ -264,11 +265,11 @@ def _policy_prompt(dialogue: Transcript, person: Person | None) -> str:
         return ""
     if not asked or any(prompt.hash != asked[prompt.name] for prompt in prompts):
         return ""
-    briefing = entry_of(dialogue.environment).briefing
-    if briefing is None:
+    spec = load_environment(dialogue.environment)
+    if not spec.briefs_by_scenario:
         return prompts[0].text
     same = person is not None and person.fingerprint == dialogue.fingerprint
-    return briefing(person, dialogue.variant) if same else ""
+    return spec.briefing(person, spec.read_options(spec.stored.options(dialogue))) if same else ""
 
 
 def _started(run: Path) -> datetime:

@@ -1,6 +1,6 @@
-"""A stored SAGE dialogue computed by the rules of the other preset, without a model call.
+"""Stored SAGE dialogues: computed by the rules of the other preset without a model call, and appraised by another judge.
 
-Covers what follows from what was said, felt and decided. What does not follow is never guessed: such a dialogue becomes
+Rescoring covers what follows from what was said, felt and decided. What does not follow is never guessed: such a dialogue becomes
 unscored, with one of three causes.
 
 - `not judged`: the last reply was never judged (`released`), and `corrected` needs its judgement. `rejudge` gives it.
@@ -11,20 +11,29 @@ To `released`: the judgement of the reply at the turn limit is dropped, and the 
 To `corrected`: the person's own decision ends it, which the simulator's raw answer holds; the embedded user never decides so.
 One departure remains: where `corrected` asked again for a change outside ±10, the answer it got in the end stands; `released`
 would have clamped the first. The prompts of the two presets are the same, so all else is what the simulator did say.
+
+Rejudging: the judge sees its own running emotion and the rules run on it: at 100 or below 10 the dialogue ends, though more is
+stored. Where the stored dialogue ended and the judge's emotion would have let it go on, it is `cut`, and scored by the emotion
+there. The person's leaving is part of their words: such a dialogue still ends in goodbye.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
-from heartloop.environments.sage.environment import PRESETS, says_goodbye
-from heartloop.environments.sage.scoring import CHANGE_LIMIT
-from heartloop.environments.stored import check_rescorable, unscored
+from heartloop.environments.episode import CallLog
+from heartloop.environments.sage.environment import Feeling, SageUser, Speech, View, says_goodbye
+from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
+from heartloop.environments.spec import Stored
+from heartloop.environments.staging import answered
+from heartloop.environments.stored import StandIn, check_turns, unscored
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["decided_to_leave", "out_of_range", "rescored"]
+__all__ = ["STORED", "StoredPerson", "decided_to_leave", "out_of_range", "rescored"]
 
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
@@ -37,19 +46,16 @@ _WHY = {
 }
 
 
-def rescored(transcript: Transcript, *, preset: str, max_turns: int) -> Transcript:
-    """The transcript as `preset` computes it; unchanged where it was played so.
-
-    Args:
-        max_turns: policy replies in a dialogue at most, as it was played.
+def rescored(transcript: Transcript, options: SageOptions) -> Transcript:
+    """The transcript as `options.preset` computes it; unchanged where it was played so.
 
     Raises:
-        UseError: another environment, an unknown preset, or more turns than `max_turns`.
+        UseError: more turns than `options.max_turns`.
     """
-    check_rescorable(transcript, "sage", PRESETS, preset, max_turns)
-    if transcript.preset == preset:
+    check_turns(transcript, options)
+    if transcript.preset == options.preset:
         return transcript
-    return _released(transcript, max_turns) if preset == "released" else _corrected(transcript)
+    return _released(transcript, options.max_turns) if options.preset == "released" else _corrected(transcript)
 
 
 def out_of_range(transcript: Transcript) -> bool:
@@ -103,7 +109,7 @@ def _unjudged(turn: Turn) -> Turn:
 def _reply_before_failure(played: Transcript, max_turns: int) -> Turn | None:
     """The reply at the turn limit, where its judgement is what failed: `released` would not have asked for it."""
     place = len(played.turns)
-    if played.failure is None or played.failure.role != "simulator" or place != max_turns - 1:
+    if played.failure is None or played.failure.role != "user" or place != max_turns - 1:
         return None
     replies = [call for call in played.calls if call.role == "policy" and call.turn == place]
     if not replies:
@@ -138,3 +144,36 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
             "counts": counts,
         }
     )
+
+
+class StoredPerson(StandIn[SageUser]):
+    """A person whose words are stored and whose appraisals are the judge's."""
+
+    def describe(self, variant: str) -> Mapping[str, Any]:
+        return self._judge.describe(variant)
+
+    async def feel(self, view: View, log: CallLog) -> Feeling:
+        return await answered("judge", self._judge.feel(view, log))
+
+    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+        played = self._played
+        last = view.turn == len(played.turns) - 1
+        if band(view.emotion) in ("S", "F") and not last:  # the stored answer belongs to a dialogue that goes on
+            return Speech("")
+        left = last and played.preset == "corrected" and played.stop == "goodbye"  # embedded: there is no raw answer
+        leaves = left or decided_to_leave(played.calls, view.turn)
+        return Speech(played.turns[view.turn].message or "", leaves=leaves, cut=last)
+
+
+def _options(played: Transcript) -> dict[str, Any]:
+    return {"preset": played.preset, "variant": played.variant, "start": played.start["emotion"]}
+
+
+STORED = Stored(
+    options=_options,
+    rescored=rescored,
+    stand_in=StoredPerson,
+    described=lambda judge, played: judge.describe(played.variant),
+    unused_prompts="speak",
+    asked_again=out_of_range,
+)

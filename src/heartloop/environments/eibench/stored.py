@@ -1,26 +1,34 @@
-"""A stored EIBench dialogue computed by the other preset, or with another relation weight, without a model call.
+"""Stored EIBench dialogues: by the other preset or relation weight without a model call, and appraised by another judge.
 
-Covers what follows from what was said and answered. The presets differ where a change went beyond ±10, and nowhere else:
-`paper` asks again once and then leaves the dialogue unscored, `released` clamps the first answer.
+Rescoring covers what follows from what was said and answered. The presets differ only where a change went beyond ±10: `paper`
+asks again once and then leaves the dialogue unscored, `released` clamps the first answer.
 
 To `released`: where `paper` asked again, the later answer stands (the talk went on from it), and how often is told. A dialogue
 that `paper` left unscored over such an answer is scored by it where it ends the talk; else the cause is `not played on`.
 To `paper`: a dialogue with a clamped change is unscored, `change clamped`, since `paper` would have asked again.
+
+Rejudging: the judge sees its own running state. It is asked as a simulator is; the answer it would have given, and whether it
+would have gone on, are ignored: the dialogue ends where it ended, by the person's words or by the turn limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.core.errors import InputError
-from heartloop.environments.eibench.environment import PRESETS, Reaction, anchors_of, relation_weight_of, taken
+from heartloop.environments.eibench.environment import EIBenchUser, Reaction, View, anchors_of, relation_weight_of, taken
 from heartloop.environments.eibench.llm_user import reaction_of
+from heartloop.environments.eibench.options import EIBenchOptions
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome, process_rewards
-from heartloop.environments.stored import check_rescorable, unscored
+from heartloop.environments.episode import CallLog
+from heartloop.environments.spec import Stored
+from heartloop.environments.staging import answered
+from heartloop.environments.stored import StandIn, check_turns, unscored
 
-__all__ = ["out_of_range", "rescored"]
+__all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]
 
 _WHY = {
     "not played on": "under released the first answer would have stood and the talk gone on; only a new dialogue can tell",
@@ -28,22 +36,18 @@ _WHY = {
 }
 
 
-def rescored(transcript: Transcript, *, preset: str, max_turns: int, relation_weight: float | None = None) -> Transcript:
-    """The transcript as `preset` computes it, with the outcome by `relation_weight`; unchanged where it was played so.
-
-    Args:
-        max_turns: policy replies in a dialogue at most, as it was played.
-        relation_weight: lambda of the outcome, in [0, 1]; as it was played, where it is `None`.
+def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
+    """The transcript as `options.preset` computes it, with the outcome by `options.relation_weight`.
 
     Raises:
-        UseError: another environment, an unknown preset, or more turns than `max_turns`.
-        InputError: a weight outside [0, 1], or a transcript that tells no anchors.
+        UseError: more turns than `options.max_turns`.
+        InputError: a transcript that holds no anchors.
     """
-    check_rescorable(transcript, "eibench", PRESETS, preset, max_turns)
-    found = transcript
-    if preset != transcript.preset:
-        found = _released(transcript, max_turns) if preset == "released" else _paper(transcript)
-    return found if relation_weight is None else _weighed(found, relation_weight)
+    check_turns(transcript, options)
+    result = transcript
+    if options.preset != transcript.preset:
+        result = _released(transcript, options.max_turns) if options.preset == "released" else _paper(transcript)
+    return result if options.relation_weight == relation_weight_of(result) else _weighed(result, options.relation_weight)
 
 
 def out_of_range(transcript: Transcript) -> bool:
@@ -88,7 +92,7 @@ def _paper(played: Transcript) -> Transcript:
 
 def _refused(played: Transcript) -> tuple[Call, Reaction] | None:
     """The answer over which `paper` left the dialogue unscored and which `released` takes, raw and read."""
-    if played.failure is None or played.failure.role != "simulator":
+    if played.failure is None or played.failure.role != "user":
         return None
     asked = (call for call in played.calls if call.purpose == "react" and call.turn == len(played.turns))
     return next(((call, found) for call in asked if (found := reaction_of(call)) is not None), None)
@@ -122,8 +126,6 @@ def _ended(played: Transcript, last: Turn, answer: Call, cut: list[str], stop: S
 
 
 def _weighed(played: Transcript, weight: float) -> Transcript:
-    if not 0.0 <= weight <= 1.0:
-        raise InputError(f"relation_weight is {weight:g}; expected a number from 0 to 1")
     update: dict[str, Any] = {"facts": {**played.facts, "relation_weight": f"{weight:g}"}}
     if played.score is not None:
         state = next((turn.state for turn in reversed(played.turns) if turn.state is not None), played.start)
@@ -136,3 +138,22 @@ def _anchors(played: Transcript) -> tuple[Anchors, Anchors]:
     if found is None:
         raise InputError(f"{played.scenario}: the transcript tells no anchors; expected them among its facts, play it again")
     return found
+
+
+class StoredPerson(StandIn[EIBenchUser]):
+    """A person whose words are stored and whose changes are the judge's."""
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._judge.describe()
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        reaction = await answered("judge", self._judge.react(view, log))
+        left = self._played.stop == "goodbye" and view.turn == len(self._played.turns) - 1
+        return reaction._replace(reply=self._played.turns[view.turn].message or "", goes_on=not left)
+
+
+def _options(played: Transcript) -> dict[str, Any]:
+    return {"preset": played.preset, "variant": played.variant, "relation_weight": relation_weight_of(played)}
+
+
+STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, asked_again=out_of_range)

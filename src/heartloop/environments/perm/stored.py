@@ -1,0 +1,47 @@
+"""Stored PERM answers by another preset, weight of the bystander, or choice of parts: the same grades, another sum.
+
+No model is asked. Other judges read a stored answer as they read a new one. Does not cover whole runs (`evaluation.rescoring`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.perm.environment import Rules, reward_of, rules_of
+from heartloop.environments.perm.options import PermOptions
+from heartloop.environments.perm.scoring import broken_form
+from heartloop.environments.spec import Stored
+from heartloop.environments.stored import check_turns
+
+__all__ = ["STORED", "rescored"]
+
+
+def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
+    """The transcript as the options sum it; unchanged where it was played so.
+
+    Raises:
+        UseError: more turns than one.
+        InputError: a scored dialogue that keeps no grades.
+    """
+    check_turns(transcript, options)
+    was, rules, preset = rules_of(transcript), Rules(options.bystander_weight, options.without), options.preset
+    if preset == transcript.preset and rules == was:
+        return transcript
+    kept = {name: value for name, value in transcript.facts.items() if name not in was.facts}
+    update: dict[str, object] = {"preset": preset, "facts": kept | rules.facts}
+    if transcript.score is not None:
+        reward = reward_of(transcript, preset=preset, rules=rules)
+        total = broken_form(rules.weight) if reward is None else reward.total
+        if reward is not None:
+            turn = transcript.turns[0]
+            update["turns"] = (turn.model_copy(update={"evidence": {**turn.evidence, "reward": reward._asdict()}}),)
+        update["score"], update["rewards"] = total, (total,)
+    return transcript.model_copy(update=update)
+
+
+def _options(played: Transcript) -> dict[str, Any]:
+    return {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()}
+
+
+STORED = Stored(options=_options, rescored=rescored)

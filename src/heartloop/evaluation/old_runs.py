@@ -1,0 +1,52 @@
+"""Settings of runs made by earlier versions, as today's code reads them. Does not cover transcripts (`core.renames`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.core.errors import UseError
+from heartloop.core.renames import MOVED_OPTIONS, current_role, is_old_settings
+from heartloop.environments.registry import load_environment
+
+__all__ = ["current_settings"]
+
+
+def current_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's settings with `roles` and `options`; today's settings are returned as they are.
+
+    An option that the run had none of takes its default. Settings of an environment that is not installed keep the options they
+    have.
+    """
+    if not is_old_settings(saved):
+        return dict(saved)
+    settings = {name: value for name, value in saved.items() if name not in (*MOVED_OPTIONS, "user", "simulator")}
+    options = {name: saved[name] for name in MOVED_OPTIONS if saved.get(name) is not None}
+    roles: tuple[str, ...] = ("user",)
+    try:
+        spec = load_environment(str(saved.get("environment")))
+    except UseError:
+        pass
+    else:
+        known = {name: value for name, value in options.items() if name in spec.options.model_fields}
+        options = spec.read_options(known).model_dump(mode="json")
+        roles = spec.role_names
+    player = saved.get("simulator") or saved.get("user")
+    if "rejudged" in saved:
+        roles = ("judge",)
+        if isinstance(saved["rejudged"], Mapping):
+            settings["rejudged"] = {current_role(name): value for name, value in saved["rejudged"].items()}
+    settings["roles"] = dict.fromkeys(roles, player) if player else {}
+    settings["options"] = options
+    if isinstance(saved.get("sampling"), Mapping):
+        settings["sampling"] = _sampling(saved["sampling"], roles)
+    return settings
+
+
+def _sampling(saved: Mapping[str, Any], roles: tuple[str, ...]) -> dict[str, Any]:
+    """What was set for the one simulator holds for each role that it played."""
+    found: dict[str, Any] = {}
+    for role, values in saved.items():
+        for name in roles if role == "simulator" else (role,):
+            found[name] = values
+    return found
