@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 
 __all__ = [
@@ -61,20 +61,14 @@ def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
 
 def options_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The environment's options of a run, from its settings; empty where they hold none."""
-    options, name = settings.get("options"), settings.get("environment")
-    if isinstance(options, Mapping):
-        return options
-    fields = load_environment(str(name)).options.model_fields if name in environment_names() else {}
-    return {option: settings[option] for option in fields if settings.get(option) is not None}
+    options = settings.get("options")
+    return options if isinstance(options, Mapping) else {}
 
 
 def roles_of(settings: Mapping[str, Any]) -> Mapping[str, str]:
     """By role, who played it in a run: a model's name, or `embedded`; empty where the settings do not say."""
     roles = settings.get("roles")
-    if isinstance(roles, Mapping):
-        return roles
-    user = "embedded" if settings.get("user") == "embedded" else settings.get("simulator")
-    return {"user": user} if isinstance(user, str) and user else {}
+    return roles if isinstance(roles, Mapping) else {}
 
 
 def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:

@@ -147,18 +147,6 @@ def model_names(settings: Mapping[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def option_of(settings: Mapping[str, Any], name: str) -> Any:
-    """An option of a run's settings; `None` where they have none of that name."""
-    options = settings.get("options")
-    return options.get(name) if isinstance(options, Mapping) else None
-
-
-def roles_of(settings: Mapping[str, Any]) -> list[str]:
-    """Who plays the roles by a run's settings, each once."""
-    roles = settings.get("roles")
-    return list(dict.fromkeys(str(player) for player in roles.values())) if isinstance(roles, Mapping) else []
-
-
 def _well_scored(scored: int, played: int) -> bool:
     return scored > 0 and scored >= _LEAST_SCORED * played
 

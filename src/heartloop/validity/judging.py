@@ -50,7 +50,8 @@ class JudgedVariants:
         prices: Mapping[str, Mapping[str, float]] | None = None,
         limit: int | None = None,
     ) -> None:
-        self._source = Rejudging(run, judges.judge, preset=preset, scenarios=scenarios, sampling=sampling, prices=prices)
+        options = {"preset": preset} if preset else None
+        self._source = Rejudging(run, judges.judge, options=options, scenarios=scenarios, sampling=sampling, prices=prices)
         self._name = name
         self._suite = suite
         self._judges = judges
@@ -86,7 +87,11 @@ class JudgedVariants:
         async def play_job(job: Job) -> Transcript:
             played, scenario = self._source.stored[job.key]
             return await self._judges.transcript(
-                played, scenario, variant=variant, preset=self._source.settings.preset, original=stored.get(job.key)
+                played,
+                scenario,
+                variant=variant,
+                preset=str(self._source.settings.options["preset"]),
+                original=stored.get(job.key),
             )
 
         return play_job

@@ -59,18 +59,6 @@ def baseline_group(name: str) -> tuple[str, ...]:
     return _GROUPS[name]
 
 
-def baseline_group(name: str) -> tuple[str, ...]:
-    """The baselines of a group: `general`, `managing`, `in_scenes` or `ranked`.
-
-    Raises:
-        UseError: there is no group of that name.
-    """
-    groups = {"general": tuple(GENERAL), "managing": tuple(MANAGING), "in_scenes": IN_SCENES, "ranked": RANKED}
-    if name not in groups:
-        raise UseError(f"unknown group of baselines {name!r}; expected {' or '.join(groups)}")
-    return groups[name]
-
-
 class Baseline:
     """A built-in baseline as a `ChatModel`, named `heartloop/<name>`.
 
