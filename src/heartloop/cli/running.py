@@ -83,7 +83,7 @@ def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = N
 
             found[name] = CheckpointModel(name.removeprefix("checkpoint:"))
         else:
-            found[name] = resolve(name, **how)
+            found[name] = resolve(name, baselines=baselines, **how)
     return found
 
 

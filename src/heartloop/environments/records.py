@@ -30,6 +30,7 @@ __all__ = [
     "read_records",
     "read_set",
     "read_text",
+    "set_loader",
     "without_tags",
 ]
 
@@ -173,6 +174,26 @@ def read_set(path: Path, kind: type[Record], *, noun: str, schema: str) -> list[
     if not records:
         raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
     return records
+
+
+def set_loader(
+    kind: type[Record], shipped: Mapping[str, str], package: str, *, noun: str = "scenario", schema: str = "its data card"
+) -> Callable[..., list[Record]]:
+    """A `Scenarios.load` for JSON lines of one kind of record.
+
+    Args:
+        shipped: files in the package's folder `scenarios`, by the name of their set.
+        noun: what a record is called, for messages.
+        schema: where its fields are documented, for messages.
+    """
+
+    def read(path: Path) -> list[Any]:
+        return read_set(path, kind, noun=noun, schema=schema)
+
+    def load(name: str, *, exclude_tags: Sequence[str] = ()) -> list[Record]:
+        return load_set(name, shipped, package, read, exclude_tags=exclude_tags)
+
+    return load
 
 
 def load_set(

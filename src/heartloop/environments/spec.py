@@ -44,6 +44,7 @@ __all__ = [
     "Training",
     "TrainingMetric",
     "Zone",
+    "bounded_sums",
     "load_attribute",
     "option",
 ]
@@ -393,6 +394,12 @@ class Sums(NamedTuple):
     failure: int
 
 
+def bounded_sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    """The mean over dialogues, and how many reached the two bounds."""
+    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
+    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
+
+
 class Zone(NamedTuple):
     """A stretch of the scale: its name in a chart, its tint, from `low` to `high` points."""
 
@@ -414,8 +421,6 @@ class Scale(NamedTuple):
     """Points before the first reply, where a dialogue does not say."""
     success_at: float
     failure_below: float
-    sums: Callable[[Sequence[tuple[str, float]], float, float], Sums]
-    """From (group, points) of each scored dialogue and the two bounds."""
     group: str
     """The fact by which scenarios are grouped."""
     group_title: str
@@ -434,6 +439,8 @@ class Scale(NamedTuple):
     ticks: tuple[int, ...]
     change_limit: float
     """Largest change of one turn, in units of the state."""
+    sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
+    """From (group, points) of each scored dialogue and the two bounds."""
     group_intervals: bool = False
     """Whether each group is a result of its own, with an interval."""
     by_end: bool = False
@@ -490,12 +497,13 @@ class TrainingMetric(NamedTuple):
 class Training(NamedTuple):
     """An environment's part of training."""
 
-    returns: Callable[[Transcript, Options], Returns]
+    returns: Callable[[Transcript, Any], Returns]
+    """`returns(transcript, options)` of a scored dialogue."""
     calls_per_turn: int
     """Calls of a model that plays all roles, for one policy reply."""
     tokens_per_call: int
     """A rough mean, for the estimate of a dry run."""
-    terms: Callable[[Transcript, Options], Mapping[str, float]] = lambda transcript, options: {}
+    terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
     """Further numbers of a dialogue to log, by name."""
     metrics: tuple[TrainingMetric, ...] = ()
     """The terms in words; a term that is not among them is shown by its name."""
@@ -536,8 +544,11 @@ class EnvironmentSpec:
         scale: a `Scale`.
         scenarios: a `Scenarios`.
         environment: `environment(scenarios, player, **options)` gives a `Ready`.
-        players: `players(models, samplings)` gives the `Player`: by role a model, or `None` for the embedded rules.
-        judge: `judge(model, sampling)` gives the `Judge` of stored replies; `None` is the embedded one.
+        embedded: `embedded()` gives the `Player` that plays every role by rules, without a model.
+        simulator: `simulator(model, sampling=, role=)` gives the `Player` that a model plays; to judge stored replies its role is
+            `judge`.
+        players: `players(models, samplings)`, where several roles may be played by different models; by role a model, or `None`
+            for the embedded rules. By default the first role's model plays.
         stored: a `Stored`.
         training: a `Training`; `None` where there are no rewards for training.
         report: a `ReportPanel` (`core.blocks`); `None` leaves the sections that follow from the scale.
@@ -563,12 +574,13 @@ class EnvironmentSpec:
         scale: Lazy | Scale,
         scenarios: Lazy | Scenarios,
         environment: Lazy | Callable[..., Ready],
-        players: Lazy | Callable[..., Any],
-        judge: Lazy | Callable[..., Any],
+        embedded: Lazy | Callable[[], Any],
+        simulator: Lazy | Callable[..., Any],
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
         report: Lazy | ReportPanel | None = None,
         labels: Lazy | ReplyLabels | None = None,
+        players: Lazy | Callable[..., Any] | None = None,
         briefing: Lazy | None = None,
         policy_sampling: Sampling | None = None,
         baselines: Mapping[str, Lazy] | None = None,
@@ -589,8 +601,9 @@ class EnvironmentSpec:
         self.suites = dict(suites or {})
         self.demo = demo
         self._parts: dict[str, Any] = {
-            "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "players": players,
-            "judge": judge, "stored": stored, "training": training, "labels": labels, "briefing": briefing, "report": report,
+            "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
+            "simulator": simulator, "players": players, "stored": stored, "training": training, "labels": labels,
+            "briefing": briefing, "report": report,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -665,13 +678,22 @@ class EnvironmentSpec:
         self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
     ) -> Player:
         """Who plays its roles: by role a model, or the embedded rules where none is given."""
-        found: Player = self._part("players")({name: (models or {}).get(name) for name in self.role_names}, dict(samplings or {}))
-        return found
+        playing = {name: (models or {}).get(name) for name in self.role_names}
+        several = self._part("players")
+        if several is not None:
+            cast: Player = several(playing, dict(samplings or {}))
+            return cast
+        role = self.role_names[0]
+        return self._player(playing[role], (samplings or {}).get(role), role)
 
     def judge(self, model: ChatModel | None = None, sampling: Sampling | None = None) -> Judge:
         """Who appraises stored replies: a model, or the embedded rules."""
-        found: Judge = self._part("judge")(model, sampling)
-        return found
+        return self._player(model, sampling, "judge")
+
+    def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
+        embedded, simulator = self._part("embedded"), self._part("simulator")
+        player: Player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
+        return player
 
     @property
     def briefs_by_scenario(self) -> bool:

@@ -15,7 +15,7 @@ from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.spec import Options
 
-__all__ = ["LoggedEpisode", "RoleModel", "Staged", "answered"]
+__all__ = ["EmbeddedPlayer", "LoggedEpisode", "RoleModel", "Staged", "answered"]
 
 
 class _Somebody(Protocol):
@@ -37,6 +37,26 @@ Somebody = TypeVar("Somebody", bound=_Somebody)
 Player = TypeVar("Player", bound=_Player)
 Chosen = TypeVar("Chosen", bound=Options)
 Answer = TypeVar("Answer")
+
+
+class EmbeddedPlayer:
+    """Base of players that need no model.
+
+    Args:
+        roles: that it plays.
+        prompts: hashes of its rules, by name.
+    """
+
+    name = "embedded"
+
+    def __init__(self, roles: Sequence[str] = ("user",), prompts: Mapping[str, str] | None = None) -> None:
+        self._described = {"models": dict.fromkeys(roles, self.name), "prompts": dict(prompts or {})}
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._described
+
+    def admit(self, scenario: Any) -> None:
+        """Plays every scenario."""
 
 
 class RoleModel:
@@ -72,13 +92,20 @@ class RoleModel:
 
 
 class Staged(Generic[Somebody, Player, Chosen]):
-    """Scenarios by id, who plays the roles, and the options.
+    """Scenarios by id, who plays the roles, and the options; a subclass says its `name` and `options_type`.
+
+    Args:
+        options: the fields of `options_type`.
 
     Raises:
+        UseError: an option that does not fit.
         InputError: two scenarios of one id, or one that the player cannot play.
     """
 
-    def __init__(self, scenarios: Sequence[Somebody], user: Player, options: Chosen) -> None:
+    name: str
+    options_type: type[Chosen]
+
+    def __init__(self, scenarios: Sequence[Somebody], user: Player, **options: Any) -> None:
         self.scenarios: dict[str, Somebody] = {}
         for scenario in scenarios:
             if scenario.id in self.scenarios:
@@ -87,7 +114,7 @@ class Staged(Generic[Somebody, Player, Chosen]):
         for scenario in scenarios:
             user.admit(scenario)
         self.user = user
-        self.options = options
+        self.options = self.options_type.read(options, environment=self.name)
         self._fingerprints: dict[str, str] = {}
 
     @property

@@ -28,6 +28,7 @@ __all__ = [
     "read_again",
     "rejudged",
     "unscored",
+    "with_judge",
 ]
 
 RESCORING = "rescoring"
@@ -145,13 +146,18 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
         as_played = as_played.model_copy(update={"max_turns": min(options.max_turns, len(played.turns))})
     environment = spec.make([scenario], stored.stand_in(played, judge), as_played)
     result = await read_again(played, environment)
-    update: dict[str, Any] = {
-        "models": {"policy": played.model, **about["models"]},
+    if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
+        result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
+    return with_judge(result, about)
+
+
+def with_judge(result: Transcript, about: Mapping[str, Any]) -> Transcript:
+    """A dialogue read again, with the models, sampling and prompts of `about_judged`."""
+    update = {
+        "models": {"policy": result.model, **about["models"]},
         "sampling": {"policy": result.sampling["policy"], **about["sampling"]},
         "prompts": about["prompts"],
     }
-    if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
-        update["stop"] = played.stop if played.stop == "goodbye" else "cut"
     return result.model_copy(update=update)
 
 

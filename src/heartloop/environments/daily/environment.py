@@ -97,9 +97,10 @@ class Daily(Staged[Scenario, DailyUser, DailyOptions]):
     """
 
     name = "daily"
+    options_type = DailyOptions
 
     def __init__(self, scenarios: Sequence[Scenario], user: DailyUser, **options: Any) -> None:
-        super().__init__(scenarios, user, DailyOptions.read(options, environment=self.name))
+        super().__init__(scenarios, user, **options)
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> DailyEpisode:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST
-from heartloop.environments.spec import Scale, Sums, Zone
+from heartloop.environments.spec import Scale, Zone
 
 __all__ = ["SCALE"]
 
@@ -19,12 +17,6 @@ def _means(transcript: Transcript) -> list[float]:
     return [_A_LEVEL * LOWEST, *(_A_LEVEL * mean for mean in transcript.rewards)]
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean; daily conversation knows no success, so these are how many reached the bounds."""
-    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
-    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
-
-
 SCALE = Scale(
     points=_A_LEVEL,
     low=_A_LEVEL * LOWEST,
@@ -32,7 +24,6 @@ SCALE = Scale(
     start=_A_LEVEL * LOWEST,
     success_at=80.0,
     failure_below=50.0,
-    sums=_sums,
     group="kind",
     group_title="kind of query",
     group_order=KINDS,

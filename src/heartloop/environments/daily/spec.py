@@ -16,7 +16,7 @@ SPEC = EnvironmentSpec(
     scale="heartloop.environments.daily.scale:SCALE",
     scenarios="heartloop.environments.daily.listing:SCENARIOS",
     environment="heartloop.environments.daily.environment:Daily",
-    players="heartloop.environments.daily.roles:players",
-    judge="heartloop.environments.daily.roles:judge",
+    embedded="heartloop.environments.daily.embedded_user:EmbeddedUser",
+    simulator="heartloop.environments.daily.llm_user:LLMUser",
     stored="heartloop.environments.daily.stored:STORED",
 )

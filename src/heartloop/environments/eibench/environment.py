@@ -127,9 +127,7 @@ class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
     """
 
     name = "eibench"
-
-    def __init__(self, scenarios: Sequence[AnyScenario], user: EIBenchUser, **options: Any) -> None:
-        super().__init__(scenarios, user, EIBenchOptions.read(options, environment=self.name))
+    options_type = EIBenchOptions
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EIBenchEpisode:
         """A fresh episode.

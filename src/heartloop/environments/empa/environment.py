@@ -131,9 +131,10 @@ class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
     """
 
     name = "empa"
+    options_type = EmpaOptions
 
     def __init__(self, scenarios: Sequence[Scenario], user: EmpaUser, **options: Any) -> None:
-        super().__init__(scenarios, user, EmpaOptions.read(options, environment=self.name))
+        super().__init__(scenarios, user, **options)
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:

@@ -19,11 +19,11 @@ from heartloop.core.errors import UseError
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, attack_reply, flipped, perturbation_hash
-from heartloop.environments.empa.rejudge import StoredPerson
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import trace
+from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.episode import CallLog
-from heartloop.environments.stored import check_readable, passed_on, read_again
+from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again, with_judge
 
 __all__ = ["DIRECT", "perturbed"]
 
@@ -100,19 +100,19 @@ async def perturbed(
         played = original  # there is nothing to pair it with
     both = _BothJudges(judge, direct, original if attack else None)
     replies = _attacked(played, variant) if attack else played
-    person = StoredPerson(replies, both)
-    judged = passed_on(played, person.name, person.describe(), preset)
+    about = about_judged(replies, both.name, both.describe())
+    judged = passed_on(played, both.name, about, preset)
     if judged is None:
         empa = Empa(
             [flipped(scenario) if variant == FLIP else scenario],
-            person,
+            StoredPerson(replies, both),
             preset=preset,
             variant=played.variant,
             max_turns=len(played.turns),
             window=int(played.facts.get("window", "1")),
             to_the_end=True,
         )
-        judged = await read_again(replies, empa)
+        judged = with_judge(await read_again(replies, empa), about)
     stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
     return judged.model_copy(update={"stop": stop, "variant": label})

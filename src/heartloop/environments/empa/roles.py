@@ -14,7 +14,7 @@ from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog
 
-__all__ = ["Cast", "judge", "players"]
+__all__ = ["Cast", "players"]
 
 
 class Cast:
@@ -64,8 +64,3 @@ def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Samp
         return played
     embedded = EmbeddedUser()
     return Cast({role: embedded if models.get(role) is None else played for role in ("user", "judge", "director")})
-
-
-def judge(model: ChatModel | None, sampling: Sampling | None) -> EmbeddedUser | LLMUser:
-    """Who rates stored replies."""
-    return EmbeddedUser() if model is None else LLMUser(model, sampling=sampling, role="judge")

@@ -112,9 +112,10 @@ class EQBench(Staged[Scenario, EQBenchUser, EQBenchOptions]):
     """
 
     name = "eqbench"
+    options_type = EQBenchOptions
 
     def __init__(self, scenarios: Sequence[Scenario], user: EQBenchUser, **options: Any) -> None:
-        super().__init__(scenarios, user, EQBenchOptions.read(options, environment=self.name))
+        super().__init__(scenarios, user, **options)
         variant, max_turns = self.options.variant, self.options.max_turns
         for scenario in scenarios:
             turns = len(scenario.prompts(variant)) + (scenario.form.debrief is not None)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.eqbench.scenario import KINDS
-from heartloop.environments.spec import Scale, Sums, Zone
+from heartloop.environments.spec import Scale, Zone
 
 __all__ = ["SCALE"]
 
@@ -16,12 +14,6 @@ def _rubric_scores(transcript: Transcript) -> list[float]:
     return [0.0, *transcript.rewards]
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean; EQ-Bench3 knows no success, so these are how many reached the bounds."""
-    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
-    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
-
-
 SCALE = Scale(
     points=1.0,
     low=0.0,
@@ -29,7 +21,6 @@ SCALE = Scale(
     start=0.0,
     success_at=75.0,
     failure_below=50.0,
-    sums=_sums,
     group="kind",
     group_title="kind of scenario",
     group_order=KINDS,

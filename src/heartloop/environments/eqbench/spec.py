@@ -17,8 +17,8 @@ SPEC = EnvironmentSpec(
     scale="heartloop.environments.eqbench.scale:SCALE",
     scenarios="heartloop.environments.eqbench.listing:SCENARIOS",
     environment="heartloop.environments.eqbench.environment:EQBench",
-    players="heartloop.environments.eqbench.roles:players",
-    judge="heartloop.environments.eqbench.roles:judge",
+    embedded="heartloop.environments.eqbench.embedded_user:EmbeddedUser",
+    simulator="heartloop.environments.eqbench.llm_user:LLMUser",
     stored="heartloop.environments.eqbench.stored:STORED",
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

@@ -142,9 +142,10 @@ class Perm(Staged[AnySample, PermUser, PermOptions]):
     """
 
     name = "perm"
+    options_type = PermOptions
 
     def __init__(self, scenarios: Sequence[AnySample], user: PermUser, **options: Any) -> None:
-        super().__init__(scenarios, user, PermOptions.read(options, environment=self.name))
+        super().__init__(scenarios, user, **options)
         self.rules = Rules(self.options.bystander_weight, self.options.without)
         self.policy = load_prompt(__package__, "policy")
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.scenario import EMOTIONS
-from heartloop.environments.spec import Scale, Sums, Zone
+from heartloop.environments.spec import Scale, Zone
 
 __all__ = ["SCALE"]
 
@@ -16,12 +14,6 @@ def _rewards(transcript: Transcript) -> list[float]:
     return [0.0, *(100.0 * reward for reward in transcript.rewards)]
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean; PERM knows no success, so these are how many reached the bounds."""
-    mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
-    return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
-
-
 SCALE = Scale(
     points=100.0,
     low=-50.0,
@@ -29,7 +21,6 @@ SCALE = Scale(
     start=0.0,
     success_at=60.0,
     failure_below=0.0,
-    sums=_sums,
     group="emotion",
     group_title="emotion",
     group_order=EMOTIONS,

@@ -149,9 +149,10 @@ class Sage(Staged[AnyScenario, SageUser, SageOptions]):
     """
 
     name = "sage"
+    options_type = SageOptions
 
     def __init__(self, scenarios: Sequence[AnyScenario], user: SageUser, **options: Any) -> None:
-        super().__init__(scenarios, user, SageOptions.read(options, environment=self.name))
+        super().__init__(scenarios, user, **options)
         form = self.options.form
         self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
 
