@@ -1,7 +1,6 @@
 """The rules: options, scenarios, who plays the newcomer, and the dialogue.
 
-Ease lies in [0, 10] and moves by at most 3 a reply. At 10 the newcomer goes to work in good spirits (success), at 0 they say no
-more (failure).
+Ease lies in [0, 10] and moves by at most 3 a reply. At 10 the newcomer is ready to go (success), at 0 they say no more (failure).
 """
 
 from __future__ import annotations
@@ -119,11 +118,10 @@ class NewcomerEpisode(LoggedEpisode):
         appraisal = await answered("user", self._user.appraise(self._newcomer, self._replies, before, self._seed, self._log))
         ease = min(HIGHEST, max(LOWEST, before + appraisal.change))
         self._ease.append(ease)
-        over = "turn_limit" if len(self._replies) >= self._options.max_turns else None
-        stop: StopReason | None = "success" if ease == HIGHEST else "failure" if ease == LOWEST else over
-        return UserTurn(
-            None if stop else appraisal.answer, {"ease": ease}, {"ease": ease - before}, {"reason": appraisal.reason}, {}, stop
-        )
+        over: StopReason | None = "turn_limit" if len(self._replies) >= self._options.max_turns else None
+        stop = "success" if ease == HIGHEST else "failure" if ease == LOWEST else over
+        message, change = None if stop else appraisal.answer, {"ease": ease - before}
+        return UserTurn(message, {"ease": ease}, change, {"reason": appraisal.reason}, {}, stop)
 
     def outcome(self) -> Outcome:
         rewards = tuple(after - before for before, after in zip(self._ease, self._ease[1:], strict=False))
