@@ -1,11 +1,11 @@
-"""Talking to models, against a real local server with every fault switched on in turn.
+"""The endpoint client, against a local HTTP server that injects faults.
 
-1. What a retry may mend is retried a bounded number of times, with backoff, and not before the server allows it.
-2. What no retry mends raises at once, in one sentence with the mend.
-3. What a policy may say, refusals and silence included, is a reply and no error.
-4. What a server does not understand is left out, once, without counting as a failure, and noted.
-5. No more calls are in flight than allowed, however many are asked for.
-6. The key is never seen again: not in errors, reprs, logs, tracebacks, nor in a reply that repeats it.
+1. Transient faults are retried a bounded number of times, with backoff, and not before Retry-After.
+2. Permanent faults raise at once, with what to do.
+3. Refusals and empty answers of a policy are replies, not errors.
+4. A setting that a server does not support is left out, without counting as a failure, and counted.
+5. Concurrent calls never exceed the limit.
+6. The key appears nowhere: not in errors, reprs, logs or tracebacks, nor in a reply that repeats it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SCHEMA: dict[str, Any] = {"title": "Answer", "type": "object", "properties": {"a
 
 
 class Clock:
-    """Stands in for sleeping: keeps how long was asked for and goes on at once."""
+    """Replaces `asyncio.sleep`: records the seconds and returns at once."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -103,7 +103,7 @@ async def test_a_schema_is_sent_as_json_schema() -> None:
     }
 
 
-# 1. what a retry may mend
+# 1. transient faults
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_a_schema_is_sent_as_json_schema() -> None:
         "wrong_types",
     ],
 )
-async def test_a_passing_fault_is_outlasted(fault: str) -> None:
+async def test_a_transient_fault_is_retried(fault: str) -> None:
     async with served(f"{fault}:2") as (server, model, clock):
         reply = await model.complete(HELLO)
         assert reply.text
@@ -140,39 +140,39 @@ async def test_a_passing_fault_is_outlasted(fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind", "said"),
+    ("fault", "kind", "part"),
     [
-        ("rate_limit", TransportError, "429 Rate limit reached"),
-        ("error_500", TransportError, "500 The server had an error"),
+        ("rate_limit", TransportError, "429"),
+        ("error_500", TransportError, "500"),
         ("error_503", TransportError, "503 503 Service Unavailable"),  # tags, styles and scripts are left out
-        ("drop", TransportError, "the connection failed"),
-        ("drop_body", TransportError, "the connection failed"),
-        ("error_in_200", TransportError, "503 Provider returned error"),
-        ("truncated_json", MalformedReply, "a body that is not JSON"),
+        ("drop", TransportError, "connection"),
+        ("drop_body", TransportError, "connection"),
+        ("error_in_200", TransportError, "503"),
+        ("truncated_json", MalformedReply, "not JSON"),
         ("html", MalformedReply, "Please log in"),
-        ("empty_choices", MalformedReply, "JSON without a usable choice"),
+        ("empty_choices", MalformedReply, "choice"),
         ("broke_off", MalformedReply, "finish_reason 'error'"),
-        ("rate_limit_odd", TransportError, "429 Too many requests"),
-        ("error_502", TransportError, "502 (no message)"),
-        ("huge", MalformedReply, "an answer of more than 4 MiB"),
-        ("huge_stream", MalformedReply, "an answer of more than 4 MiB"),
-        ("bad_utf8", MalformedReply, "a body that is not JSON"),
-        ("garbage", MalformedReply, "a body that is not JSON"),
-        ("bad_gzip", TransportError, "the connection failed"),
-        ("no_http", TransportError, "the connection failed"),
-        ("wrong_types", MalformedReply, "JSON without a usable choice"),
+        ("rate_limit_odd", TransportError, "429"),
+        ("error_502", TransportError, "502"),
+        ("huge", MalformedReply, "4 MiB"),
+        ("huge_stream", MalformedReply, "4 MiB"),
+        ("bad_utf8", MalformedReply, "not JSON"),
+        ("garbage", MalformedReply, "not JSON"),
+        ("bad_gzip", TransportError, "connection"),
+        ("no_http", TransportError, "connection"),
+        ("wrong_types", MalformedReply, "choice"),
     ],
 )
-async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: type[ModelError], said: str) -> None:
+async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: type[ModelError], part: str) -> None:
     async with served(fault, retries=3) as (server, model, _):
         text = await failure(model, kind)
         assert len(server.requests) == 4
         assert text.startswith(f"lab/small at {server.base_url}")
-    assert said in text
+    assert part in text
     assert "4 tries" in text
 
 
-async def test_a_timeout_is_tried_again() -> None:
+async def test_a_timeout_is_retried() -> None:
     async with served("timeout:1", timeout=0.2) as (server, model, _):
         assert (await model.complete(HELLO)).text
         assert len(server.requests) == 2
@@ -180,17 +180,16 @@ async def test_a_timeout_is_tried_again() -> None:
         assert (await model.complete(HELLO)).text
         assert len(server.requests) == 2
     async with served("timeout", timeout=0.1, retries=1) as (_, model, _):
-        assert "no answer within 0.1 s" in await failure(model, TransportError)
+        assert "within 0.1 s" in await failure(model, TransportError)
 
 
-async def test_nobody_listening_is_a_transport_error() -> None:
+async def test_a_closed_port_is_a_transport_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         async with EndpointChat("lab/small", model="m", base_url=address, retries=2, sleep=Clock()) as model:
             text = await failure(model, TransportError)
     assert "3 tries" in text
-    assert "check that it is up" in text
 
 
 async def test_backoff_doubles_with_half_of_it_jitter_and_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,24 +230,26 @@ async def test_a_retry_after_date_is_counted_from_now() -> None:
     assert 27.0 <= clock.slept[0] <= 37.5
 
 
-# 2. what no retry mends
+# 2. permanent faults
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "status", "advice"),
     [
-        ("unauthorized", "401 Incorrect API key provided: ***. Header was Bearer ***; set LAB_API_KEY to a valid key"),
-        ("unknown_model", "404 The model 'small-1' does not exist; check the model's name and LAB_BASE_URL"),
-        ("bad_request", "400 This model's maximum context length is 4096 tokens; check"),
-        ("no_quota", "429 You exceeded your current quota; top up the account behind LAB_API_KEY"),
-        ("redirect", "307 (no message); set LAB_BASE_URL to the address it redirects to"),
+        ("unauthorized", "401 Incorrect API key provided: ***. Header was Bearer ***", "LAB_API_KEY"),
+        ("unknown_model", "404", "LAB_BASE_URL"),
+        ("bad_request", "400", "sampling settings"),
+        ("no_quota", "429", "LAB_API_KEY"),
+        ("redirect", "307", "LAB_BASE_URL"),
     ],
 )
-async def test_what_no_retry_mends_raises_at_once_with_the_mend(fault: str, said: str) -> None:
+async def test_a_permanent_fault_raises_at_once_with_advice(fault: str, status: str, advice: str) -> None:
     async with served(fault) as (server, model, clock):
         text = await failure(model, RefusedByServer)
         assert len(server.requests) == 1
-    assert said in text
+    problem, _, todo = text.rpartition("; ")
+    assert status in problem
+    assert advice in todo
     assert not clock.slept
 
 
@@ -264,8 +265,8 @@ async def test_a_long_message_is_shortened() -> None:
 @pytest.mark.parametrize(
     "address", ["", "127.0.0.1:8000", "ftp://host/v1", "http:///v1", "http://host:port/v1", "http://[bad/v1"]
 )
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(UseError, match="LAB_BASE_URL is not an address"):
+def test_a_malformed_address_is_refused(address: str) -> None:
+    with pytest.raises(UseError, match="LAB_BASE_URL"):
         EndpointChat("lab/small", model="m", base_url=address)
 
 
@@ -276,12 +277,12 @@ def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
 
 
 def test_a_key_that_fits_no_header_is_refused_without_repeating_it() -> None:
-    with pytest.raises(UseError, match="LAB_API_KEY holds a space") as caught:
+    with pytest.raises(UseError, match="LAB_API_KEY") as caught:
         EndpointChat("lab/small", model="m", base_url="http://host/v1", api_key=f"{KEY}\nX-Evil: 1")
     assert KEY not in str(caught.value)
 
 
-# 3. what a policy may say
+# 3. answers of a policy
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_a_key_that_fits_no_header_is_refused_without_repeating_it() -> None:
         ("thinking", "<think>They sound hurt.</think>\n\nAll of it.", "stop"),
     ],
 )
-async def test_what_a_policy_says_is_a_reply(fault: str, text: str, finish: str) -> None:
+async def test_any_answer_of_a_policy_is_a_reply(fault: str, text: str, finish: str) -> None:
     async with served(fault, answer=lambda _: "All of it.") as (server, model, _):
         reply = await model.complete(HELLO)
         assert len(server.requests) == 1
@@ -304,7 +305,7 @@ async def test_what_a_policy_says_is_a_reply(fault: str, text: str, finish: str)
 
 
 @pytest.mark.parametrize("fault", ["reasoning", "parts"])
-async def test_thinking_beside_the_answer_is_kept_apart(fault: str) -> None:
+async def test_reasoning_beside_the_answer_is_separate(fault: str) -> None:
     async with served(fault, answer=lambda _: "All of it.") as (_, model, _):
         reply = await model.complete(HELLO)
     assert (reply.text, reply.reasoning) == ("All of it.", "They sound hurt.")
@@ -364,16 +365,16 @@ NO_JSON = ["1" * 4301, '"\t"', "01", "", "{", "'a'", "1 2"]
 @pytest.mark.parametrize("text", [*ODD_JSON, *NO_JSON])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_a_body_is_read_as_the_standard_library_reads_it(text: str, encoding: str) -> None:
-    """The quick reader is narrower, never different: half an emoji, deep nests, other encodings are read all the same."""
+    """The fast reader falls back to the standard one: half an emoji, deep nesting and other encodings are read the same."""
 
-    def told(read: Callable[[bytes], Any]) -> str:
+    def outcome(read: Callable[[bytes], Any]) -> str:
         try:
             return repr(read(text.encode(encoding)))
         except ValueError:
             return "refused"
 
-    assert told(_json) == told(json.loads)
-    assert told(_json) != "refused" or text not in ODD_JSON or encoding == "utf-16"
+    assert outcome(_json) == outcome(json.loads)
+    assert outcome(_json) != "refused" or text not in ODD_JSON or encoding == "utf-16"
 
 
 @given(JSON, st.sampled_from(["utf-8", "utf-16-le"]), st.booleans())
@@ -382,7 +383,7 @@ def test_whatever_json_comes_is_read_as_the_standard_library_reads_it(found: Any
     assert _json(data) == found
 
 
-# 4. what a server does not understand
+# 4. unsupported settings
 
 
 @pytest.mark.parametrize(
@@ -424,7 +425,7 @@ async def test_a_setting_that_is_refused_by_name_is_dropped_and_counted(name: st
     assert model.dropped == {name: 3}
 
 
-async def test_several_things_not_understood_are_found_out_in_one_call() -> None:
+async def test_several_unsupported_settings_are_detected_in_one_call() -> None:
     faults = ["no_max_tokens", "no_temperature", "no_seed", "no_json"]
     async with served(*faults) as (server, model, _):
         sampling = Sampling(temperature=0.5, seed=3, max_tokens=9)
@@ -435,7 +436,7 @@ async def test_several_things_not_understood_are_found_out_in_one_call() -> None
     assert server.bodies[-1].keys() == {"model", "messages", "max_completion_tokens"}
 
 
-async def test_a_fault_that_leaving_things_out_does_not_mend_is_not_remembered() -> None:
+async def test_a_fault_that_does_not_depend_on_a_setting_is_not_remembered() -> None:
     """A context that is too long is refused with and without a schema; the next call sends the schema again."""
     async with served("bad_request:3") as (server, model, _):
         await failure(model, RefusedByServer, schema=SCHEMA)
@@ -445,7 +446,7 @@ async def test_a_fault_that_leaving_things_out_does_not_mend_is_not_remembered()
     assert not model.dropped
 
 
-async def test_models_that_share_connections_share_what_was_found_out() -> None:
+async def test_models_that_share_connections_share_what_was_detected() -> None:
     async with FaultyServer("no_json") as server, Connections(4) as shared:
         one, two = (EndpointChat("lab/small", model="small", base_url=server.base_url, connections=shared) for _ in range(2))
         await one.complete(HELLO, schema=SCHEMA)
@@ -476,12 +477,12 @@ async def test_models_of_one_address_share_its_limit() -> None:
         assert server.most_in_flight <= 10
 
 
-async def test_waiting_for_a_place_is_no_timeout() -> None:
+async def test_waiting_for_a_slot_is_not_a_timeout() -> None:
     async with served(delay=0.1, connections=1, timeout=0.4, retries=0) as (_, model, _):
         assert len(await asyncio.gather(*(model.complete(HELLO) for _ in range(8)))) == 8
 
 
-async def test_a_place_is_free_while_a_call_waits_to_try_again() -> None:
+async def test_a_slot_is_free_while_a_call_waits_for_its_retry() -> None:
     async with FaultyServer("rate_limit:1") as server:
         others: list[Reply] = []
 
@@ -493,7 +494,7 @@ async def test_a_place_is_free_while_a_call_waits_to_try_again() -> None:
     assert len(others) == 1
 
 
-async def test_a_cancelled_call_gives_its_place_back() -> None:
+async def test_a_cancelled_call_releases_its_slot() -> None:
     async with served("timeout:1", connections=1) as (_, model, _):
         call = asyncio.create_task(model.complete(HELLO))
         await asyncio.sleep(0.05)
@@ -567,12 +568,12 @@ def test_scrubbing_leaves_other_text_alone() -> None:
     assert scrub("a b c", "b") == "a b c"
 
 
-async def test_a_placeholder_key_may_stand_in_a_reply_by_right() -> None:
+async def test_a_short_placeholder_key_is_not_scrubbed() -> None:
     async with served(api_key="EMPTY", answer=lambda _: "The house is so EMPTY now.") as (_, model, _):
         assert (await model.complete(HELLO)).text == "The house is so EMPTY now."
 
 
-# the server itself, and the fake that ships
+# the server itself, and ScriptedChat
 
 
 @pytest.mark.parametrize(
@@ -584,7 +585,7 @@ async def test_a_placeholder_key_may_stand_in_a_reply_by_right() -> None:
     ],
 )
 async def test_the_faulty_server_plays_whole_dialogues(faults: list[str], failed: int) -> None:
-    """What can be mended is mended and leaves no trace in the score; what cannot leaves a dialogue unscored."""
+    """Faults that retries or re-asks overcome do not change a score; others leave the dialogue unscored."""
     async with FaultyServer(*faults) as server, Connections(8) as shared:
         policy, simulator = (
             EndpointChat(f"lab/{name}", model=name, base_url=server.base_url, connections=shared, sleep=Clock())
@@ -629,7 +630,7 @@ async def test_scripted_answers_in_order_raises_and_counts() -> None:
     with pytest.raises(TransportError, match="down"):
         await model.complete(HELLO)
     assert (await model.complete(HELLO, sampling=Sampling(seed=1))).finish_reason == "length"
-    with pytest.raises(ModelError, match="has 3 answers and was asked 4 times"):
+    with pytest.raises(ModelError, match=r"3 answers.*4"):
         await model.complete(HELLO)
     assert model.asked == [tuple(HELLO)] * 4
     assert model.schemas[0] is SCHEMA

@@ -239,7 +239,7 @@ async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> N
         words = (*LAB, "--max-connections", "1")
         stopped = await over_http(server, *words, "--max-tokens", "12000", cwd=tmp_path)
         assert stopped.code == 1
-        assert "--max-tokens 12000 does not bear another dialogue" in stopped.err
+        assert "--max-tokens 12000 is too low for another dialogue" in stopped.err
         kept = len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")))
         assert kept < 4
         higher = await over_http(server, *words, "--max-tokens", "10000000", cwd=tmp_path)

@@ -78,7 +78,7 @@ async def test_what_is_no_set_of_vectors_is_asked_again_then_an_error(fault: str
     async with FaultyServer(fault) as server, model(server) as chat:
         with pytest.raises(MalformedReply, match=said) as caught:
             await chat.embed(TEXTS)
-    assert "gave no embedding in 3 tries" in str(caught.value)
+    assert "no embedding in 3 tries" in str(caught.value)
     assert "LAB_BASE_URL" in str(caught.value)
     assert len(server.requests) == 3
 

@@ -40,7 +40,7 @@ class Embedder(Protocol):
         """One vector a text.
 
         Raises:
-            BudgetSpent: before the call, when the budget does not bear it.
+            BudgetSpent: before the call, when the rest of the budget is too small.
             ModelError: the call failed for good.
         """
         ...
@@ -60,13 +60,13 @@ class MeteredEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         messages = [Message(role="user", content=text) for text in texts]
-        held = await self._meter.hold(self.name, "embedder", messages, Sampling(max_tokens=1))
+        reservation = await self._meter.reserve(self.name, "embedder", messages, Sampling(max_tokens=1))
         found: Embedded | None = None
         try:
             found = await self._model.embed(texts)
             return found
         finally:
-            self._meter.settle(held, found.usage if found is not None else None)
+            self._meter.settle(reservation, found.usage if found is not None else None)
 
 
 class Neighbour(NamedTuple):

@@ -1,7 +1,7 @@
-"""What a run spends: tokens and money by model and role, with hard stops.
+"""What a run spends: tokens and cost by model and role, with hard stops.
 
-Covers prices, counting, and holding back what calls in flight may take. Does not cover estimating a whole run
-beforehand (`evaluation`), nor the calls themselves (`endpoint`).
+Covers prices, counting, and reserving what concurrent calls may take. Does not cover the estimate of a whole run (`evaluation`),
+nor the calls themselves (`endpoint`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from heartloop.models.endpoint import LOCAL
 __all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_paid", "is_scripted", "load_prices"]
 
 DEAREST = 1e12
-"""What no million tokens cost, in any currency; a price from there on is none."""
-_FIRST_GUESS = 512  # completion tokens a call is taken to need before its role has been heard
+"""Prices per million tokens from this value on are refused as mistakes."""
+_FIRST_GUESS = 512  # expected completion tokens of a role's first call
 
 
 class Price(NamedTuple):
-    """Money per million tokens, in the currency of the price file."""
+    """Price per million tokens, in the currency of the price file."""
 
     input: float
     output: float
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """What so many tokens cost.
+        """Cost of the given numbers of tokens.
 
         >>> Price(2.0, 8.0).of(1_000_000, 500_000)
         6.0
@@ -40,16 +40,16 @@ class Price(NamedTuple):
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The user's price file: a table a model, `["openai/gpt-4.1"]`, with `input` and `output`, prices per million tokens.
+    """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens.
 
-    Without a file nothing has a price.
+    Without a file no model has a price.
 
     Raises:
-        InputError: says which table does not fit, and how it should look.
+        InputError: the file cannot be read, or a table of it is wrong.
     """
     if path is None:
         return {}
-    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on lines of their own, prices per million tokens'
+    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens)'
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -66,7 +66,7 @@ def load_prices(path: Path | None) -> dict[str, Price]:
 
 
 def is_paid(name: str) -> bool:
-    """Whether calls of a model cost money; scripted, embedded and Python models, checkpoints and servers of one's own do not.
+    """Whether calls of a model cost money. Baselines, embedded and Python models, checkpoints and local servers do not.
 
     >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/listener")
     (True, False, False)
@@ -75,17 +75,17 @@ def is_paid(name: str) -> bool:
 
 
 class Spend(NamedTuple):
-    """What was spent so far. Plain numbers, safe to show while calls are in flight."""
+    """Calls, tokens and cost so far; an immutable copy."""
 
     calls: int = 0
-    """Calls that ended, failed ones included."""
+    """Finished calls, including failed ones."""
     failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = 0.0
-    """Money, in the currency of the price file; `None` where a model that was called has no price."""
+    """In the currency of the price file; `None` where a model that was called has no price."""
     estimated: bool = False
-    """Whether some endpoint left the counting to us."""
+    """Whether some of the tokens are estimates, because an endpoint does not count."""
 
     @property
     def tokens(self) -> int:
@@ -94,51 +94,50 @@ class Spend(NamedTuple):
 
 
 class _Tally:
-    """What one model spent in one role."""
+    """Spending of one model in one role."""
 
     def __init__(self) -> None:
         self.calls = self.failed = self.prompt_tokens = self.completion_tokens = 0
         self.estimated = False
-        self.guessed = self.took = 0  # prompt tokens of metered calls, before and after
+        self.predicted = self.actual = 0  # prompt tokens of finished calls
 
     @property
-    def usual(self) -> float:
-        """Completion tokens a call usually takes."""
+    def mean_completion(self) -> float:
+        """Mean completion tokens of a call."""
         answered = self.calls - self.failed
         return self.completion_tokens / answered if answered else _FIRST_GUESS
 
     @property
     def ratio(self) -> float:
-        """How many tokens the endpoint counts for one of our estimate: chat templates, languages other than English."""
-        return self.took / self.guessed if self.guessed else 1.0
+        """Counted tokens per estimated token; differs from 1 by chat templates and languages other than English."""
+        return self.actual / self.predicted if self.predicted else 1.0
 
 
-class _Held(NamedTuple):
-    """What a call in flight may cost."""
+class _Reservation(NamedTuple):
+    """What a call in flight may take."""
 
     model: str
     role: str
-    guess: int
-    """Our estimate of the prompt, before it is corrected by what earlier calls took."""
+    prompt: int
+    """Estimated prompt tokens, before the correction by earlier calls."""
     tokens: int
     cost: float
 
 
 class Meter:
-    """Counts what the models of a run spend, and stops before a limit is passed.
+    """Counts the spending of a run's models and enforces its limits.
 
-    A call in flight holds back an estimate of what it will take: its prompt, corrected by how earlier estimates came out,
-    and as many completion tokens as its role took so far on average. When the rest of the budget is held back, further
-    calls wait until those in flight have shown what they took; a call that does not fit even then is refused. So the
-    limit is passed by no more than the calls already sent took over their estimates. Failed calls count as no tokens:
-    endpoints report none.
+    A call in flight reserves an estimate of what it will take: its prompt tokens, corrected by the ratio of earlier estimates,
+    and the mean completion tokens of its role. When the rest of the budget is reserved, further calls wait for calls in flight;
+    a call that does not fit even without them is refused. So spending exceeds a limit at most by the calls in flight taking more
+    than estimated. Failed calls count no tokens, since endpoints report none.
 
-    Tokens of `heartloop/` supporters are counted, but are no part of `max_tokens`. For one event loop; not for threads.
+    Tokens of baselines (`heartloop/...`) are counted, but not against `max_tokens`. For one event loop; not thread-safe.
 
     Args:
-        max_tokens: prompt and completion tokens together.
-        max_cost: money, in the currency of the prices.
-        prices: by model name; a price given here counts for models that are otherwise free, too.
+        max_tokens: limit on prompt and completion tokens together.
+        max_cost: limit in the currency of the prices.
+        prices: by model name; they apply to models that are otherwise free, too.
         models: names that the run will call.
 
     Raises:
@@ -160,17 +159,17 @@ class Meter:
         self._max_cost = max_cost
         self._prices = dict(prices or {})
         self._tallies: dict[tuple[str, str], _Tally] = {}
-        self._in_flight = self._held_tokens = 0
+        self._in_flight = self._reserved_tokens = 0
         self._dialogues = 0
-        self._kept: dict[tuple[str, str], Usage] = {}
+        self._finished: dict[tuple[str, str], Usage] = {}
         self._lost_before: dict[tuple[str, str], Usage] = {}
-        self._held_cost = 0.0
+        self._reserved_cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
             self.admit(model)
 
     def admit(self, model: str) -> None:
-        """Checks that what the model spends can be held to the limits.
+        """Checks that the limits can be enforced for a model.
 
         Raises:
             UseError: there is a `max_cost` and the model has no price.
@@ -178,14 +177,14 @@ class Meter:
         if self._max_cost is not None and self._price(model) is None:
             raise UseError(
                 f'--max-cost needs a price for {model}; add ["{model}"] with input and output (prices per million tokens) '
-                "to the price file, or use --max-tokens"
+                "to the price file, or set --max-tokens instead"
             )
 
     def spend(self, model: str | None = None, role: str | None = None) -> Spend:
-        """What was spent so far: in all, by one model, in one role."""
+        """Spending so far: in total, of one model, in one role."""
         total = Spend()
-        for (name, part), tally in self._tallies.items():
-            if (model is not None and name != model) or (role is not None and part != role):
+        for (name, name_role), tally in self._tallies.items():
+            if (model is not None and name != model) or (role is not None and name_role != role):
                 continue
             price = self._price(name)
             cost = None if price is None else price.of(tally.prompt_tokens, tally.completion_tokens)
@@ -211,11 +210,11 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """Money so far; `None` where a model that was called has no price."""
+        """Cost so far; `None` where a model that was called has no price."""
         return self.spend().cost
 
     def summary(self) -> str:
-        """Tokens, and cost where there are prices, in a few words; empty before the first call."""
+        """Tokens, and cost where prices are given, in words; empty before the first call."""
         spent = self.spend()
         if not spent.calls:
             return ""
@@ -223,7 +222,7 @@ class Meter:
         return f"{tokens}, cost {spent.cost:.2f}" if self._prices and spent.cost is not None else tokens
 
     def record(self, model: str, role: str, usage: Usage | None) -> None:
-        """Counts one call that ended; `None` for one that failed. Also for what an earlier part of a run spent."""
+        """Counts one finished call; `usage` is `None` where it failed. Also counts calls of an earlier process of the run."""
         tally = self._tallies.setdefault((model, role), _Tally())
         tally.calls += 1
         if usage is None:
@@ -233,39 +232,39 @@ class Meter:
         tally.completion_tokens += usage.completion_tokens
         tally.estimated = tally.estimated or usage.estimated
 
-    async def hold(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Held:
-        """Holds back what a call may take; waits for calls in flight where the budget might not bear it.
+    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+        """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved.
 
         Raises:
-            BudgetSpent: the budget does not bear it.
+            BudgetSpent: the rest of the budget is too small.
         """
         if not self.limited:
-            return _Held(model, role, 0, 0, 0.0)
+            return _Reservation(model, role, 0, 0, 0.0)
         while True:
-            held = self._estimate(model, role, messages, sampling)
-            refused = self._refusal(held, in_flight=True)
-            if refused is None:
+            reservation = self._estimate(model, role, messages, sampling)
+            refusal = self._refusal(reservation, in_flight=True)
+            if refusal is None:
                 self._in_flight += 1
-                self._held_tokens += held.tokens
-                self._held_cost += held.cost
-                return held
-            if not self._in_flight or self._refusal(held, in_flight=False) is not None:
-                raise BudgetSpent(refused)
+                self._reserved_tokens += reservation.tokens
+                self._reserved_cost += reservation.cost
+                return reservation
+            if not self._in_flight or self._refusal(reservation, in_flight=False) is not None:
+                raise BudgetSpent(refusal)
             await self._settled.wait()
 
     def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
-        """Counts one dialogue as finished and kept, with what each (model, role) took in it."""
+        """Counts one dialogue as finished, with the usage of each (model, role)."""
         self._dialogues += 1
-        for key, part in usage.items():
-            self._kept[key] = self._kept.get(key, Usage()) + part
+        for key, used in usage.items():
+            self._finished[key] = self._finished.get(key, Usage()) + used
 
     def lose(self, model: str, role: str, usage: Usage) -> None:
-        """Counts what an earlier process spent on dialogues that it did not finish."""
+        """Counts spending of an earlier process on unfinished dialogues."""
         self.record(model, role, usage)
         self._lost_before[model, role] = self._lost_before.get((model, role), Usage()) + usage
 
     def refund(self, model: str, role: str, calls: int, usage: Usage) -> None:
-        """Takes back what `record` counted of answers that nobody was asked for."""
+        """Subtracts cached answers that `record` counted."""
         tally = self._tallies.setdefault((model, role), _Tally())
         tally.calls = max(0, tally.calls - calls)
         tally.prompt_tokens = max(0, tally.prompt_tokens - usage.prompt_tokens)
@@ -273,40 +272,40 @@ class Meter:
 
     @property
     def lost(self) -> dict[tuple[str, str], Usage]:
-        """What was spent on dialogues that were not finished: cut off, interrupted, or still in flight."""
-        found: dict[tuple[str, str], Usage] = {}
+        """Spending on unfinished dialogues: cut off, interrupted, or in flight."""
+        lost: dict[tuple[str, str], Usage] = {}
         for key, tally in self._tallies.items():
-            kept = self._kept.get(key, Usage())
-            prompt, completion = tally.prompt_tokens - kept.prompt_tokens, tally.completion_tokens - kept.completion_tokens
+            finished = self._finished.get(key, Usage())
+            prompt = tally.prompt_tokens - finished.prompt_tokens
+            completion = tally.completion_tokens - finished.completion_tokens
             if prompt > 0 or completion > 0:
-                found[key] = Usage(prompt_tokens=max(0, prompt), completion_tokens=max(0, completion))
-        return found
+                lost[key] = Usage(prompt_tokens=max(0, prompt), completion_tokens=max(0, completion))
+        return lost
 
     def affords(self, in_flight: int) -> str | None:
-        """Whether the limits bear one more dialogue beside those in flight: `None`, or a sentence that says no.
+        """Whether the limits allow one more dialogue beside those in flight: `None`, or the reason why not.
 
-        A dialogue is taken to need a fifth more than those finished did on average. Until one is finished, two at a
-        time are let through.
+        A dialogue is expected to take 1.2 times the mean of the finished ones. Until one is finished, two may run at a time.
         """
         if not self.limited or (not self._dialogues and in_flight < 2):
             return None
         if not self._dialogues:
-            return "no dialogue is finished yet, so what one takes is not known"
-        lost = self.lost if in_flight == 0 else self._lost_before  # the rest of what is in flight will be kept
+            return "no dialogue is finished yet, so the cost of one is unknown"
+        lost = self.lost if in_flight == 0 else self._lost_before  # dialogues in flight count as `needed`
         limits = (
             ("--max-tokens", self._max_tokens, lambda key, usage: 0.0 if is_scripted(key[0]) else float(usage.total)),
             ("--max-cost", self._max_cost, self._cost_of),
         )
-        for flag, limit, worth in limits:
+        for flag, limit, amount in limits:
             if limit is None:
                 continue
-            kept = sum(worth(key, usage) for key, usage in self._kept.items())
-            gone = sum(worth(key, usage) for key, usage in lost.items())
-            needed = 1.2 * kept / self._dialogues * (in_flight + 1)
-            if kept + gone + needed > limit:
+            finished = sum(amount(key, usage) for key, usage in self._finished.items())
+            unfinished = sum(amount(key, usage) for key, usage in lost.items())
+            needed = 1.2 * finished / self._dialogues * (in_flight + 1)
+            if finished + unfinished + needed > limit:
                 return (
-                    f"{flag} {limit:g} does not bear another dialogue: {kept + gone:g} is spent and one takes about "
-                    f"{kept / self._dialogues:g}; raise it and run the same command again to go on"
+                    f"{flag} {limit:g} is too low for another dialogue: {finished + unfinished:g} is spent and one takes about "
+                    f"{finished / self._dialogues:g}; raise it and rerun the same command to resume"
                 )
         return None
 
@@ -314,65 +313,65 @@ class Meter:
         price = self._price(key[0]) or Price(0.0, 0.0)
         return price.of(usage.prompt_tokens, usage.completion_tokens)
 
-    def settle(self, held: _Held, usage: Usage | None) -> None:
-        """Replaces what was held back by what the call took; `None` for one that failed."""
+    def settle(self, reservation: _Reservation, usage: Usage | None) -> None:
+        """Replaces a reservation by what the call took; `usage` is `None` where it failed."""
         if self.limited:
             self._in_flight -= 1
-            self._held_tokens -= held.tokens
-            self._held_cost = self._held_cost - held.cost if self._in_flight else 0.0  # no drift of sums
-        self.record(held.model, held.role, usage)
+            self._reserved_tokens -= reservation.tokens
+            self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
+        self.record(reservation.model, reservation.role, usage)
         if usage is not None:
-            tally = self._tallies[held.model, held.role]
-            tally.guessed += held.guess
-            tally.took += usage.prompt_tokens if held.guess else 0
-        if self.limited:  # nobody waits where there is no limit
+            tally = self._tallies[reservation.model, reservation.role]
+            tally.predicted += reservation.prompt
+            tally.actual += usage.prompt_tokens if reservation.prompt else 0
+        if self.limited:  # no call waits without a limit
             self._settled.set()
             self._settled = asyncio.Event()
 
     @property
     def limited(self) -> bool:
-        """Whether it stops at some number of tokens or some cost."""
+        """Whether there is a limit on tokens or cost."""
         return self._max_tokens is not None or self._max_cost is not None
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
-        """The prices that were given, as a run's settings keep them; empty where none were."""
+        """The given prices as a run's settings store them; may be empty."""
         return {name: price._asdict() for name, price in self._prices.items()}
 
     def _price(self, model: str) -> Price | None:
         return self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
 
-    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Held:
-        guess = sum(estimate_tokens(message.content) for message in messages)
+    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+        estimate = sum(estimate_tokens(message.content) for message in messages)
         tally = self._tallies.get((model, role)) or _Tally()
-        prompt, completion = guess * tally.ratio, tally.usual
+        prompt, completion = estimate * tally.ratio, tally.mean_completion
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
         price = self._price(model) or Price(0.0, 0.0)
         tokens = 0 if is_scripted(model) else round(prompt + completion)
-        return _Held(model, role, guess, tokens, price.of(prompt, completion))
+        return _Reservation(model, role, estimate, tokens, price.of(prompt, completion))
 
-    def _refusal(self, held: _Held, *, in_flight: bool) -> str | None:
-        """Why a call cannot be borne by what is left, with or without what is held back; `None` if it can."""
-        if self._max_tokens is not None and held.tokens:
+    def _refusal(self, call: _Reservation, *, in_flight: bool) -> str | None:
+        """Why a call does not fit the limits, with or without the calls in flight; `None` if it fits."""
+        if self._max_tokens is not None and call.tokens:
             spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not is_scripted(m))
-            if spent + in_flight * self._held_tokens + held.tokens > self._max_tokens:
+            if spent + in_flight * self._reserved_tokens + call.tokens > self._max_tokens:
                 return (
-                    f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {held.model} "
-                    f"needs about {held.tokens}; raise it and run the same command again to go on"
+                    f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {call.model} "
+                    f"needs about {call.tokens}; raise it and rerun the same command to resume"
                 )
-        if self._max_cost is not None and held.cost:
+        if self._max_cost is not None and call.cost:
             cost = self.spend().cost or 0.0
-            if cost + in_flight * self._held_cost + held.cost > self._max_cost:
+            if cost + in_flight * self._reserved_cost + call.cost > self._max_cost:
                 return (
-                    f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {held.model} "
-                    f"needs about {held.cost:.4f}; raise it and run the same command again to go on"
+                    f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {call.model} "
+                    f"needs about {call.cost:.4f}; raise it and rerun the same command to resume"
                 )
         return None
 
 
 def is_scripted(model: str) -> bool:
-    """Whether a model's words are rules of ours: the scripted supporters and the embedded user.
+    """Whether a model is computed by heartloop itself: the baselines and the embedded user.
 
     >>> is_scripted("heartloop/listener"), is_scripted("embedded"), is_scripted("python:my_agent:reply")
     (True, True, False)
@@ -384,7 +383,7 @@ class Metered:
     """A `ChatModel` whose calls go through a meter.
 
     Args:
-        role: `policy`, `simulator`, `judge`, ...; estimates are kept apart by it.
+        role: any name, such as `policy`, `user` or `judge`; spending and estimates are separate by role.
 
     Raises:
         UseError: the meter has a `max_cost` and the model no price.
@@ -406,14 +405,14 @@ class Metered:
         """One completion, counted.
 
         Raises:
-            BudgetSpent: before the call, when the budget does not bear it.
+            BudgetSpent: before the call, when the rest of the budget is too small.
             ModelError: the call failed for good.
         """
-        held = await self.meter.hold(self.name, self.role, messages, sampling)
+        reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
         usage: Usage | None = None
         try:
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             usage = reply.usage
             return reply
         finally:
-            self.meter.settle(held, usage)
+            self.meter.settle(reservation, usage)

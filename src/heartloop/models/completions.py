@@ -1,9 +1,9 @@
-"""The formats of chat completions and embeddings: what is sent, what servers may not understand, and reading what they answer.
+"""The formats of chat completions and embeddings.
 
-Covers the request body, giving up what a server refuses by name, and a body of bytes as a `Reply`, as `Embedded` or as `Trouble`.
-Does not cover sending and retrying (`endpoint`); there is no network here.
+Covers the request body, leaving out what a server refuses by name, and reading a response body as a `Reply`, as `Embedded` or as
+`Trouble`. Does not cover sending and retrying (`endpoint`); there is no network here.
 
-A refusal is an answer: `refusal` and `content_filter` come back as a `Reply` and are scored.
+A model's refusal is an answer: `refusal` and `content_filter` are returned as a `Reply` and scored.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_refusal", "
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _OPTIONAL = ("temperature", "top_p", "seed")
-_BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
-"""Finish reasons that servers give when the generation failed on their side."""
+_INCOMPLETE = {"error", "abort", "insufficient_system_resource"}
+"""Finish reasons of a generation that failed at the server."""
 _NO_MAX_TOKENS = re.compile(
     r"max_completion_tokens|\b(unsupported|unrecogni[sz]ed|unknown|unexpected|extra)\b.*\bmax_tokens\b"
     r"|\bmax_tokens\b.{0,40}not (supported|allowed|permitted)",
@@ -35,39 +35,40 @@ _NO_MAX_TOKENS = re.compile(
 )
 
 
-_READ = 20_000  # characters of a server's message that are looked at
-_NAMED = 4_000  # of which so many are searched for a parameter's name
-_LONGEST_FINISH = 64  # characters of a finish reason; what is longer is none
-_MOST_TOKENS = 10**9  # of one call; what is beyond was not counted
+_READ = 20_000  # characters of a server's message that are read
+_NAMED = 4_000  # characters of it that are searched for a parameter's name
+_LONGEST_FINISH = 64  # characters of a finish reason; a longer one is ignored
+_MOST_TOKENS = 10**9  # of one call; a larger count is ignored
 
 
 class Trouble(NamedTuple):
-    """Why an attempt gave no reply."""
+    """Why an attempt returned no reply."""
 
     kind: type[ModelError]
     text: str
     status: int = 200
     names: str = ""
-    """Where the server may have named what it did not understand."""
+    """The part of the message in which the server may name an unsupported parameter."""
     passing: bool = True
-    """Whether trying again may mend it."""
+    """Whether a retry may succeed."""
     wait: float | None = None
-    """Seconds the server asked for."""
+    """Retry-After in seconds."""
 
 
 class Habits(NamedTuple):
-    """What a model at an address understands. A trial is remembered only when a call succeeds by it."""
+    """What a model at an address supports. It is remembered only after a call that succeeded with it."""
 
     format: int = 0
     """How a schema is sent: 0 as `json_schema`, 1 as `json_object`, 2 by the prompt alone."""
     long_name: bool = False
     """`max_completion_tokens` in place of `max_tokens`."""
     refused: frozenset[str] = frozenset()
+    """Sampling settings that are left out."""
 
     def body(
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
     ) -> dict[str, Any]:
-        """The request; sampling settings that are `None` are left to the endpoint."""
+        """The request body; sampling settings that are `None` are left out."""
         body: dict[str, Any] = {"model": model, "messages": [{"role": m.role, "content": m.content} for m in messages]}
         for name in _OPTIONAL:
             value = getattr(sampling, name)
@@ -76,7 +77,7 @@ class Habits(NamedTuple):
         if sampling.max_tokens is not None:
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
         if schema is not None and self.format == 0:
-            # strict would refuse optional fields and number ranges at OpenAI; answers are validated here anyway
+            # not strict: OpenAI refuses optional fields and ranges in strict schemas; answers are validated on reading anyway
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": _schema_name(str(schema.get("title", ""))), "strict": False, "schema": dict(schema)},
@@ -86,7 +87,7 @@ class Habits(NamedTuple):
         return body
 
     def without(self, trouble: Trouble, body: Mapping[str, Any]) -> Habits | None:
-        """What to try instead after a server did not understand a body; `None` when there is nothing left to give up."""
+        """A reduced request after a server refused a body as unsupported; `None` where nothing is left to leave out."""
         if trouble.status not in _NOT_UNDERSTOOD:
             return None
         if "max_tokens" in body and _NO_MAX_TOKENS.search(trouble.names):
@@ -101,31 +102,31 @@ class Habits(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _schema_name(title: str) -> str:
-    """A schema's title in the characters that servers allow for its name."""
+    """A schema's title reduced to the characters that servers allow in its name."""
     return re.sub(r"[^a-zA-Z0-9_-]", "", title)[:64].strip("_") or "answer"
 
 
 class Embedded(NamedTuple):
-    """What an embeddings endpoint made of some texts: one vector each, in their order."""
+    """Embeddings of texts: one vector each, in order."""
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = Usage()
 
 
 def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
-    """The body of a 200 as a reply; tokens are estimated from it and `messages` where the server did not count."""
+    """The body of a 200 as a reply; tokens are estimated from it and `messages` where the server does not count."""
     try:
-        found = _json(data)
+        body = _json(data)
     except (ValueError, RecursionError):
         return Trouble(MalformedReply, f"a body that is not JSON: {_text(data) or '(empty)'}")
-    if isinstance(found, dict) and found.get("error") and not found.get("choices"):
-        error = found["error"]
+    if isinstance(body, dict) and body.get("error") and not body.get("choices"):
+        error = body["error"]
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, int) and 400 <= code < 600:  # OpenRouter reports its upstream's errors this way
             return read_refusal(code, data)
-        return Trouble(MalformedReply, f"an error in place of an answer: {_complaint(data)[0]}")
+        return Trouble(MalformedReply, f"an error instead of an answer: {_error_of(data)[0]}")
     try:
-        choice = found["choices"][0]
+        choice = body["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         text, thinking = _content(message.get("content"))
     except (LookupError, TypeError, AttributeError, RecursionError):
@@ -134,20 +135,20 @@ def read_reply(data: bytes, messages: Sequence[Message]) -> Reply | Trouble:
     refusal = message.get("refusal")
     if not text and isinstance(refusal, str):
         text = refusal
-    if finish in _BROKEN_OFF or (finish is None and message.get("content") is None and not text):
-        return Trouble(MalformedReply, f"an answer that broke off (finish_reason {finish!r})")
-    beside = (message.get("reasoning_content"), message.get("reasoning"), thinking)
-    reasoning = next((writable(part) for part in beside if isinstance(part, str) and part), None)
+    if finish in _INCOMPLETE or (finish is None and message.get("content") is None and not text):
+        return Trouble(MalformedReply, f"an incomplete answer (finish_reason {finish!r})")
+    candidates = (message.get("reasoning_content"), message.get("reasoning"), thinking)
+    reasoning = next((writable(part) for part in candidates if isinstance(part, str) and part), None)
     text = writable(text)
-    usage = _usage(found.get("usage")) or estimate_usage(messages, text, reasoning or "")
+    usage = _usage(body.get("usage")) or estimate_usage(messages, text, reasoning or "")
     return Reply(text, reasoning, finish, usage)
 
 
 def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
-    """The body of a 200 as one vector a text; what is missing, of another length, not finite or zero is no embedding."""
+    """The body of a 200 as one vector per text, all of one length, finite and not zero."""
     try:
-        found = json.loads(data)
-        rows = sorted(found["data"], key=lambda row: int(row["index"]))
+        body = json.loads(data)
+        rows = sorted(body["data"], key=lambda row: int(row["index"]))
         places = [row["index"] for row in rows]
         vectors = tuple(tuple(float(x) for x in row["embedding"]) for row in rows)
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
@@ -158,20 +159,20 @@ def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
         return Trouble(MalformedReply, "embeddings of several lengths")
     if not all(any(vector) and all(map(math.isfinite, vector)) for vector in vectors):
         return Trouble(MalformedReply, "an embedding that is empty, zero or not finite")
-    usage = _usage({"completion_tokens": 0, **found["usage"]} if isinstance(found.get("usage"), dict) else None)
+    usage = _usage({"completion_tokens": 0, **body["usage"]} if isinstance(body.get("usage"), dict) else None)
     return Embedded(vectors, usage or Usage(prompt_tokens=sum(map(estimate_tokens, texts)), estimated=True))
 
 
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:
     """A status outside 200 to 299 and its body; `wait` is the Retry-After in seconds."""
-    said, names, code = _complaint(data)
+    message, names, code = _error_of(data)
     passing = (status in _PASSING or status >= 500) and code != "insufficient_quota"
     kind = TransportError if passing else RefusedByServer
-    return Trouble(kind, f"{status} {said or '(no message)'}", status, names, passing, wait)
+    return Trouble(kind, f"{status} {message or '(no message)'}", status, names, passing, wait)
 
 
 def _json(data: bytes) -> Any:
-    """What `json.loads` makes of a body, in half its time; half an emoji, encodings beside UTF-8, deep nests are left to it."""
+    """`json.loads` in half the time; it remains the fallback for half an emoji, other encodings than UTF-8 and deep nesting."""
     try:
         return from_json(data)
     except ValueError:
@@ -179,45 +180,45 @@ def _json(data: bytes) -> Any:
 
 
 def _text(data: bytes) -> str:
-    """A body for people: without tags, scripts and styles if it is HTML."""
+    """A body as text; HTML without tags, scripts and styles."""
     text = data[:_READ].decode("utf-8", "replace")
-    if "<" in text[:200]:  # both patterns stop at the next opening: a page of nothing but openings would take seconds
+    if "<" in text[:200]:  # both patterns stop at the next `<`: otherwise a page of `<` takes seconds
         text = re.sub(r"(?is)<(script|style)\b(?:(?!<\1\b).)*?</\1>|<[^<>]*>", " ", text)
     return text.strip()
 
 
-def _complaint(data: bytes) -> tuple[str, str, str]:
-    """What a server says is wrong, where it may have named a parameter, and its code; cut short."""
+def _error_of(data: bytes) -> tuple[str, str, str]:
+    """An error body's message, the part that may name a parameter, and its code; truncated."""
     try:
-        said, named, code = _said(_json(data))
+        message, named, code = _error_fields(_json(data))
     except (ValueError, RecursionError):
-        said, named, code = "", "", ""
-    said = said[:_READ] or _text(data)
-    return said, f"{named}: {said}"[:_NAMED] if named else said[:_NAMED], code
+        message, named, code = "", "", ""
+    message = message[:_READ] or _text(data)
+    return message, f"{named}: {message}"[:_NAMED] if named else message[:_NAMED], code
 
 
-def _said(found: Any) -> tuple[str, str, str]:
-    """Message, parameter and code of an error's JSON; empty where it says none."""
-    if isinstance(found, list) and found:
-        found = found[0]
-    if not isinstance(found, dict):
+def _error_fields(body: Any) -> tuple[str, str, str]:
+    """Message, parameter and code of an error's JSON; empty where missing."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, dict):
         return "", "", ""
-    error = found.get("error") or found
+    error = body.get("error") or body
     if not isinstance(error, dict):
         return str(error), "", ""
-    said = error.get("message") or error.get("detail") or ""
-    if isinstance(said, list):  # FastAPI: its `input` repeats the whole request, so only place and message are kept
-        said = "; ".join(f"{_place(d.get('loc'))}: {d.get('msg', '')}" for d in said if isinstance(d, dict))
+    message = error.get("message") or error.get("detail") or ""
+    if isinstance(message, list):  # FastAPI: its `input` repeats the whole request, so only location and message are read
+        message = "; ".join(f"{_location(d.get('loc'))}: {d.get('msg', '')}" for d in message if isinstance(d, dict))
     named = error.get("param")
-    return str(said), named if isinstance(named, str) else "", str(error.get("code") or "")
+    return str(message), named if isinstance(named, str) else "", str(error.get("code") or "")
 
 
-def _place(found: Any) -> str:
-    return ".".join(map(str, found)) if isinstance(found, list) else str(found or "")
+def _location(loc: Any) -> str:
+    return ".".join(map(str, loc)) if isinstance(loc, list) else str(loc or "")
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """A message's content as text and thinking. Raises TypeError for what is neither text, nor parts, nor nothing."""
+    """A message's content as text and reasoning. Raises TypeError where it is neither text, nor parts, nor `None`."""
     if content is None:
         return "", ""
     if isinstance(content, str):
@@ -233,15 +234,15 @@ def _content(content: Any) -> tuple[str, str]:
             thinking = part.get("thinking")
             thoughts.append(thinking if isinstance(thinking, str) else _content(thinking)[0])
         else:
-            found = part.get("text") or part.get("refusal") or ""
-            texts.append(found if isinstance(found, str) else "")
+            text = part.get("text") or part.get("refusal") or ""
+            texts.append(text if isinstance(text, str) else "")
     return "".join(texts), "".join(thoughts)
 
 
-def _usage(found: Any) -> Usage | None:
-    if not isinstance(found, dict):
+def _usage(counts: Any) -> Usage | None:
+    if not isinstance(counts, dict):
         return None
-    prompt, completion = found.get("prompt_tokens"), found.get("completion_tokens")
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     if type(prompt) is not int or type(completion) is not int:
         return None
     if min(prompt, completion) < 0 or max(prompt, completion) > _MOST_TOKENS:

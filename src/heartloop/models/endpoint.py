@@ -1,10 +1,11 @@
-"""An OpenAI-compatible endpoint as a `ChatModel`, or as a model of embeddings: one POST a call on aiohttp, with bounded retries.
+"""An OpenAI-compatible endpoint as a `ChatModel` and as a model of embeddings: one POST per call on aiohttp, with bounded
+retries.
 
-Covers connections and their limit, what each endpoint understands (found out once and remembered), retries with
-exponential backoff and full jitter, and keeping the key out of everything that is written. Does not cover how
-requests and answers are written (`completions`), nor which name means which endpoint and what may be spent (`models`).
+Covers connections and their limit, what each endpoint supports (detected once per model), retries with exponential backoff and
+full jitter, and keeping API keys out of everything that is written. Does not cover the formats of requests and answers
+(`completions`), model names (`names`), nor limits on spending (`budget`).
 
-What a retry may mend is retried; what it cannot mend raises at once, with the mend.
+Failures that may pass are retried. Others raise at once, with what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
-from pydantic_core import to_json  # a quarter of the time of `json.dumps` on a dialogue's prompt
+from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, writable
@@ -35,19 +36,16 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTIONS", "LOCAL", "RETRIES", "SERVICES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
 
 CONNECTIONS = 64
-"""Calls in flight at one address."""
+"""Maximum concurrent calls to one address."""
 TIMEOUT = 120.0
-"""Seconds one attempt may take, from connecting to the last byte."""
+"""Seconds for one attempt, from connecting to the last byte."""
 RETRIES = 6
 """Further attempts after the first."""
 
 Answer = TypeVar("Answer", Reply, Embedded)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = (
-    2.0,
-    60.0,
-)  # seconds; 2, 4, 8, ... 60 add up to a minute at the least: rate limits count by the minute
-_SHOWN = 240  # characters of a server's message that an error repeats
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; all pauses add up to over a minute, the window of rate limits
+_SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
@@ -60,14 +58,14 @@ SERVICES: Mapping[str, str] = {
     "groq": "https://api.groq.com/openai/v1",
     "mistral": "https://api.mistral.ai/v1",
 }
-"""Addresses of services that ask for a key; `<SERVICE>_BASE_URL` overrides them."""
+"""Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
 
 LOCAL: Mapping[str, str] = {
     "vllm": "http://127.0.0.1:8000/v1",
     "sglang": "http://127.0.0.1:30000/v1",
     "ollama": "http://127.0.0.1:11434/v1",
 }
-"""Addresses of servers that people run themselves: no key needed, no price."""
+"""Default addresses of local servers, which need no key and cost nothing."""
 
 
 def variable(service: str, what: str) -> str:
@@ -80,13 +78,13 @@ def variable(service: str, what: str) -> str:
 
 
 class Connections:
-    """What the models of one run share: one pool of sockets, and a limit on calls in flight at each address.
+    """One pool of sockets that the models of a run share, with a limit on concurrent calls to each address.
 
-    Use as `async with Connections(64) as connections`, or `close()` it. Sockets are opened in the running loop at the
-    first call. It also remembers what each model at each address turned out not to understand.
+    Use as `async with Connections(64) as connections`, or `close()` it. Sockets are opened in the running event loop at the first
+    call. It also remembers what each model at each address does not support.
 
     Args:
-        limit: calls in flight at one address, over all its models; waiting for a place is not part of a call's timeout.
+        limit: concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
 
     Raises:
         UseError: a limit below 1.
@@ -98,7 +96,7 @@ class Connections:
         self.limit = limit
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._gates: dict[str, asyncio.Semaphore] = {}
+        self._slots: dict[str, asyncio.Semaphore] = {}
         self._habits: dict[tuple[str, str], Habits] = {}
 
     def session(self) -> aiohttp.ClientSession:
@@ -107,28 +105,28 @@ class Connections:
         if self._session is None or self._session.closed or self._loop is not loop:
             import aiohttp
 
-            self._loop, self._gates = loop, {}
-            # the gates are the limit; aiohttp's own would count the wait for a socket as part of the timeout
+            self._loop, self._slots = loop, {}
+            # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session
 
-    def gate(self, address: str) -> asyncio.Semaphore:
-        """The places at one address, `limit` of them; ask for the session first."""
-        if address not in self._gates:
-            self._gates[address] = asyncio.Semaphore(self.limit)
-        return self._gates[address]
+    def slots(self, address: str) -> asyncio.Semaphore:
+        """The semaphore of one address; call `session` first."""
+        if address not in self._slots:
+            self._slots[address] = asyncio.Semaphore(self.limit)
+        return self._slots[address]
 
     def habits(self, address: str, model: str) -> Habits:
-        """What a model at an address is known to understand."""
+        """What a model at an address is known to support."""
         return self._habits.get((address, model), Habits())
 
-    def remember(self, address: str, model: str, found: Habits) -> None:
-        """Adds what a successful call found out; what others found out meanwhile is kept."""
+    def remember(self, address: str, model: str, habits: Habits) -> None:
+        """Merges what a successful call detected into what is known."""
         known = self.habits(address, model)
         self._habits[address, model] = Habits(
-            max(known.format, found.format), known.long_name or found.long_name, known.refused | found.refused
+            max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
         )
 
     async def close(self) -> None:
@@ -145,22 +143,22 @@ class Connections:
 
 
 class EndpointChat:
-    """A model behind an OpenAI-compatible endpoint: chat completions, or embeddings where that is what it makes.
+    """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
-    Safe for hundreds of calls at once. Close it, use it as `async with`, or share `connections` and close those.
+    Safe for hundreds of concurrent calls. Close it, use it as `async with`, or share `connections` and close those.
 
     Args:
-        name: what it is called here, `service/model`; the service names the variables that error messages speak of.
-        model: what it is called at the endpoint.
-        base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is added.
-        api_key: sent as a bearer token; `None` where the server asks for none.
+        name: in heartloop, `service/model`; error messages name the variables of the service.
+        model: at the endpoint.
+        base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is appended.
+        api_key: sent as a bearer token; `None` for servers without keys.
         timeout: seconds for one attempt.
         retries: further attempts after the first.
-        connections: calls in flight, or the `Connections` shared with other models.
-        sleep: what waits between attempts (seconds); for tests.
+        connections: maximum concurrent calls, or `Connections` shared with other models.
+        sleep: awaited between attempts, with seconds; for tests.
 
     Raises:
-        UseError: an address or a key that cannot be used.
+        UseError: an invalid address or key.
     """
 
     def __init__(
@@ -179,7 +177,7 @@ class EndpointChat:
         self._key_variable, self._url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
         parts = _address(base_url, self._url_variable, self._key_variable)
         if api_key and not all("!" <= character <= "~" for character in api_key):
-            raise UseError(f"{self._key_variable} holds a space or a character that no key has; copy it again")
+            raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
         self._name = name
         self._model = writable(model)
         self._url, self._embeddings_url = (
@@ -196,7 +194,7 @@ class EndpointChat:
         self.retried = 0
         """Retries so far."""
         self.dropped: Counter[str] = Counter()
-        """Calls answered without something that was asked for, by what the endpoint refused: `seed`, `response_format`, ..."""
+        """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
 
     @property
     def name(self) -> str:
@@ -204,7 +202,7 @@ class EndpointChat:
 
     @property
     def address(self) -> str:
-        """Where calls go: the base URL without query, key or password."""
+        """The base URL without query, key or password."""
         return self._address
 
     def __repr__(self) -> str:
@@ -217,7 +215,7 @@ class EndpointChat:
         await self.close()
 
     async def close(self) -> None:
-        """Closes its sockets; shared `connections` are left to whoever made them."""
+        """Closes its sockets, except those of shared `connections`, which their owner closes."""
         if self._owned:
             await self._connections.close()
 
@@ -227,9 +225,9 @@ class EndpointChat:
         """One completion.
 
         Raises:
-            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
-            MalformedReply: the server kept answering something that is no chat completion.
-            RefusedByServer: an answer that no retry mends.
+            TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
+            MalformedReply: no valid chat completion in any attempt.
+            RefusedByServer: a response that a retry cannot change.
         """
         sampling = sampling or Sampling()
         known = habits = self._connections.habits(self._address, self._model)
@@ -239,9 +237,9 @@ class EndpointChat:
             outcome = self._clean(await self._attempt(self._url, body, partial(read_reply, messages=messages)))
             if isinstance(outcome, Reply):
                 break
-            instead = habits.without(outcome, body)
-            if instead is not None:
-                habits = instead
+            reduced = habits.without(outcome, body)
+            if reduced is not None:
+                habits = reduced
                 continue
             tries = await self._wait(outcome, tries, "chat completion")
         if habits is not known:
@@ -253,27 +251,26 @@ class EndpointChat:
         return outcome
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """An embedding of every text, in one call of `/embeddings`; all of one length, none of them zero.
+        """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero.
 
         Raises:
-            TransportError: timeouts, dropped connections, 429 or 5xx that outlasted the retries.
-            MalformedReply: the server kept answering with something else than one usable vector a text.
-            RefusedByServer: an answer that no retry mends.
+            TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
+            MalformedReply: not one valid vector per text in any attempt.
+            RefusedByServer: a response that a retry cannot change.
         """
         body = {"model": self._model, "input": list(texts)}
         tries = 0
         while True:
-            found = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
-            if isinstance(found, Embedded):
-                return found
-            found = self._clean(found)  # before anything is raised: a traceback may show what it held
-            tries = await self._wait(found, tries, "embedding")
+            outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
+            if isinstance(outcome, Embedded):
+                return outcome
+            outcome = self._clean(outcome)  # before anything is raised: a traceback may print it
+            tries = await self._wait(outcome, tries, "embedding")
 
     async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
-        """Waits before the next attempt and counts it, or raises what no further attempt may mend."""
+        """Waits before the next attempt and counts it, or raises where no attempt is left or a retry cannot help."""
         if not outcome.passing or tries >= self._retries:
-            # raised here, where no exception is being handled, and told to forget any that is: a chained traceback could show the
-            # request's headers
+            # `from None`, outside of any handler: a chained traceback could print the request's headers
             raise self._error(outcome, tries + 1, wanted) from None
         self.retried += 1
         await self._sleep(_pause(tries + 1, outcome.wait))
@@ -283,7 +280,7 @@ class EndpointChat:
         import aiohttp
 
         session = self._connections.session()
-        async with self._connections.gate(self._address):
+        async with self._connections.slots(self._address):
             try:
                 async with session.post(
                     url,
@@ -291,15 +288,15 @@ class EndpointChat:
                     headers=self._key.headers(),
                     timeout=_within(self._timeout),
                     proxy=self._proxy,
-                    allow_redirects=False,  # aiohttp would go on with a GET
+                    allow_redirects=False,  # aiohttp would follow with a GET
                 ) as response:
                     status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
             except TimeoutError:
-                return Trouble(TransportError, f"no answer within {self._timeout:g} s")
+                return Trouble(TransportError, f"no response within {self._timeout:g} s")
             except (aiohttp.ClientError, OSError) as error:
                 return Trouble(TransportError, f"the connection failed: {str(error) or type(error).__name__}")
         if data is None:
-            return Trouble(MalformedReply, f"an answer of more than {_LARGEST_BODY // 2**20} MiB", status)
+            return Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
         if 200 <= status < 300:
             return read(data)
         return read_refusal(status, data, wait=_seconds(wait))
@@ -309,12 +306,12 @@ class EndpointChat:
     @overload
     def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble: ...
     def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
-        """The outcome without the key, should the server have repeated it."""
+        """The outcome without the key, which a server may repeat."""
         if isinstance(outcome, Trouble):
             text = " ".join(writable(self._key.scrub(outcome.text)).split())
             text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
             return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not self._key.in_words(outcome.text, outcome.reasoning, outcome.finish_reason):
+        if not self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
             return outcome
         return outcome._replace(
             text=self._key.scrub(outcome.text),
@@ -325,26 +322,26 @@ class EndpointChat:
     def _error(self, trouble: Trouble, tries: int, wanted: str) -> ModelError:
         if trouble.kind is RefusedByServer:
             key, url = self._key_variable, self._url_variable
-            mend = {
+            advice = {
                 401: f"set {key} to a valid key",
                 402: f"top up the account behind {key}",
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}",
-                413: "the dialogue is too long for this endpoint",
+                413: "use a model with a longer context, or fewer turns",
                 429: f"top up the account behind {key}",
             }.get(trouble.status, "check the model's name and its sampling settings")
             if 300 <= trouble.status < 400:
-                mend = f"set {url} to the address it redirects to"
-            return RefusedByServer(f"{self._name} at {self._address} answered {trouble.text}; {mend}")
+                advice = f"set {url} to the address it redirects to"
+            return RefusedByServer(f"{self._name} at {self._address} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self._name} at {self._address} gave no {wanted} in {count}; the last was {trouble.text}; "
+                f"{self._name} at {self._address} returned no {wanted} in {count}; the last response was {trouble.text}; "
                 f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
-            f"{self._name} at {self._address} gave no answer in {count}; the last: {trouble.text}; "
-            "check that it is up, or use fewer connections, then retry"
+            f"{self._name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
+            "check that the server runs, or lower --max-connections, then retry"
         )
 
 
@@ -356,32 +353,32 @@ def _within(seconds: float) -> aiohttp.ClientTimeout:
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
-    """The body; `None` where it is too large to be an answer, of which no more than that is ever held."""
+    """The body; `None` where it exceeds `_LARGEST_BODY`, beyond which nothing is read into memory."""
     if response.content_length is not None and "Content-Encoding" not in response.headers:
         return await response.read() if response.content_length <= _LARGEST_BODY else None
-    held = bytearray()
+    body = bytearray()
     async for part in response.content.iter_any():
-        held += part
-        if len(held) > _LARGEST_BODY:
+        body += part
+        if len(body) > _LARGEST_BODY:
             return None
-    return bytes(held)
+    return bytes(body)
 
 
 def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
     try:
         parts = urlsplit(base_url.strip())
         fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # an invalid port or IPv6 address
         fits = False
     if not fits:
         raise UseError(f"{url_variable} is not an address; expected one such as http://127.0.0.1:8000/v1")
     if parts.username or parts.password:
-        raise UseError(f"{url_variable} holds a user name or a password; put the key into {key_variable} instead")
+        raise UseError(f"{url_variable} contains a user name or a password; set {key_variable} to the key instead")
     return parts
 
 
 def _proxy(parts: SplitResult) -> str | None:
-    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY ask for; never for this machine itself."""
+    """The proxy by HTTP_PROXY, HTTPS_PROXY and NO_PROXY; none for this machine."""
     from urllib.request import getproxies, proxy_bypass
 
     host = parts.hostname or ""
@@ -391,12 +388,12 @@ def _proxy(parts: SplitResult) -> str | None:
 
 
 def _pause(tries: int, wait: float | None) -> float:
-    """Seconds before the next attempt: exponential, half of it jitter; the server's own wish comes first, up to a minute."""
+    """Seconds before the next attempt: exponential, half of it jitter, and at least the server's Retry-After, up to a minute."""
     step = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1))
     pause = random.uniform(step / 2.0, step)
-    # callers that were all told the same second come back spread over a quarter more
-    wished = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
-    return min(_LONGEST_PAUSE, max(pause, wished))
+    # spreads the retries of callers with the same Retry-After
+    requested = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
+    return min(_LONGEST_PAUSE, max(pause, requested))
 
 
 def _seconds(header: str | None) -> float | None:

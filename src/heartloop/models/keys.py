@@ -1,7 +1,6 @@
-"""API keys: shown to the server that asks for them, and taken out of everything else.
+"""API keys: sent to the server in the request headers, and removed from all other text.
 
-Covers the request's headers and finding a key again in a text, whole, encoded or cut short. Does not cover where a key comes
-from (`models`).
+Covers the headers, and finding a key in a text: whole, encoded or truncated. Does not cover where a key comes from (`names`).
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ __all__ = ["Key", "scrub"]
 
 
 def scrub(text: str, secret: str) -> str:
-    """The text without the secret, whole, URL-encoded, in base64, or cut short after eight characters or more."""
-    if len(secret) < 4:  # a placeholder, and part of many words
+    """The text without the secret: whole, URL-encoded, in base64, or truncated to eight characters or more."""
+    if len(secret) < 4:  # a placeholder, which may be part of ordinary words
         return text
     text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
     if len(secret) < 12:
@@ -28,25 +27,25 @@ def scrub(text: str, secret: str) -> str:
 
 
 def _in_base64(secret: str) -> tuple[str, ...]:
-    """How base64 may begin to show a secret of twelve characters or more, alone or behind other text.
+    """The first base64 characters of a secret of twelve characters or more, which may follow other text.
 
-    For each of the three alignments the first characters that depend on nothing but the secret; both alphabets.
+    For each of the three alignments, the characters that depend on the secret alone; in both alphabets.
     """
-    found: list[str] = []
+    starts: list[str] = []
     for before in range(3):
         code = base64.b64encode(b"\0" * before + secret.encode())
-        shown = code[4 if before else 0 :][:10].decode()
-        found += [shown, shown.replace("+", "-").replace("/", "_")]
-    return tuple(dict.fromkeys(found))
+        start = code[4 if before else 0 :][:10].decode()
+        starts += [start, start.replace("+", "-").replace("/", "_")]
+    return tuple(dict.fromkeys(starts))
 
 
 class Key:
-    """An API key that shows itself to the server only; `others` are secrets of the address, to be kept as quiet."""
+    """An API key that only the server sees; `others` are secrets in the address, removed from texts too."""
 
     def __init__(self, value: str, *others: str) -> None:
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
-        # a placeholder such as `EMPTY` may stand in a model's words by right
+        # a short placeholder such as `EMPTY` may be part of a model's answer
         long = [secret for secret in self._secrets if len(secret) >= 12]
         self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
 
@@ -54,7 +53,7 @@ class Key:
         return "***"
 
     def headers(self) -> Mapping[str, str]:
-        """What the server wants to see."""
+        """Request headers."""
         return self._headers
 
     def scrub(self, text: str) -> str:
@@ -63,6 +62,6 @@ class Key:
             text = scrub(text, secret)
         return text
 
-    def in_words(self, *texts: str | None) -> bool:
-        """Whether a model's words may hold the key."""
+    def may_occur_in(self, *texts: str | None) -> bool:
+        """Whether one of the texts may contain the key; a fast check before `scrub`."""
         return any(start in text for start in self._starts for text in texts if text)
