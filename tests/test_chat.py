@@ -630,7 +630,7 @@ async def test_scripted_answers_in_order_raises_and_counts() -> None:
     with pytest.raises(TransportError, match="down"):
         await model.complete(HELLO)
     assert (await model.complete(HELLO, sampling=Sampling(seed=1))).finish_reason == "length"
-    with pytest.raises(ModelError, match=r"3 answers.*4"):
+    with pytest.raises(ModelError, match=r"3 answers.*call 4"):
         await model.complete(HELLO)
     assert model.asked == [tuple(HELLO)] * 4
     assert model.schemas[0] is SCHEMA

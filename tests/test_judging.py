@@ -1,9 +1,9 @@
-"""Asking for a typed answer.
+"""Typed answers.
 
-1. A good answer is found alone, in a code fence, within prose, after thinking, and with raw line breaks in its strings.
-2. An answer that cannot be used is asked for again, with what was wrong with it.
-3. An answer is never made up: after the last re-ask there is an `AnswerError`.
-4. Whatever text comes, what is returned fits its schema, and nothing but our own errors is raised.
+1. A valid answer is read alone, in a code fence, within prose, after reasoning, and with raw line breaks in its strings.
+2. An invalid answer leads to a re-ask that says what was wrong.
+3. There is no default: after the last re-ask an `AnswerError` is raised.
+4. For any text, the result fits its schema or an `AnswerError` is raised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GOOD = '{"note": "plain", "warmth": 4}'
 
 
 class Verdict(BaseModel):
-    """What the tests ask for."""
+    """The answer of these tests."""
 
     note: str = Field(min_length=1)
     warmth: int = Field(ge=1, le=5)
@@ -41,7 +41,7 @@ async def answer(*texts: str | Reply | Exception, **how: Any) -> tuple[Verdict, 
     return await ask(model, QUESTION, Verdict, **how), model
 
 
-# 1. found wherever it stands
+# 1. reading
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ async def answer(*texts: str | Reply | Exception, **how: Any) -> tuple[Verdict, 
         '{"note": "plain", "warmth": "4"}',
     ],
 )
-async def test_a_good_answer_is_found_wherever_it_stands(text: str) -> None:
+async def test_a_valid_answer_is_read_wherever_it_stands(text: str) -> None:
     verdict, model = await answer(text)
     assert verdict == Verdict(note="plain", warmth=4)
     assert len(model.asked) == 1
@@ -76,11 +76,11 @@ async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
     assert model.samplings == [Sampling(temperature=0.0)]
 
 
-# 2. asked again with what was wrong
+# 2. re-asks
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "problem"),
     [
         ("Quite warm, I would say.", "it holds no JSON object"),
         ("", "it is empty"),
@@ -88,14 +88,17 @@ async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
         ("<think>still thinking", "it is empty"),
         ("[1, 2]", "it holds no JSON object"),
         ('{"note": "plain", "warmth": 4', "it holds no JSON object"),
-        ('{"note": "plain", "warmth": "rather"}', "warmth: Input should be a valid integer"),
+        (
+            '{"note": "plain", "warmth": "rather"}',
+            "warmth: Input should be a valid integer, unable to parse string as an integer",
+        ),
         ('{"note": "plain", "warmth": 9}', "warmth: Input should be less than or equal to 5"),
         ('{"note": "plain"}', "warmth: Field required"),
         ('{"warmth": ' + "1" * 5000 + "}", "it holds no JSON object"),
         (Reply(GOOD, finish_reason="length"), "it was cut by the token limit"),
     ],
 )
-async def test_a_bad_answer_is_mended_on_the_re_ask_which_says_what_was_wrong(bad: str | Reply, said: str) -> None:
+async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) -> None:
     verdict, model = await answer(bad, GOOD)
     assert verdict.warmth == 4
     first, second = model.asked
@@ -104,8 +107,9 @@ async def test_a_bad_answer_is_mended_on_the_re_ask_which_says_what_was_wrong(ba
     shown, again = second[len(QUESTION) :]
     assert (shown.role, again.role) == ("assistant", "user")
     assert shown.content == ((bad if isinstance(bad, str) else bad.text) or "(empty)")
-    assert said in again.content
-    assert "one JSON object" in again.content
+    assert again.content == (
+        f"That answer cannot be used: {problem}. Answer again with one JSON object of the form asked for, and nothing else."
+    )
 
 
 async def test_only_the_last_answer_is_shown_again() -> None:
@@ -115,7 +119,7 @@ async def test_only_the_last_answer_is_shown_again() -> None:
     assert model.asked[2][2].content == "bad two"
 
 
-async def test_a_check_refuses_with_a_sentence() -> None:
+async def test_a_check_can_refuse() -> None:
     verdict, model = await answer(
         '{"note": "x", "warmth": 5}', GOOD, check=lambda v: "nobody is that warm" if v.warmth == 5 else None
     )
@@ -123,26 +127,25 @@ async def test_a_check_refuses_with_a_sentence() -> None:
     assert "nobody is that warm" in model.asked[1][-1].content
 
 
-async def test_every_raw_reply_is_heard_with_its_number() -> None:
-    heard: list[tuple[str, int]] = []
-    await answer("bad", GOOD, on_reply=lambda reply, reask: heard.append((reply.text, reask)))
-    assert heard == [("bad", 0), (GOOD, 1)]
+async def test_every_raw_reply_is_reported_with_its_number() -> None:
+    replies: list[tuple[str, int]] = []
+    await answer("bad", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
+    assert replies == [("bad", 0), (GOOD, 1)]
 
 
-# 3. never made up
+# 3. no default
 
 
-async def test_what_is_never_mended_is_an_answer_error_that_says_what_came_last() -> None:
+async def test_after_the_last_re_ask_an_answer_error_quotes_the_last_reply() -> None:
     with pytest.raises(AnswerError) as caught:
         await answer("one", "two", '{"note": "three"}', GOOD)
-    assert str(caught.value) == (
-        'judge answered \'{"note": "three"}\' after 2 re-asks: warmth: Field required; expected JSON for Verdict'
-    )
+    for part in ("judge", '{"note": "three"}', "2 re-asks", "warmth: Field required", "Verdict"):
+        assert part in str(caught.value)
     assert REASKS == 2
 
 
 async def test_the_re_asks_are_counted_and_a_long_answer_is_shortened() -> None:
-    with pytest.raises(AnswerError, match=r"xxx\.\.\.' after 0 re-asks"):
+    with pytest.raises(AnswerError, match=r"xxx\.\.\.' .*0 re-asks"):
         await answer("x" * 500, GOOD, reasks=0)
 
 
@@ -153,7 +156,7 @@ async def test_a_failed_call_is_a_model_error_and_is_not_asked_again() -> None:
     assert len(model.asked) == 1
 
 
-# 4. whatever text comes
+# 4. any text
 
 PIECES = st.sampled_from(
     ['{"note": "a", "warmth": 3}', '{"note":', '"warmth": 9}', "{", "}", "[", "]", '"', "\\", "```json\n", "<think>", "</think>"]
@@ -171,7 +174,7 @@ TEXTS = st.one_of(
 
 
 @given(st.lists(TEXTS, min_size=3, max_size=3))
-def test_whatever_text_comes_what_is_returned_fits_its_schema(texts: list[str]) -> None:
+def test_for_any_text_the_result_fits_its_schema(texts: list[str]) -> None:
     try:
         verdict = asyncio.run(ask(ScriptedChat(texts), QUESTION, Verdict))
     except AnswerError:
@@ -182,7 +185,7 @@ def test_whatever_text_comes_what_is_returned_fits_its_schema(texts: list[str]) 
 
 @given(st.dictionaries(st.text(), VALUES).map(json.dumps))
 def test_an_object_alone_is_read_as_one_within_prose(text: str) -> None:
-    """Nearly every answer is the object alone and read at once; it must come to the same."""
+    """The fast path for an object alone agrees with the general one."""
     (alone,), (within,) = _objects(text), _objects(f"Well: {text} So much for that.")
     assert repr(alone) == repr(within)
 
@@ -193,7 +196,7 @@ async def test_hostile_texts_end_in_an_answer_error(text: str) -> None:
         await answer(text, text, text)
 
 
-# over HTTP, where the endpoint cannot enforce a schema and the simulator errs
+# over HTTP, with an endpoint that does not enforce a schema and a user simulator that makes mistakes
 
 
 async def test_over_http_a_server_without_structured_output_is_served_by_the_prompt() -> None:
@@ -206,14 +209,14 @@ async def test_over_http_a_server_without_structured_output_is_served_by_the_pro
 
 
 class Feeling(BaseModel):
-    """What the server's simulator answers."""
+    """The answer of the server's user simulator."""
 
     feeling: str
     change: int = Field(ge=-10, le=10)
 
 
 @pytest.mark.parametrize("fault", ["bad_json", "out_of_range", "length@feel"])
-async def test_over_http_a_simulators_fault_is_mended_or_raised(fault: str) -> None:
+async def test_over_http_an_invalid_answer_is_asked_again_or_raised(fault: str) -> None:
     question = [Message(role="system", content='Answer with {"change": 0}'), QUESTION[1]]
     async with (
         FaultyServer(f"{fault}:2") as server,

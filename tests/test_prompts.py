@@ -1,6 +1,6 @@
-"""Prompts are text files with named blanks, filled in one pass and known by their hash.
+"""Prompts are text files with named blanks, filled in one pass and identified by hash.
 
-1. What is filled in is never read again for blanks.
+1. Values are not searched for blanks.
 2. A blank without a value and a value without a blank are both refused.
 3. The hash changes when a word changes; the note at a file's head is neither sent nor hashed.
 4. Every shipped prompt loads, and the LLM user fills exactly its blanks.
@@ -64,12 +64,12 @@ def test_braces_and_backslashes_in_what_people_say_mean_nothing(first: str, seco
 
 
 def test_a_blank_without_a_value_is_refused_by_name() -> None:
-    with pytest.raises(PromptError, match=r"'greet': blanks without a value \['mood'\], values without a blank \[\]"):
+    with pytest.raises(PromptError, match=r"'greet'.*\['mood'\].*\[\]"):
         prompt("{{name}} {{mood}}").fill(name="Ana")
 
 
 def test_a_value_without_a_blank_is_refused_by_name() -> None:
-    with pytest.raises(PromptError, match=r"blanks without a value \[\], values without a blank \['mood'\]"):
+    with pytest.raises(PromptError, match=r"'greet'.*\[\].*\['mood'\]"):
         prompt("{{name}}").fill(name="Ana", mood="40")
 
 
@@ -103,7 +103,7 @@ def test_a_comment_further_down_is_part_of_the_prompt(package: Path) -> None:
 
 @pytest.mark.parametrize("package_name", [SAGE, "heartloop.environments.nowhere"])
 def test_a_prompt_that_does_not_exist_is_a_prompt_error(package_name: str) -> None:
-    with pytest.raises(PromptError, match=r"no prompt 'sonnet' in .*/prompts; expected sonnet\.md"):
+    with pytest.raises(PromptError, match=r"'sonnet'.*sonnet\.md"):
         load_prompt(package_name, "sonnet")
 
 

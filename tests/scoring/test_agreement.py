@@ -62,8 +62,8 @@ def test_rho_is_symmetric_and_knows_order_alone(points: list[tuple[int, int]]) -
         ([[1, 2, 3]], r"shape \(1, 3\); expected at least two judges by two models"),
         ([[1], [2]], r"shape \(2, 1\)"),
         ([1, 2, 3], r"shape \(3,\)"),
-        ([[1, 2], [3, 3]], "judge 2 scores everything 3"),
-        ([[1, 2], [3, math.nan]], "judge 2 holds a score that is no finite number"),
+        ([[1, 2], [3, 3]], "judge 2 .*3"),
+        ([[1, 2], [3, math.nan]], "judge 2 .*finite"),
     ],
 )
 def test_judges_without_a_correlation_are_refused(scores: list[list[float]], said: str) -> None:
@@ -76,8 +76,8 @@ def test_judges_without_a_correlation_are_refused(scores: list[list[float]], sai
     [
         ({"a": {"x": 1.0, "y": 2.0}}, "got 1 rankings; expected at least two"),
         ({"a": {"x": 1.0, "y": 2.0}, "b": {"y": 2.0, "z": 1.0}}, "'a' and 'b' share 1 entries"),
-        ({"a": {"x": 1.0, "y": 2.0}, "b": {"x": 2.0, "y": 2.0}}, "b scores everything 2"),
-        ({"a": {"x": 1.0, "y": math.inf}, "b": {"x": 2.0, "y": 3.0}}, "a holds a score that is no finite number"),
+        ({"a": {"x": 1.0, "y": 2.0}, "b": {"x": 2.0, "y": 2.0}}, "b .*2"),
+        ({"a": {"x": 1.0, "y": math.inf}, "b": {"x": 2.0, "y": 3.0}}, "a .*finite"),
     ],
 )
 def test_rankings_without_a_correlation_are_refused(table: dict[str, dict[str, float]], said: str) -> None:

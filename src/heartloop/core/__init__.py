@@ -1,1 +1,1 @@
-"""Values and protocols that everything else speaks: dialogues, models, prompts, judging, errors."""
+"""Shared values and protocols: dialogues, chat models, prompts, typed answers, report blocks, errors."""

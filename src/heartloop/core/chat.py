@@ -1,8 +1,7 @@
-"""What it takes to be a model: the `ChatModel` protocol, its `Reply`, and the fake that ships.
+"""The `ChatModel` protocol, its `Reply`, and `ScriptedChat` for tests and dry runs.
 
-Covers one call as its callers see it: messages in, one `Reply` out. Does not cover the client for real
-endpoints (`endpoint`), which name means which model and what may be spent (`models`), nor whether the
-answer makes sense (`judging`).
+Covers one call as its callers see it: messages in, one `Reply` out. Does not cover clients and model names (`heartloop.models`),
+nor typed answers (`judging`).
 """
 
 from __future__ import annotations
@@ -21,48 +20,47 @@ class Reply(NamedTuple):
 
     text: str
     reasoning: str | None = None
-    """What the endpoint returned beside the answer as `reasoning_content` (or `reasoning`)."""
+    """The endpoint's `reasoning_content` (or `reasoning`)."""
     finish_reason: str | None = "stop"
     usage: Usage = Usage()
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Anything that can answer a list of messages."""
+    """Anything that completes a list of messages."""
 
     @property
     def name(self) -> str:
-        """The name under which it was asked for, e.g. `openai/gpt-4.1` or `heartloop/listener`."""
+        """Its name in heartloop, e.g. `openai/gpt-4.1` or `heartloop/listener`."""
         ...
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion; `schema` is a JSON schema the answer should follow where the endpoint can enforce it.
+        """One completion; `schema` is a JSON schema for the answer, which not every endpoint enforces.
 
         Raises:
             ModelError: the call failed for good.
-            BudgetSpent: a hard stop on money or tokens was reached before the call.
+            BudgetSpent: a limit on cost or tokens was reached before the call.
         """
         ...
 
 
 def estimate_tokens(text: str) -> int:
-    """A rough token count for endpoints that do not count: four characters a token, at least one a word."""
+    """Estimated tokens, for endpoints that do not count them: one per four characters, and at least one per word."""
     return max(len(text.split()), (len(text) + 3) // 4)
 
 
 def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:
-    """A rough count of one call: its messages, and what was answered (text, reasoning)."""
+    """Estimated tokens of one call: its messages, and the answers (text, reasoning)."""
     prompt = sum(estimate_tokens(message.content) for message in messages)
     return Usage(prompt_tokens=prompt, completion_tokens=sum(map(estimate_tokens, answers)), estimated=True)
 
 
 class ScriptedChat:
-    """A model that answers from a list, or by a function: for tests, examples and dry runs.
+    """A model that answers from a list or by a function: for tests, examples and dry runs.
 
-    An exception in the list is raised instead of answered. When the list is used up the last entry is
-    given again with `cycle=True`; otherwise a `ModelError` says so.
+    An exception in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class ScriptedChat:
         self._answers = answers
         self._cycle = cycle
         self.asked: list[tuple[Message, ...]] = []
-        """Every list of messages it was given, in order."""
+        """The messages of every call."""
         self.schemas: list[Mapping[str, Any] | None] = []
         self.samplings: list[Sampling | None] = []
 
@@ -96,7 +94,7 @@ class ScriptedChat:
         else:
             if number >= len(self._answers) and not self._cycle:
                 raise ModelError(
-                    f"scripted model {self._name!r} has {len(self._answers)} answers and was asked {number + 1} times"
+                    f"scripted model {self._name!r} has {len(self._answers)} answers and got call {number + 1}; add answers"
                 )
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):

@@ -1,8 +1,7 @@
-"""The values of a dialogue: messages, turns, transcripts; JSON lines in and out.
+"""The values of a dialogue (messages, turns, transcripts) and their JSON lines.
 
-Covers what was said and what was felt, frozen once written, and how a thinking model's reply is split into
-what the person sees and what they do not. Does not cover who produces them (`environments.episode`) or
-what they are worth (`scoring`).
+Covers immutable records of what was said and judged, and splitting a reasoning model's reply into its visible text and the rest.
+Does not cover who produces them (`environments.episode`), nor scores (`scoring`).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ __all__ = [
     "Message",
     "Sampling",
     "StopReason",
-    "Stored",
     "Transcript",
+    "TranscriptLine",
     "Turn",
     "Usage",
     "Visible",
     "cut_torn_tail",
     "read_transcripts",
-    "stored_transcripts",
     "total_usage",
+    "transcript_lines",
     "turn_counts",
     "usage_by_role",
     "visible",
@@ -43,15 +42,15 @@ __all__ = [
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
-"""Why a dialogue ended. `cut`: another judge would have gone on where no further reply is stored. `failed` means an
-instrument broke; such a dialogue is unscored."""
+"""Why a dialogue ended. `cut`: by another judge it would have continued, but no further reply is stored. `failed`: a user
+simulator, judge or policy failed; the dialogue is unscored."""
 
 SCHEMA_VERSION = 2
 """Transcripts of schema 1 are read through the table in `core.renames`."""
 
 
 def writable(text: str) -> str:
-    """The text as UTF-8 can hold it: half an emoji, as a reply cut by a token limit may end in, becomes U+FFFD.
+    """The text as valid UTF-8: half an emoji, which a reply cut by a token limit may end in, becomes U+FFFD.
 
     >>> writable("well\\ud83d")
     'well�'
@@ -76,11 +75,11 @@ def _without_nan(value: Any) -> Any:
 
 
 Evidence = Annotated[dict[str, Any], AfterValidator(_without_nan)]
-"""Anything that JSON can hold; no NaN, which JSON cannot."""
+"""Any JSON value; NaN and infinities are refused."""
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # a mean with NaN in it is none
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # one NaN would spoil every mean
 
 
 class Message(_Frozen):
@@ -91,7 +90,7 @@ class Message(_Frozen):
 
 
 class Sampling(_Frozen):
-    """Sampling settings of one role. `None` leaves the endpoint's own default."""
+    """Sampling settings of one role. `None`: the endpoint's default."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=2.0)
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
@@ -99,7 +98,7 @@ class Sampling(_Frozen):
     seed: int | None = None
 
     def over(self, default: Sampling) -> Sampling:
-        """These settings, and those of `default` where these leave one open.
+        """These settings, with those of `default` in place of `None`.
 
         >>> Sampling(seed=4).over(Sampling(temperature=0.7, seed=1))
         Sampling(temperature=0.7, top_p=None, max_tokens=None, seed=4)
@@ -107,7 +106,7 @@ class Sampling(_Frozen):
         return default.model_copy(update=self.model_dump(exclude_none=True))
 
     def seeded(self, seed: int, step: int) -> Sampling:
-        """The settings of one call: its seed is the role's own, or else the given one, advanced by `step`.
+        """The settings of one call: the seed is the role's own, or else the given one, plus `step`.
 
         >>> Sampling(temperature=0.5).seeded(40, 2)
         Sampling(temperature=0.5, top_p=None, max_tokens=None, seed=42)
@@ -117,7 +116,7 @@ class Sampling(_Frozen):
 
 
 class Usage(_Frozen):
-    """Tokens of one or several calls. `estimated` is true where the endpoint did not count for us."""
+    """Tokens of one or several calls. `estimated`: the endpoint did not count them."""
 
     prompt_tokens: int = Field(default=0, ge=0, le=10**15)
     completion_tokens: int = Field(default=0, ge=0, le=10**15)
@@ -137,7 +136,7 @@ class Usage(_Frozen):
 
 
 class Call(_Frozen):
-    """One model call of any role with its raw answer, kept so that a transcript can be judged again."""
+    """One model call of any role with its raw answer, so that a transcript can be rejudged."""
 
     role: str
     """policy, user, judge, ..."""
@@ -146,15 +145,15 @@ class Call(_Frozen):
     turn: int
     text: Text
     reasoning: Text | None = None
-    """Text an endpoint returned beside the answer as `reasoning_content`."""
+    """Text that an endpoint returned as `reasoning_content`."""
     finish_reason: str | None = None
     usage: Usage = Usage()
     reask: int = 0
-    """0 for the first asking, then 1, 2, ... where the answer before it did not parse."""
+    """0 for the first call, then 1, 2, ... after answers that did not parse."""
 
 
 class Failure(_Frozen):
-    """Whose instrument failed, how, and the error's own sentence."""
+    """The role that failed, and its error."""
 
     role: str
     kind: str
@@ -163,20 +162,20 @@ class Failure(_Frozen):
 
 
 class Turn(_Frozen):
-    """One policy reply and how the person took it."""
+    """One policy reply and the user's reaction."""
 
     index: int
     reply: Text
-    """What the person saw; empty when they met silence."""
+    """The visible text; empty where the policy said nothing."""
     silent: bool = False
     truncated: bool = False
     state: dict[str, float] | None = None
-    """State after the reply; `None` where the preset leaves the reply unjudged."""
+    """State after the reply; `None` where the preset does not judge the reply."""
     change: dict[str, float] | None = None
     thoughts: dict[str, str] = Field(default_factory=dict)
     evidence: Evidence = Field(default_factory=dict)
     message: Text | None = None
-    """What the person answered; `None` when the dialogue ended first."""
+    """The user's answer; `None` where the dialogue ended first."""
 
 
 class Transcript(_Frozen):
@@ -232,7 +231,7 @@ class Transcript(_Frozen):
 
 
 class Visible(NamedTuple):
-    """What the person sees of a reply, and whether a think block was left open."""
+    """The visible part of a reply, and whether a think block was not closed."""
 
     text: str
     unclosed: bool
@@ -243,17 +242,17 @@ _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
 def visible(text: str) -> Visible:
-    """What the person sees of a policy's reply: only what follows the last `</think>`.
+    """The visible part of a policy's reply: what follows the last `</think>`.
 
-    What a `<think>` opens and never closes is hidden as well: a reply that begins with one is silence. Some chat templates
-    put the opening tag into the prompt, so a closing tag without an opening one counts too.
+    Text after an unclosed `<think>` is hidden too: a reply that begins with one is silence. A closing tag counts without an
+    opening one, since some chat templates put the opening tag into the prompt.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
     'That was unkind of him.'
     >>> visible("<think>hmm")
     Visible(text='', unclosed=True)
     """
-    if "<" not in text:  # as nearly every answer of an instrument
+    if "<" not in text:  # fast path
         return Visible(text.strip(), unclosed=False)
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
@@ -266,37 +265,38 @@ def write_line(transcript: Transcript) -> str:
     return transcript.model_dump_json(exclude_defaults=False) + "\n"
 
 
-class Stored(NamedTuple):
-    """Where a transcript lies: its file, and the byte at which its line begins."""
+class TranscriptLine(NamedTuple):
+    """A transcript's place on disk: the file, and the offset of its line in bytes."""
 
     path: Path
     start: int
 
     def read(self) -> Transcript:
-        """The transcript, read again; for files that are not being written to."""
+        """The transcript; valid while the file is not rewritten."""
         with self.path.open("rb") as file:
             file.seek(self.start)
             return Transcript.model_validate_json(file.readline())
 
 
 def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
-    """Transcripts of a JSON-lines file, in order; one of them is in memory at a time.
+    """Transcripts of a JSON-lines file, in order, one in memory at a time.
 
-    A last line without its line break is what a killed writer leaves behind; with `torn_tail` it is passed over.
+    Args:
+        torn_tail: skip a last line without a line break, which a killed process leaves.
 
     Raises:
-        InputError: with file and line, for a record that does not fit.
+        InputError: the file cannot be read, or a record is invalid; names file, line and field.
     """
-    return (transcript for _, transcript in stored_transcripts(path, torn_tail=torn_tail))
+    return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
 
 
-def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Stored, Transcript]]:
-    """Like `read_transcripts`, each with its place, for those who go over a file twice instead of holding all of it."""
+def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
+    """Like `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
     start = 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                place, start = Stored(path, start), start + len(line)
+                place, start = TranscriptLine(path, start), start + len(line)
                 if not line.strip() or (torn_tail and not line.endswith(b"\n")):
                     continue
                 try:
@@ -305,22 +305,22 @@ def stored_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[
                     first = error.errors()[0]
                     where = ".".join(str(part) for part in first["loc"]) or "record"
                     raise InputError(
-                        f"{path}, line {number}, {where}: {first['msg']}; remove or mend that line, then run the command again"
+                        f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
                     ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Cuts off a last line that a killed process left half written."""
+    """Removes a half-written last line, which a killed process leaves."""
     with path.open("rb+") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - 65536)
             file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                end = start + found + 1
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
                 break
             end = start
         if end < size:
@@ -338,10 +338,10 @@ def total_usage(parts: Iterable[Usage]) -> Usage:
 
 
 def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
-    """What calls took, by the role that was asked, in the order in which the roles come."""
+    """Tokens of calls by role, in the order of each role's first call."""
     return {role: total_usage(c.usage for c in calls if c.role == role) for role in dict.fromkeys(c.role for c in calls)}
 
 
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """What a transcript counts of its replies: silences, and replies cut by their token limit."""
+    """Counts of a transcript's silent replies and of those cut by the token limit."""
     return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}

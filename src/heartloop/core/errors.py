@@ -1,20 +1,20 @@
-"""The exception tree: each class names the boundary that failed.
+"""The exception tree.
 
-    HeartloopError                  every error this project raises on purpose
-    ├── UseError                    wrong use: a flag, a name, a setting            (exit code 2)
-    │   └── SettingsMismatch        a run directory belongs to other settings
-    ├── InputError                  a file or record that does not fit its schema   (exit code 2)
-    ├── PromptError                 a prompt file and its blanks do not agree
+    HeartloopError                  base of all errors that heartloop raises
+    ├── UseError                    an invalid flag, name or setting                (exit code 2)
+    │   └── SettingsMismatch        a run directory was made with other settings
+    ├── InputError                  an invalid file or record                       (exit code 2)
+    ├── PromptError                 a prompt's blanks and the values given differ
     ├── ModelError                  a model call that failed for good
     │   ├── TransportError          timeouts, dropped connections, 429 and 5xx after the last retry
-    │   ├── RefusedByServer         a 4xx that no retry mends (key, model name, malformed request)
-    │   └── MalformedReply          the server answered, but not with a chat completion
-    ├── AnswerError                 a judge's or simulator's answer would not parse after the re-asks
-    ├── BudgetSpent                 the hard stop on money or tokens was reached
-    └── EnvironmentBroken           check_environment() found a broken promise
+    │   ├── RefusedByServer         a 4xx that a retry cannot change (key, model name, malformed request)
+    │   └── MalformedReply          the response was not a chat completion
+    ├── AnswerError                 a judge's or user simulator's answer did not parse after the re-asks
+    ├── BudgetSpent                 a limit on cost or tokens was reached
+    └── EnvironmentBroken           check_environment() found a violation
 
-Only `UseError` and `InputError` are the caller's to mend; the rest are data about a dialogue.
-A message says what was wrong with its value, what was expected, and what to do.
+The caller can fix `UseError` and `InputError`; the others are recorded as the failure of a dialogue. A message says what was
+wrong, with its value, what was expected, and what to do.
 """
 
 from __future__ import annotations
@@ -36,48 +36,48 @@ __all__ = [
 
 
 class HeartloopError(Exception):
-    """Base of every error heartloop raises on purpose."""
+    """Base of all errors that heartloop raises."""
 
 
 class UseError(HeartloopError):
-    """A flag, a name or a setting that cannot be used as given."""
+    """An invalid flag, name or setting."""
 
 
 class SettingsMismatch(UseError):
-    """A run directory was made with other settings than the ones asked for now."""
+    """A run directory was made with settings that differ from the current ones."""
 
 
 class InputError(HeartloopError):
-    """A file or a record that does not fit its schema; the message says where."""
+    """An invalid file or record; the message says where."""
 
 
 class PromptError(HeartloopError):
-    """A prompt file and the blanks it was given do not agree."""
+    """A prompt's blanks and the values given differ, or the prompt does not exist."""
 
 
 class ModelError(HeartloopError):
-    """A model call failed for good, after every retry that made sense."""
+    """A model call failed after all retries."""
 
 
 class TransportError(ModelError):
-    """Timeouts, dropped connections, 429 or 5xx that outlasted the retries."""
+    """Timeouts, dropped connections, 429 or 5xx after the last retry."""
 
 
 class RefusedByServer(ModelError):
-    """A 4xx answer that no retry mends: wrong key, unknown model, malformed request."""
+    """A 4xx that a retry cannot change: wrong key, unknown model, malformed request."""
 
 
 class MalformedReply(ModelError):
-    """The server answered, but not with a chat completion."""
+    """The response was not a chat completion."""
 
 
 class AnswerError(HeartloopError):
-    """A judge's or simulator's answer did not fit its schema after the allowed re-asks."""
+    """A judge's or user simulator's answer did not fit its schema after the re-asks."""
 
 
 class BudgetSpent(HeartloopError):
-    """The hard stop on money or tokens was reached."""
+    """A limit on cost or tokens was reached."""
 
 
 class EnvironmentBroken(HeartloopError):
-    """`check_environment` found a promise that an environment does not keep."""
+    """`check_environment` found that an environment violates the contract."""

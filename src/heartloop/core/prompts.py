@@ -1,7 +1,7 @@
-"""Text prompts: Markdown files beside the code that owns them, with named blanks, identified by hash.
+"""Prompts: Markdown files beside the code that owns them, with named blanks, identified by hash.
 
-A blank is written `{{name}}`. All blanks are filled in one pass, so text that was filled in is never read
-again for blanks, and braces in a person's words mean nothing. Does not cover what a prompt says.
+A blank is written `{{name}}`. All blanks are filled in one pass: values are not searched for blanks, and other braces are text.
+Does not cover the prompts' wording.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Prompt(NamedTuple):
             missing, unused = blanks - values.keys(), values.keys() - blanks
             raise PromptError(
                 f"prompt {self.name!r}: blanks without a value {sorted(missing)}, values without a blank {sorted(unused)}; "
-                "both must be empty"
+                "expected one value per blank"
             )
-        return _BLANK.sub(lambda found: values[found.group(1)], self.text)
+        return _BLANK.sub(lambda match: values[match.group(1)], self.text)
 
 
 @lru_cache(maxsize=256)
@@ -56,10 +56,10 @@ def _blanks_of(text: str) -> frozenset[str]:
 
 
 def load_prompt(package: str, name: str) -> Prompt:
-    """The prompt `prompts/NAME.md` of a package; an HTML comment at its head is a note and is not sent.
+    """The prompt `prompts/NAME.md` of a package, without an HTML comment at its head.
 
     Raises:
-        PromptError: there is no such file.
+        PromptError: the file does not exist.
     """
     try:
         text = (resources.files(package) / "prompts" / f"{name}.md").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""A number with its noun, for what is printed.
+"""A number with its noun.
 
-Covers English singular and plural. Does not cover the report's pages, whose templates hold their own sentences.
+Covers English singular and plural. Does not cover the report's pages (their templates).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ __all__ = ["amount"]
 
 
 def amount(n: int, one: str, many: str | None = None) -> str:
-    """So many of something.
+    """A number with its noun, in the singular or plural.
 
     Args:
-        many: the plural, where it is not the singular with an s.
+        many: the plural; by default the singular with an s.
 
     >>> amount(1, "dialogue"), amount(2009, "dialogue"), amount(0, "reply", "replies")
     ('1 dialogue', '2,009 dialogues', '0 replies')

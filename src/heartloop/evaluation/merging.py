@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.core.dialogue import Stored, stored_transcripts
+from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
 from heartloop.evaluation.run_directory import RunDirectory, check_new, played_settings
@@ -62,7 +62,7 @@ class _Source(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    stored: Stored
+    stored: TranscriptLine
     scored: bool
 
 
@@ -117,7 +117,7 @@ def _dialogues(path: Path) -> dict[tuple[str, str, int], _Kept]:
     transcripts = path / "transcripts.jsonl"
     if not transcripts.exists():
         return {}
-    return {dialogue.key: _Kept(stored, dialogue.scored) for stored, dialogue in stored_transcripts(transcripts)}
+    return {dialogue.key: _Kept(stored, dialogue.scored) for stored, dialogue in transcript_lines(transcripts)}
 
 
 def _check_alike(sources: Sequence[_Source]) -> None:

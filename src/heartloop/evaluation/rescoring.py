@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.core.dialogue import Transcript, stored_transcripts, write_line
+from heartloop.core.dialogue import Transcript, transcript_lines, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
@@ -89,7 +89,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     if not isinstance(given, Mapping) or not isinstance(given.get("max_turns"), int):
         raise InputError(f"{run / 'settings.json'}, options.max_turns: expected the turn limit the dialogues were played with")
     as_played = spec.read_options(given)
-    played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_transcripts(stored)}  # the last written
+    played = {dialogue.key: (place, dialogue.preset) for place, dialogue in transcript_lines(stored)}  # the last written
     presets = sorted({was for _, was in played.values()}) or [as_played.preset]
 
     def pairs() -> Iterator[tuple[Transcript, Transcript]]:

@@ -1,1 +1,1 @@
-"""Names to `ChatModel`s: HTTP client, wire formats, keys, cache, budget, baselines."""
+"""Model names and what they resolve to: HTTP client, wire formats, keys, cache, budget, baselines."""

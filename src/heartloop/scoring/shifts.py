@@ -1,7 +1,7 @@
-"""How a perturbation shifts a score: paired shifts, decrease rate, tie rate (EMPA section 4, Tables 5 and 6).
+"""Effects of a perturbation on a score: paired shifts, shares that fall or tie, Wilcoxon's test (EMPA section 4, Tables 5 and 6).
 
-Covers one scorer and one perturbation over pairs, and Wilcoxon's test. Does not cover what a pair is (a validity suite says that),
-nor differences between models (`statistics`).
+Covers one scorer and one perturbation over pairs. Does not cover what is perturbed (`heartloop.validity`), nor differences
+between models (`statistics`).
 
 Ours: scorers have different units, so a shift is also given in standard deviations of the unperturbed score, and a tie, which the
 paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals resample whole
@@ -32,21 +32,21 @@ class Shift(NamedTuple):
     mean: float
     median: float
     low: float
-    """Ends of the 95 % interval of the mean; nan where there is one cluster."""
+    """Ends of the 95 % interval of the mean; nan for one cluster."""
     high: float
     decrease_rate: float
     """Share of all pairs that fall and are no tie, in [0, 1]."""
     tie_rate: float
     """Share of pairs that tie, in [0, 1]."""
     p: float
-    """Wilcoxon's, two-sided, over pairs; it takes them for independent."""
+    """Wilcoxon's, two-sided, over pairs as if they were independent."""
     standardised: float
     """Mean over `scale`; nan where that is 0."""
     sensitivity: float
     """Mean size of the change over `scale`; nan where that is 0 (EMPA Figure 5b, standardised by us)."""
     clusters: int
     cluster_mean: float
-    """Mean of the clusters' means, each cluster counting once."""
+    """Mean of the clusters' means."""
     cluster_low: float
     cluster_high: float
     cluster_p: float
@@ -65,11 +65,11 @@ def shift(
 
     Args:
         original, perturbed: the score of each pair, shape (n,).
-        clusters: the case of each pair, shape (n,); by default every pair is its own.
-        scale: the score's standard deviation where nothing is perturbed; by default that of `original` (n - 1).
+        clusters: the cluster of each pair (its scenario), shape (n,); by default every pair is its own cluster.
+        scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
     Raises:
-        UseError: no pair, lengths that differ, or a score that is no finite number.
+        UseError: no pairs, lengths that differ, or a score that is not finite.
 
     >>> change = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
     >>> change.mean, change.median, change.decrease_rate, change.tie_rate
@@ -79,7 +79,7 @@ def shift(
         raise UseError(f"shift got {len(original)} and {len(perturbed)} values; expected pairs, at least one")
     before_n, after_n = np.asarray(original, dtype=np.float64), np.asarray(perturbed, dtype=np.float64)
     if not (np.isfinite(before_n).all() and np.isfinite(after_n).all()):
-        raise UseError("shift got a score that is no finite number; leave unscored pairs out")
+        raise UseError("shift got a score that is not finite; leave unscored pairs out")
     if scale is None:
         scale = float(before_n.std(ddof=1)) if len(before_n) > 1 else 0.0
     change_n = after_n - before_n
@@ -111,11 +111,11 @@ def shift(
 def wilcoxon_p(differences: Sequence[float]) -> float:
     """Two-sided p of Wilcoxon's signed-rank test; differences of 0 are left out, and p is 1 if all are 0.
 
-    Exact, ties of size included, up to `EXACT_UP_TO` differences other than 0; beyond by the normal approximation, corrected for
-    ties.
+    Exact, also with ties, up to `EXACT_UP_TO` differences other than 0; beyond that by the normal approximation with a
+    correction for ties.
 
     Raises:
-        UseError: no difference, or one that is no finite number.
+        UseError: no differences, or one that is not finite.
 
     >>> wilcoxon_p([1.0, 2.0, 3.0])  # of 8 patterns of signs, two have the rank sum of 0 on one side
     0.25
@@ -127,7 +127,7 @@ def wilcoxon_p(differences: Sequence[float]) -> float:
         return 1.0
     from scipy.stats import rankdata, wilcoxon  # a third of a second to import
 
-    if len(moved) <= EXACT_UP_TO:  # scipy's own way through ties takes seconds
+    if len(moved) <= EXACT_UP_TO:  # scipy's exact method with ties takes seconds
         ranks = rankdata(np.abs(moved))
         return permutation_p([float(rank) * math.copysign(1.0, value) for rank, value in zip(ranks, moved, strict=True)])
     return float(wilcoxon(moved, method="asymptotic").pvalue)

@@ -1,9 +1,9 @@
 """Intervals, paired tests, sample sizes and agreement for few, clustered measurements.
 
-Covers the percentile bootstrap over clusters (scenarios), two models on the same dialogues (difference, sign-flip
-permutation test, effect sizes), how many people it takes to tell them apart, rank groups, the mean Pearson correlation
-of judges (RLVER Table 5) and Spearman's rho between rankings (SAGE Table 1, EIBench Table 5). The unit of evidence is
-the scenario throughout: repeats of one person travel together. No correction for many comparisons is made anywhere.
+Covers the percentile bootstrap over clusters (scenarios), two models on the same dialogues (difference, sign-flip permutation
+test, effect sizes), the number of scenarios needed to detect a difference, rank groups, the mean Pearson correlation of judges
+(RLVER Table 5) and Spearman's rho between rankings (SAGE Table 1, EIBench Table 5). The unit of evidence is the scenario
+throughout: its repeats are resampled together. There is no correction for multiple comparisons.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 EXACT_UP_TO = 20
-"""So many clusters with a difference are tested by every pattern of signs; more of them by drawing patterns."""
+"""Up to this number of clusters with a difference, all sign patterns are enumerated; beyond it, patterns are drawn at random."""
 _DRAWN_AT_ONCE = 1_000
 _ROUNDING = 1e-9
-"""Sums closer than this, relative to the size of what was added, are equal."""
+"""Sums whose difference is below this share of the summands' total size are equal."""
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Interval(NamedTuple):
-    """A mean with the ends of its interval; the ends are nan where one cluster gives no spread to resample."""
+    """A mean with the ends of its interval; the ends are nan for one cluster."""
 
     mean: float
     low: float
@@ -65,12 +65,12 @@ def bootstrap_interval(
 
     Args:
         values: measurements, shape (n,).
-        clusters: what each value belongs to (the scenario), shape (n,); by default every value is its own.
-            A cluster's repeats travel together, so that repeating a scenario does not feign more evidence.
+        clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster. A cluster's
+            repeats are resampled together, so that repeats do not count as more evidence.
         level: coverage in (0, 1).
 
     Raises:
-        UseError: no value, lengths that differ, or a level outside (0, 1).
+        UseError: no values, lengths that differ, or a level outside (0, 1).
 
     >>> bootstrap_interval([50.0, 50.0, 50.0])
     Interval(mean=50.0, low=50.0, high=50.0)
@@ -96,14 +96,14 @@ def paired_difference(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Mean of b - a over pairs, with its interval by `bootstrap_interval`; above 0 where b is higher.
+    """Mean of b - a over pairs with its `bootstrap_interval`.
 
     Args:
         a, b: the two measurements of each pair, shape (n,).
         clusters: the scenario of each pair, shape (n,).
 
     Raises:
-        UseError: no pair, lengths that differ, or a level outside (0, 1).
+        UseError: no pairs, lengths that differ, or a level outside (0, 1).
 
     >>> paired_difference([40.0, 50.0], [43.0, 53.0])
     Interval(mean=3.0, low=3.0, high=3.0)
@@ -121,14 +121,14 @@ def permutation_p(
     draws: int = 10_000,
     seed: int = 0,
 ) -> float:
-    """Two-sided p of a mean difference of zero: how often flipping whole clusters' signs gives one as large.
+    """Two-sided p of the sign-flip permutation test over clusters, for a mean difference of zero.
 
-    If two models were alike, each person's differences could as well have come out with the other sign. All patterns of
-    signs are tried while at most `EXACT_UP_TO` clusters have a difference other than 0; beyond that `draws` patterns are
-    drawn, and p is (hits + 1) / (draws + 1), so that it is never 0. With n clusters p cannot fall below 2 / 2^n.
+    Under the null hypothesis each cluster's difference has either sign with equal probability. All sign patterns are enumerated
+    for up to `EXACT_UP_TO` clusters with a difference other than 0; beyond that, `draws` patterns are drawn and p is (hits + 1)
+    / (draws + 1), which is never 0. With n clusters p is at least 2 / 2^n.
 
     Raises:
-        UseError: no difference, or clusters of another length.
+        UseError: no differences, or another number of clusters.
 
     >>> permutation_p([1.0, 2.0, 3.0])  # of 8 patterns, two reach a sum of 6
     0.25
@@ -140,7 +140,7 @@ def permutation_p(
         return 1.0
     observed = abs(float(sums_c.sum())) - slack
     if len(sums_c) <= EXACT_UP_TO:
-        totals = sums_c[:1]  # the first sign stays: patterns come in pairs of equal size
+        totals = sums_c[:1]  # the first sign is fixed: the other half of the patterns mirrors these
         for value in sums_c[1:]:
             totals = np.concatenate([totals + value, totals - value])
         return float(np.mean(np.abs(totals) >= observed))
@@ -156,7 +156,7 @@ def cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None =
     """The mean of each cluster, in the order of first appearance.
 
     Raises:
-        UseError: no value, or clusters of another length.
+        UseError: no values, or another number of clusters.
 
     >>> cluster_means([1.0, 5.0, 3.0], ["a", "b", "a"])
     [2.0, 5.0]
@@ -168,10 +168,10 @@ def cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None =
 def cohens_dz(differences: Sequence[float], *, clusters: Sequence[Hashable] | None = None) -> float:
     """Paired effect size: mean over standard deviation (n - 1) of the clusters' mean differences (Cohen's d_z).
 
-    0 where every cluster has 0; infinite where all have the same other value; nan for one cluster.
+    0 where all clusters are 0; infinite where all share another value; nan for one cluster.
 
     Raises:
-        UseError: no difference, or clusters of another length.
+        UseError: no differences, or another number of clusters.
 
     >>> cohens_dz([1.0, 2.0, 3.0])
     2.0
@@ -188,11 +188,11 @@ def cohens_dz(differences: Sequence[float], *, clusters: Sequence[Hashable] | No
 def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] | None = None) -> float:
     """Matched-pairs rank-biserial correlation of the clusters' mean differences, in [-1, 1].
 
-    Clusters are ranked by the size of their difference (ties share the mean rank, zeros are left out); the value is the
-    rank sum above zero less the one below, over their total (Kerby 2014). 1: every person fared better with b.
+    Clusters are ranked by the size of their difference (ties share the mean rank, zeros are left out). The value is the rank sum
+    of the positive differences minus that of the negative ones, over their total (Kerby 2014); 1: every difference is positive.
 
     Raises:
-        UseError: no difference, or clusters of another length.
+        UseError: no differences, or another number of clusters.
 
     >>> rank_biserial([1.0, -2.0, 3.0, 4.0])  # ranks 1, 3, 4 against 2
     0.6
@@ -207,13 +207,13 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
 
 
 def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: float = 0.95) -> int:
-    """How many people (clusters) it takes to tell a paired difference from 0, at least 2.
+    """Number of clusters (scenarios) needed to detect a paired difference, at least 2.
 
-    Normal approximation: n = ((z(1 - (1 - level)/2) + z(power)) * sd / difference)^2, rounded up, where z are quantiles of
-    the standard normal and `sd` is the standard deviation of the people's differences. A little too few below 30.
+    Normal approximation: n = ((z(1 - (1 - level)/2) + z(power)) * sd / difference)^2, rounded up, where z are quantiles of the
+    standard normal and `sd` is the standard deviation of the clusters' differences. Slightly too low below 30.
 
     Raises:
-        UseError: a difference of 0, a negative sd, one that is no finite number, or a share outside (0, 1).
+        UseError: a difference of 0, a negative sd, a value that is not finite, or a power or level outside (0, 1).
 
     >>> sample_size_for(5.0, 10.0)  # ((1.960 + 0.842) * 2)^2 = 31.4
     32
@@ -237,17 +237,17 @@ def rank_groups(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[int]:
-    """Group number of each model, from 1, in the order given.
+    """Rank group of each model, from 1, in the order given.
 
-    Models are gone through by falling mean. One whose paired interval to the first of the current group excludes 0 starts
-    the next group. Within a group nobody is told apart from its first; two others of it may still differ.
+    In order of falling mean, a model whose paired interval to the first model of the current group excludes 0 starts the next
+    group. So no model of a group is significantly below its first; two others may still differ.
 
     Args:
         values_m_n: for each model its measurements of the same n dialogues, in the same order.
         clusters: the scenario of each dialogue, shape (n,).
 
     Raises:
-        UseError: models with different numbers of values, no value, or a level outside (0, 1).
+        UseError: models with different numbers of values, no values, or a level outside (0, 1).
 
     >>> rank_groups([[40.0, 42.0], [70.0, 73.0], [71.0, 70.0]])
     [2, 1, 1]
@@ -261,7 +261,7 @@ def rank_groups(
             gap = paired_difference(
                 values_m_n[model], values_m_n[first], clusters=clusters, level=level, resamples=resamples, seed=seed
             )
-        if first < 0 or gap.low > 0.0:  # nan, one person's interval, is not above 0: nothing is told apart
+        if first < 0 or gap.low > 0.0:  # nan (one cluster) is not above 0
             first, group = model, group + 1
         groups[model] = group
     return groups
@@ -288,7 +288,7 @@ def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable]
 
 
 def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
-    """Share of pairs in which both are above 0, both are 0, or both are below 0 (the agreement RLVER probes a judge with).
+    """Share of pairs with the same sign: both above 0, both 0, or both below 0 (RLVER's agreement of a judge).
 
     Args:
         a, b: the two measurements of each pair, shape (n,).
@@ -305,26 +305,26 @@ def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 class SpearmanMatrix(NamedTuple):
-    """Spearman's rho between every two of r rankings, and how many entries each value rests on."""
+    """Spearman's rho between every two of r rankings, and the number of entries behind each value."""
 
     names: tuple[str, ...]
     rho_r_r: npt.NDArray[np.float64]
     n_r_r: npt.NDArray[np.int64]
 
     def between(self, first: str, second: str) -> float:
-        """The value for two rankings by name."""
+        """Rho of two rankings by name."""
         return float(self.rho_r_r[self.names.index(first), self.names.index(second)])
 
 
 def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
-    """Agreement of judges: Pearson's r between every two of them over the models, averaged over the pairs.
+    """Agreement of judges: Pearson's r over the models, averaged over all pairs of judges.
 
     Args:
-        judges_by_models: scores, shape (j, m): a row a judge, a column a model.
+        judges_by_models: scores, shape (j, m).
 
     Raises:
-        UseError: fewer than two judges or models, a score that is no finite number, or a judge who gives all models the
-            same, to whom r is not defined.
+        UseError: fewer than two judges or models, a score that is not finite, or a judge with the same score for all models, for
+            which r is undefined.
 
     >>> round(mean_pairwise_pearson([[1, 2, 3], [2, 4, 6], [3, 2, 1]]), 4)  # r: 1, -1, -1
     -0.3333
@@ -338,15 +338,15 @@ def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
 
 
 def spearman_matrix(table: Mapping[str, Mapping[str, float]]) -> SpearmanMatrix:
-    """Spearman's rho between rankings, each pair over the entries both hold; ties share their mean rank.
+    """Spearman's rho between rankings, each pair over its common entries; ties share their mean rank.
 
     Args:
-        table: score by entry (a model) by ranking. An entry left out of one ranking, such as a model that would be judged
-            by itself, is left out of that ranking's pairs only.
+        table: score by entry (a model) by ranking. An entry missing from a ranking, such as a model that would judge itself, is
+            left out of that ranking's pairs only.
 
     Raises:
-        UseError: fewer than two rankings, a pair with fewer than two common entries, a score that is no finite number, or
-            a ranking that puts all common entries level.
+        UseError: fewer than two rankings, a pair with fewer than two common entries, a score that is not finite, or a ranking
+            with the same score for all common entries.
 
     >>> spearman_matrix({"a": {"x": 1, "y": 2, "z": 3}, "b": {"x": 10, "y": 30, "z": 20}}).between("a", "b")
     0.5
@@ -372,6 +372,6 @@ def spearman_matrix(table: Mapping[str, Mapping[str, float]]) -> SpearmanMatrix:
 def _varied(rows: Mapping[str, Sequence[float]]) -> None:
     for name, scores in rows.items():
         if not np.isfinite(scores).all():
-            raise UseError(f"{name} holds a score that is no finite number; leave that entry out")
+            raise UseError(f"{name} has a score that is not finite; expected finite scores: leave that entry out")
         if min(scores) == max(scores):
-            raise UseError(f"{name} scores everything {scores[0]:g}; a correlation needs scores that differ")
+            raise UseError(f"{name} has the same score {scores[0]:g} for all entries; expected scores that differ")

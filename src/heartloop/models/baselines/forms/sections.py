@@ -22,8 +22,9 @@ _RULE = re.compile(r"^--[ \t]*$", re.MULTILINE)
 def requested_sections(messages: Sequence[Message]) -> list[str]:
     """Headings that the last message asks for: each alone on its line, followed by a description in angle brackets.
 
-    >>> requested_sections([Message(role="user", content="He laughs.\\n--\\n# I feel\\n\\n<in ten words>\\n\\n# I say\\n<a
-    line>")]) ['I feel', 'I say']
+    >>> scene = "He laughs.\\n--\\n# I feel\\n\\n<in ten words>\\n\\n# I say\\n<a line>"
+    >>> requested_sections([Message(role="user", content=scene)])
+    ['I feel', 'I say']
     """
     return _HEADING.findall(messages[-1].content) if messages and messages[-1].role == "user" else []
 
