@@ -14,14 +14,14 @@ from typing import NamedTuple
 __all__ = ["SMOOTHING", "Band", "Chart", "Curve", "band_of", "chart_of", "smoothed"]
 
 SMOOTHING = 0.8
-"""Weight of what was before (EIBench, Figure 4)."""
+"""Weight of the previous value (EIBench, Figure 4)."""
 
 Curve = Mapping[int, float]
-"""A value a step, in the order of the steps; steps without a number are not there."""
+"""A value by step, in the order of the steps; steps without a number are missing."""
 
 
 class Band(NamedTuple):
-    """One metric of runs that differ in their seed alone, at the steps that all of them have."""
+    """One metric of runs that differ only in their seed, at the steps that all of them have."""
 
     raw: Curve
     """Mean over the seeds."""
@@ -34,7 +34,7 @@ class Band(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A picture of some bands: what it shows, and its ticks as (pixel, words)."""
+    """A chart of some bands; ticks are (pixel, label)."""
 
     width: float
     height: float
@@ -43,7 +43,7 @@ class Chart(NamedTuple):
     top: float
     bottom: float
     lines: list[tuple[int, str, str, str, tuple[float, float]]]
-    """For each band its place, the raw path, the smoothed path, the band's outline (empty with one seed), and where it ends."""
+    """For each band its place, the raw path, the smoothed path, the outline of the seeds (empty with one), and its last point."""
     ticks_x: list[tuple[float, str]]
     ticks_y: list[tuple[float, str]]
     zero: float | None
@@ -51,31 +51,31 @@ class Chart(NamedTuple):
 
 
 def smoothed(curve: Curve, weight: float = SMOOTHING) -> dict[int, float]:
-    """The exponential moving average; it begins with the first value.
+    """The exponential moving average; it starts at the first value.
 
     >>> smoothed({1: 0.0, 2: 10.0, 4: 10.0})
     {1: 0.0, 2: 2.0, 4: 3.6}
     """
-    found: dict[int, float] = {}
+    values: dict[int, float] = {}
     last: float | None = None
     for step, value in curve.items():
         last = value if last is None else weight * last + (1.0 - weight) * value
-        found[step] = round(last, 12)
-    return found
+        values[step] = round(last, 12)
+    return values
 
 
-def band_of(curves: Sequence[Curve], *, whole: bool = False) -> Band | None:
+def band_of(curves: Sequence[Curve], *, unsmoothed: bool = False) -> Band | None:
     """The mean over seeds with their lowest and highest; `None` where they have no step in common.
 
     Args:
-        curves: a curve a seed.
-        whole: not to be smoothed.
+        curves: one for each seed.
+        unsmoothed: leave the curves as they are.
     """
     steps = sorted(set.intersection(*(set(curve) for curve in curves))) if curves else []
     if not steps:
         return None
     shared = [{step: curve[step] for step in steps} for curve in curves]
-    soft = [curve if whole else smoothed(curve) for curve in shared]
+    soft = [curve if unsmoothed else smoothed(curve) for curve in shared]
 
     def over(several: Sequence[Curve], work: Callable[[list[float]], float]) -> dict[int, float]:
         return {step: work([curve[step] for curve in several]) for step in steps}
@@ -91,10 +91,10 @@ def chart_of(
     width: float = 330.0,
     height: float = 184.0,
 ) -> Chart:
-    """A picture of bands that share their axes.
+    """A chart of bands on shared axes.
 
     Args:
-        bands: with the place of each among all that are compared, which decides its colour.
+        bands: with the place of each among all arms, which decides its colour.
         last: the last step of the axis.
     """
     values = [value for _, band in bands for curve in (band.raw, band.low, band.high) for value in curve.values()]
@@ -130,11 +130,11 @@ def chart_of(
 
 
 _NOTHING = 1e-9
-"""A width below this is none: ticks are rounded to 12 decimals."""
+"""A smaller range counts as 0: ticks are rounded to 12 decimals."""
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Three to six round values from at most the lowest to at least the highest.
+    """Three to six round values, the first at most the lowest value and the last at least the highest.
 
     >>> _ticks(-0.29, 0.14), _ticks(3.0, 3.0)
     ([-0.4, -0.2, 0.0, 0.2], [2.8, 2.9, 3.0, 3.1, 3.2])
@@ -150,7 +150,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Steps to be named at the axis: the first, the last, and round ones between; all where they are few.
+    """Steps labelled at the axis: the first, the last, and round ones between; all where they are few.
 
     >>> _steps(0, 60), _steps(0, 250), _steps(0, 3)
     ([0, 20, 40, 60], [0, 100, 200, 250], [0, 1, 2, 3])
@@ -163,7 +163,7 @@ def _steps(first: int, last: int) -> list[int]:
 
 
 def _words(value: float, ticks: Sequence[float]) -> str:
-    """A tick as short as it can be told from its neighbours.
+    """The shortest label of a tick that differs from its neighbours'.
 
     >>> _words(0.2, [0.0, 0.2]), _words(1500.0, [1000.0, 1500.0]), _words(2e-6, [0.0, 2e-6])
     ('0.2', '1.5k', '2e-06')

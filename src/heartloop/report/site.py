@@ -34,8 +34,7 @@ from heartloop.report.provenance import PROCESS, provenance_of
 from heartloop.report.published import published
 from heartloop.report.published_perm import perm_tables
 from heartloop.report.side_by_side import FEW_MODELS, side_by_side
-from heartloop.report.training_metrics import GROUPS
-from heartloop.report.training_page import ARCH_STEPS, TrainingPage, entry_of, pages_of
+from heartloop.report.training_page import ARCH_STEPS, TrainingPage, metrics_of, pages_of
 from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
 from heartloop.report.trajectories import MOST_LINES
 
@@ -156,7 +155,7 @@ def _pages(
         written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
         nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
     told = {"page": _told(pages, "sage"), "bench": _told(pages, "eibench"), "pages": pages, "intentions": INTENTIONS}
-    written.append(("numbers.html", "numbers.html", {**told, "method": _method(training=bool(trained))}))
+    written.append(("numbers.html", "numbers.html", {**told, "method": _method(trained)}))
     nav.append({"name": "numbers.html", "label": "What the numbers mean"})
     return written, nav
 
@@ -196,17 +195,17 @@ def _told(pages: Sequence[Page], environment: str) -> Page:
     return found or Page(empty, score_card((), empty.settings), 0)
 
 
-def _method(*, training: bool) -> dict[str, Any]:
+def _method(trained: Sequence[TrainingPage]) -> dict[str, Any]:
     """Constants of the method that the explanations name, and the training curves they explain."""
     return {
         "success_at": SUCCESS_AT,
         "failure_below": FAILURE_BELOW,
         "most_lines": MOST_LINES,
         "few_models": FEW_MODELS,
-        "training": training,
+        "training": bool(trained),
         "smoothing": SMOOTHING,
         "arch_steps": ARCH_STEPS,
-        "metrics": [(entry_of(metric), metric) for group in GROUPS for metric in group.metrics],
+        "metrics": metrics_of(trained),
     }
 
 

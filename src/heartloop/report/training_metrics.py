@@ -1,7 +1,8 @@
-"""The metrics of a training run that a report draws: their names in `metrics.jsonl`, in words, and what each says.
+"""The metrics of a training run that a report draws: their names in `metrics.jsonl`, in words, and what each means.
 
-Covers which there are and in which order. Names without a source here are logged by verl or by `heartloop.training`; scores are
-read in the points of the leaderboard. Does not cover their values (`training_runs`) or how they look (`templates/`).
+Covers the metrics that verl and `heartloop.training` log for every environment, and the place of those that an environment
+declares (`Training.metrics`). Scores are in the points of the leaderboard. Does not cover values (`training_runs`) or markup
+(`templates/`).
 """
 
 from __future__ import annotations
@@ -9,30 +10,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["GROUPS", "HELD_OUT", "SCORE", "Group", "Metric", "metrics_of", "turn_lengths"]
+from heartloop.environments.spec import TrainingMetric
+
+__all__ = ["GROUPS", "HELD_OUT", "SCORE", "Group", "Metric", "groups_of", "logged_metrics", "turn_lengths"]
 
 HELD_OUT = "held_out/score"
 SCORE = "dialogue/score"
 _TURN = "dialogue/reply_tokens/turn_"
+_TERMS = "terms"
+"""The group of the terms of the reward."""
 
 
 class Metric(NamedTuple):
     """One curve."""
 
     name: str
-    """As it is logged; a family of them ends with `/`."""
+    """As it is logged; the name of a family ends with `/`."""
     title: str
     unit: str
     """In words, at the axis; empty for a bare number."""
-    says: str
+    about: str
     """What it tells, in a sentence or two."""
     source: str = "ours"
     score: bool = False
     """Whether it is a score, in points."""
     quiet: bool = False
-    """A count of what should not happen: drawn only where it did."""
-    whole: bool = False
-    """Not smoothed: it stands for all people at once, or is set and not measured."""
+    """A count of failures: drawn only where one occurred."""
+    unsmoothed: bool = False
+    """Drawn as logged: it rests on all held-out scenarios, or is set and not measured."""
+    explained_as: str = ""
+    """Whose entry of the page of meanings explains it, where that is not `name`."""
+
+    @property
+    def entry(self) -> str:
+        """Id of its entry on the page of meanings; members of a family share one.
+
+        >>> Metric("held_out/score", "Held-out score", "points", "").entry
+        'train-held_out-score'
+        """
+        return "train-" + (self.explained_as or self.name).replace("/", "-")
 
 
 class Group(NamedTuple):
@@ -40,129 +56,97 @@ class Group(NamedTuple):
 
     id: str
     title: str
-    under: str
+    help: str
     metrics: tuple[Metric, ...]
-
-
-_PARTS = (
-    ("resonation", "Resonation", "level 1 to 5", "Was the person understood, by the analysis?"),
-    ("expression", "Expression", "level 1 to 5", "Was it said well?"),
-    ("reception", "Reception", "level 1 to 5", "Did it land?"),
-    ("bystander", "Bystander", "0 to 100", "What somebody beside them makes of the response."),
-    ("empathy_term", "Empathy in the reward", "", "The harmonic mean of the first three, as shares."),
-    ("bystander_term", "Bystander in the reward", "", "What the bystander takes off; 0 at most."),
-    ("length_term", "Length in the reward", "", "What a response beyond 768 tokens loses; 0 at most."),
-    ("response_tokens", "Tokens of a response", "tokens", "Of the response alone, estimated from its characters."),
-    (
-        "form",
-        "Answers in the form",
-        "share",
-        "An analysis, then a response. Answers of another form have no parts; they count the lowest.",
-    ),
-)
-"""PERM's reward: name, title, unit, meaning."""
-
-
-def _parts() -> tuple[Metric, ...]:
-    """Held out and in training, side by side; of the answers that were judged."""
-    found = []
-    for name, title, unit, says in _PARTS:
-        held = f"{says} Mean over held-out people."
-        taught = f"{says} Mean over a step’s answers, by the environment’s weights, whatever is learned from."
-        found.append(Metric(f"held_out/parts/{name}", f"Held out: {title}", unit, held, "PERM, Eq. 4 to 7", whole=True))
-        found.append(Metric(f"dialogue/parts/{name}", f"Training: {title}", unit, taught, "PERM, Eq. 4 to 7"))
-    return tuple(found)
 
 
 GROUPS: tuple[Group, ...] = (
     Group(
         "learned",
         "What is learned",
-        "Held-out people are never trained on; the training score moves with whom a step happens to meet.",
+        "Held-out scenarios are never trained on. The training score also varies with the scenarios that a step draws.",
         (
             Metric(
                 HELD_OUT,
                 "Held-out score",
                 "points",
-                "Mean score with people who are never trained on, each once, the policy drawing its words as in training.",
+                "Mean score over the held-out scenarios, each played once, with the policy sampled as in training.",
                 score=True,
-                whole=True,
+                unsmoothed=True,
             ),
             Metric(SCORE, "Training score", "points", "Mean score of the step’s training dialogues.", score=True),
             Metric(
                 "dialogue/return",
                 "Reward",
                 "",
-                "What a rollout was worth to the optimiser: how it ended, the sum of its turns, or the mean of both.",
-                "EIBench, Eq. 4; RLVER, Section 2.1 and Appendix H",
+                "Return of a rollout for the optimiser: the outcome reward, the sum of the turn rewards, or the mean of both.",
+                "CTC-GRPO paper, Eq. 4; RLVER, Section 2.1 and Appendix H",
             ),
         ),
     ),
     Group(
         "groups",
-        "By scene or intention",
-        "The same by whom the policy talked with. A step meets few of each, so single steps jump.",
+        "By stratum",
+        "The same scores by stratum of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
         (
             Metric(
                 "held_out/score/",
                 "Held out",
                 "points",
-                "Held-out score of the people of one scene, hidden intention or want.",
+                "Held-out score of the scenarios of one stratum.",
                 score=True,
-                whole=True,
+                unsmoothed=True,
             ),
-            Metric(
-                "dialogue/score/",
-                "Training",
-                "points",
-                "Training score of the people of one scene, hidden intention or want.",
-                score=True,
-            ),
+            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one stratum.", score=True),
         ),
     ),
     Group(
-        "parts",
-        "Parts of the reward",
-        "A reward can rise by one part alone; a part that falls while the whole rises was traded for it.",
-        _parts(),
+        _TERMS,
+        "Terms of the reward",
+        "A reward can rise by one term alone. A term that falls while the reward rises was traded for it.",
+        (
+            Metric("held_out/parts/", "Held out", "", "Mean over the held-out scenarios.", unsmoothed=True),
+            Metric("dialogue/parts/", "Training", "", "Mean over the step’s training dialogues."),
+        ),
     ),
     Group(
         "talks",
-        "How the talks go",
-        "Rising length with a flat score is the commonest way to please a rule and help nobody.",
+        "Dialogues",
+        "Rising length with a flat score is the most common way to satisfy a rule without a better reply.",
         (
-            Metric("dialogue/turns", "Replies a dialogue", "replies", "Replies of the policy in a dialogue, the mean of a step."),
+            Metric("dialogue/turns", "Replies a dialogue", "replies", "Mean number of policy replies in a dialogue."),
             Metric(
                 "dialogue/reply_tokens",
                 "Tokens a reply",
                 "tokens",
-                "Tokens that the policy drew for a reply, thinking included, the mean over all replies of a step.",
+                "Tokens sampled for a reply, thinking included; the mean over all replies of a step.",
             ),
             Metric(
                 "dialogue/stops/",
                 "Ended by",
                 "share",
-                "Share of a step’s dialogues that ended so: success, failure, goodbye, or the turn limit.",
+                "Share of a step’s dialogues with this end: success, failure, goodbye, or the turn limit.",
             ),
             Metric(
                 "dialogue/counts/silences",
                 "Silences",
                 "a step",
-                "Replies that reached the person empty. They are scored, as silence.",
+                "Replies that reached the user empty. They are scored as silence.",
                 quiet=True,
             ),
             Metric(
                 "dialogue/counts/truncated",
-                "Replies cut off",
+                "Truncated replies",
                 "a step",
-                "Replies that ran into the token limit of a reply.",
+                "Replies that reached the token limit of a reply.",
                 quiet=True,
             ),
             Metric(
                 "dialogue/counts/broken_format",
                 "Broken format",
                 "a step",
-                "Dialogues with a reply that was not thinking, then words, where the recipe wants that. They count the lowest.",
+                "Dialogues with a reply that is not thinking followed by text, where the recipe requires it. They have the "
+                "lowest reward.",
                 "RLVER, Appendix A.5",
                 quiet=True,
             ),
@@ -170,118 +154,106 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "optimiser",
-        "How it learns",
-        "Entropy that falls to nothing says one thing over and over; KL that leaps says the steps are too large; "
-        "a spread near 0 leaves nothing to learn from.",
+        "Optimiser",
+        "Entropy near 0: the policy repeats one reply. A jump of the KL: the updates are too large. A group spread near 0: there "
+        "is nothing to learn from.",
         (
             Metric(
                 "dialogue/group_std",
                 "Spread within a group",
                 "",
-                "Standard deviation of the rewards of one person’s rollouts, the mean over the people of a step: "
-                "what GRPO and CTC-GRPO compare. Below the floor sigma_min it is divided by the floor.",
-                "EIBench, Eq. 5",
+                "Standard deviation of the rewards of one scenario’s rollouts, the mean over the scenarios of a step: "
+                "what GRPO and CTC-GRPO compare. Below the floor sigma_min the floor is used.",
+                "CTC-GRPO paper, Eq. 5",
             ),
-            Metric("actor/entropy", "Entropy", "nats", "Of the policy’s next-token choice, the mean over its tokens.", "verl"),
+            Metric("actor/entropy", "Entropy", "nats", "Of the policy’s next-token distribution, the mean over its tokens.", "verl"),
             Metric(
                 "actor/ppo_kl",
                 "KL within a step",
                 "nats",
-                "How far the updates of a step moved the policy from the one that drew the replies.",
+                "Divergence of the policy after the updates of a step from the one that sampled the replies.",
                 "verl",
             ),
             Metric(
                 "actor/kl_loss",
-                "KL from the first policy",
+                "KL from the reference",
                 "nats",
-                "How far the policy is from where it began; only where the recipe weighs it (algorithm.kl).",
+                "Divergence of the policy from the one before training; only where the recipe weighs it (algorithm.kl).",
                 "verl",
             ),
             Metric(
                 "actor/pg_clipfrac",
                 "Tokens clipped",
                 "share",
-                "Share of tokens whose importance ratio left the clip range, so that they taught nothing further.",
+                "Share of tokens whose importance ratio left the clip range; they add no further gradient.",
                 "verl",
             ),
             Metric("actor/grad_norm", "Gradient norm", "", "Of the policy, before it is scaled down to the maximum.", "verl"),
-            Metric("actor/lr", "Learning rate", "", "Of the policy, as the schedule has it.", "verl", whole=True),
+            Metric("actor/lr", "Learning rate", "", "Of the policy, by the schedule.", "verl", unsmoothed=True),
             Metric("critic/vf_loss", "Critic’s loss", "", "Squared error of the critic’s values. PPO only.", "verl"),
             Metric(
                 "critic/vf_explained_var",
                 "Critic’s explained variance",
                 "",
-                "1 is a critic that knows the returns beforehand, 0 one that knows nothing. PPO only.",
+                "1: the critic predicts the returns exactly; 0: it predicts nothing. PPO only.",
                 "verl",
             ),
         ),
     ),
     Group(
         "failures",
-        "What went wrong",
-        "A failed dialogue is left out of its group; it never counts as zero. What is not drawn never happened.",
+        "Failures",
+        "A failed dialogue is left out of its group; it never counts as zero. Counts that are 0 throughout are not drawn.",
         (
             Metric(
                 "dialogue/failed",
                 "Failed dialogues",
                 "a step",
-                "Dialogues in which the simulator or the connection failed.",
+                "Dialogues in which the user simulator, a judge or the connection failed.",
                 quiet=True,
             ),
             Metric(
                 "dialogue/lone_groups",
                 "Groups of one",
                 "a step",
-                "People with a single rollout left: nothing to compare, no gradient.",
+                "Scenarios with a single rollout left: nothing to compare, no gradient.",
                 quiet=True,
             ),
             Metric(
                 "training/skipped_updates",
                 "Steps without an update",
                 "a step",
-                "1 where a whole step had nothing to compare, so that the policy was left as it was.",
+                "1 where no group of a step had two rollouts, so that the policy was not updated.",
                 quiet=True,
             ),
             Metric(
                 "dialogue/counts/clamped_changes",
                 "Clamped changes",
                 "a step",
-                "Changes of a state that were beyond the largest a turn may make, and were cut to it.",
+                "Changes of a state beyond the largest that a turn may make; they were cut to it.",
                 quiet=True,
             ),
             Metric(
                 "dialogue/counts/",
                 "Counted",
                 "a step",
-                "What an environment or the rollouts count besides: states at their limit, prompts that grew too "
-                "long (overflows), simulator answers asked again (re-asks), replies encoded anew.",
+                "Further counts of an environment or the rollouts: states at their limit, prompts that grew too "
+                "long (overflows), answers that were asked for again (re-asks), replies encoded again.",
                 quiet=True,
             ),
         ),
     ),
     Group(
         "spent",
-        "What it takes",
-        "Of the simulator the training dialogues count, held-out evaluations are not in it.",
+        "Cost",
+        "Calls of the user simulator and the judges are those of the training dialogues, without held-out evaluations.",
         (
-            Metric("simulator/calls", "Simulator calls", "a step", "Calls to the model that plays the person.", quiet=True),
+            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles beside the policy.", quiet=True),
+            Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
+            Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens that those models answered with.", quiet=True),
             Metric(
-                "simulator/prompt_tokens",
-                "Simulator prompt tokens",
-                "a step",
-                "Tokens sent to the model that plays the person.",
-                quiet=True,
-            ),
-            Metric(
-                "simulator/completion_tokens",
-                "Simulator answer tokens",
-                "a step",
-                "Tokens that the model that plays the person answered with.",
-                quiet=True,
-            ),
-            Metric(
-                "simulator/cost",
-                "Simulator cost",
+                "user/cost",
+                "Cost",
                 "a step",
                 "In the currency of watching.prices, where the recipe has them.",
                 quiet=True,
@@ -290,7 +262,7 @@ GROUPS: tuple[Group, ...] = (
                 "perf/reply_tokens_per_second",
                 "Reply tokens per second",
                 "tokens/s",
-                "Tokens that the policy drew, by the seconds in which the step’s dialogues were played.",
+                "Tokens sampled from the policy, by the seconds in which the step’s dialogues were played.",
             ),
             Metric(
                 "perf/throughput",
@@ -299,33 +271,51 @@ GROUPS: tuple[Group, ...] = (
                 "Prompts and replies of all samples, by the seconds of the whole step, for one device.",
                 "verl",
             ),
-            Metric("timing_s/step", "Seconds a step", "s", "Of the clock, checkpoints and evaluations included.", "verl"),
-            Metric("timing_s/gen", "Seconds playing", "s", "In which the step’s dialogues were played.", "verl"),
-            Metric("timing_s/update_actor", "Seconds updating", "s", "In which the policy was updated.", "verl"),
+            Metric("timing_s/step", "Seconds a step", "s", "Wall-clock time, checkpoints and evaluations included.", "verl"),
+            Metric("timing_s/gen", "Seconds of rollouts", "s", "Wall-clock time of the step’s dialogues.", "verl"),
+            Metric("timing_s/update_actor", "Seconds of updates", "s", "Wall-clock time of the policy’s updates.", "verl"),
         ),
     ),
 )
 """In the order of the page."""
 
 
-def metrics_of(group: Group, logged: Iterable[str]) -> list[Metric]:
-    """The metrics of a group that were logged; a family becomes one for each member, in the order of their names.
+def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[Group]:
+    """The groups with the terms that an environment declares, held out and in training side by side."""
+    declared = []
+    for term in terms:
+        for where, title, over in (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues")):
+            name = f"{where}/parts/{term.name}"
+            about = f"{term.about} Mean over {over}."
+            words = f"{title}: {term.title}", term.unit, about, term.source
+            declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
+    return [group._replace(metrics=(*declared, *group.metrics)) if group.id == _TERMS else group for group in GROUPS]
 
-    >>> [found.title for found in metrics_of(GROUPS[1], ["held_out/score", "held_out/score/repair", "dialogue/score/charm"])]
-    ['Held out: repair', 'Training: charm']
+
+def logged_metrics(groups: Sequence[Group], logged: Iterable[str]) -> list[tuple[Group, list[Metric]]]:
+    """By group the metrics that were logged; a family becomes one for each member, in the order of their names.
+
+    >>> found = logged_metrics(GROUPS, ["held_out/score", "held_out/score/repair", "dialogue/score/charm"])
+    >>> [metric.title for _, metrics in found for metric in metrics]
+    ['Held-out score', 'Held out: repair', 'Training: charm']
     """
     names = sorted(set(logged))
-    own = {metric.name for other in GROUPS for metric in other.metrics}
-    found = []
-    for metric in group.metrics:
+    single = {metric.name for group in groups for metric in group.metrics}
+
+    def members(metric: Metric) -> list[Metric]:
         if not metric.name.endswith("/"):
-            found += [metric] if metric.name in names else []
-            continue
-        for name in names:
-            if name.startswith(metric.name) and name not in own:
-                member = name.removeprefix(metric.name).replace("_", " ")
-                found.append(metric._replace(name=name, title=f"{metric.title}: {member}"))
-    return found
+            return [metric] if metric.name in names else []
+        return [
+            metric._replace(
+                name=name,
+                title=f"{metric.title}: {name.removeprefix(metric.name).replace('_', ' ')}",
+                explained_as=metric.name,
+            )
+            for name in names
+            if name.startswith(metric.name) and name not in single
+        ]
+
+    return [(group, [member for metric in group.metrics for member in members(metric)]) for group in groups]
 
 
 def turn_lengths(data: Mapping[str, float]) -> Sequence[float]:
@@ -334,7 +324,7 @@ def turn_lengths(data: Mapping[str, float]) -> Sequence[float]:
     >>> turn_lengths({"dialogue/reply_tokens/turn_2": 8.0, "dialogue/reply_tokens/turn_1": 9.0, "dialogue/turns": 2.0})
     [9.0, 8.0]
     """
-    found: list[float] = []
-    while (name := f"{_TURN}{len(found) + 1}") in data:
-        found.append(data[name])
-    return found
+    lengths: list[float] = []
+    while (name := f"{_TURN}{len(lengths) + 1}") in data:
+        lengths.append(data[name])
+    return lengths

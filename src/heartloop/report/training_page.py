@@ -1,4 +1,4 @@
-"""What stands on a page of training runs: their summary, the curves, the length of replies by turn, the settings.
+"""A page of training runs as values: their summary, the curves, the length of replies by turn, the settings.
 
 Pure: arms in, values out. Does not cover files (`site`), what a metric means (`training_metrics`) or markup (`templates/`).
 """
@@ -10,23 +10,22 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from heartloop.environments.registry import load_environment
 from heartloop.report.curves import SMOOTHING, Band, Chart, Curve, band_of, chart_of
 from heartloop.report.lengths import COLOURS, dashes_of
-from heartloop.report.training_metrics import GROUPS, Group, Metric, metrics_of, turn_lengths
+from heartloop.report.training_metrics import Group, Metric, groups_of, logged_metrics, turn_lengths
 from heartloop.report.training_runs import Arm, TrainingRun, arms_of, settings_lines
 from heartloop.report.training_summary import Summary, notes_of, summary_of
 
-__all__ = ["ARCH_STEPS", "Arch", "ArchLine", "Panel", "Row", "TrainingPage", "entry_of", "pages_of"]
+__all__ = ["ARCH_STEPS", "Arch", "ArchLine", "Panel", "Row", "TrainingPage", "metrics_of", "pages_of"]
 
 ARCH_STEPS = 5
-"""Steps that a line of lengths is the mean of; a single one holds few dialogues."""
+"""Steps that a line of lengths is the mean of; a single step has few dialogues."""
 _MOST_LINES = 6
-"""Lines of lengths in one picture."""
+"""Lines of lengths in one chart."""
 
 
 class Row(NamedTuple):
-    """A curve in numbers, smoothed where it is."""
+    """A curve in numbers, smoothed where the curve is."""
 
     place: int
     first: float
@@ -39,8 +38,6 @@ class Panel(NamedTuple):
     """One metric of all arms that logged it."""
 
     metric: Metric
-    entry: str
-    """Of the page of meanings."""
     chart: Chart
     rows: list[Row]
     bands: list[tuple[int, Band]]
@@ -77,15 +74,20 @@ class TrainingPage:
         self.number = number
         self.runs = list(runs)
         self.arms = arms_of(runs)
-        self.measure = runs[0].measure
-        self.environment = load_environment(_environment(runs[0])).title if self.measure else _environment(runs[0])
-        self.points = self.measure.points if self.measure else 1.0
+        spec = runs[0].spec
+        self.environment = spec.title if spec else runs[0].environment
+        self.scale = spec.scale if spec else None
+        """How scores are read; `None` where the environment is not installed."""
+        self.points = self.scale.points if self.scale else 1.0
+        terms = spec.training.metrics if spec and spec.training else ()
+        self.declared = groups_of(runs[0].environment, terms)
+        """Every metric that may be drawn."""
         self.notes = notes_of(self.arms)
         self.last = max(run.last for run in self.runs)
 
     @property
     def embedded(self) -> bool:
-        """Whether rules played the person in any of the runs."""
+        """Whether the embedded user was used in any of the runs."""
         return any(run.recipe.get("dialogue", {}).get("user") == "embedded" for run in self.runs)
 
     @property
@@ -95,36 +97,36 @@ class TrainingPage:
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        """What each arm came to."""
+        """The results of each arm."""
         return [summary_of(arm) for arm in self.arms]
 
     @cached_property
     def groups(self) -> list[tuple[Group, list[Panel]]]:
-        """The curves that there are, group by group."""
-        logged = frozenset(name for run in self.runs for name in run.logged)
-        found = [(group, [panel for metric in metrics_of(group, logged) if (panel := self._panel(metric))]) for group in GROUPS]
-        return [(group, panels) for group, panels in found if panels]
+        """The curves that were logged, by group."""
+        logged = logged_metrics(self.declared, (name for run in self.runs for name in run.logged))
+        drawn = [(group, [panel for metric in metrics if (panel := self._panel(metric))]) for group, metrics in logged]
+        return [(group, panels) for group, panels in drawn if panels]
 
     def _panel(self, metric: Metric) -> Panel | None:
         points = self.points if metric.score else 1.0
         bands = []
         for place, arm in enumerate(self.arms):
             curves = [curve for run in arm.runs if (curve := run.curve(metric.name, points=points))]
-            if band := band_of(curves, whole=metric.whole):
+            if band := band_of(curves, unsmoothed=metric.unsmoothed):
                 bands.append((place, band))
         if not bands or (metric.quiet and not any(value for _, band in bands for value in band.raw.values())):
             return None
         rows = [_row(place, band.mean) for place, band in bands]
-        return Panel(metric, entry_of(metric), chart_of(bands, last=self.last), rows, bands)
+        return Panel(metric, chart_of(bands, last=self.last), rows, bands)
 
     @cached_property
     def arches(self) -> list[Arch]:
-        """Lengths by turn, an arm each."""
+        """Lengths by turn, one for each arm."""
         return [arch for place, arm in enumerate(self.arms) if (arch := _arch(place, arm))]
 
     @cached_property
     def differences(self) -> list[tuple[str, list[str]]]:
-        """Settings in which the arms differ, a value each."""
+        """Settings in which the arms differ, with a value for each arm."""
         flats = [dict(settings_lines(arm.first)) for arm in self.arms]
         names = list(dict.fromkeys(name for flat in flats for name in flat))
         rows = [(name, [flat.get(name, "–") for flat in flats]) for name in names if name != "seed"]
@@ -136,7 +138,7 @@ class TrainingPage:
         return [(run, _facts(run), settings_lines(run)) for run in self.runs]
 
     def data(self) -> dict[str, Any]:
-        """The curves as the browser draws them, large."""
+        """The curves for the interactive chart."""
         metrics = [
             {
                 "name": panel.metric.name,
@@ -151,27 +153,17 @@ class TrainingPage:
 
 
 def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
-    """A page for each environment, whose scores do not compare, in the order of their first appearance."""
+    """A page for each environment, since their scores do not compare, in the order of their first appearance."""
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
-        groups.setdefault(_environment(run), []).append(run)
+        groups.setdefault(run.environment, []).append(run)
     return [TrainingPage(group, number) for number, group in enumerate(groups.values(), start=1)]
 
 
-def entry_of(metric: Metric) -> str:
-    """The id of a metric's entry on the page of meanings; members of a family share one.
-
-    >>> entry_of(GROUPS[0].metrics[0]), entry_of(GROUPS[1].metrics[0]._replace(name="held_out/score/charm"))
-    ('train-held_out-score', 'train-held_out-score-')
-    """
-    own = [known.name for group in GROUPS for known in group.metrics]
-    name = metric.name if metric.name in own else next(name for name in own if name[-1] == "/" and metric.name.startswith(name))
-    return "train-" + name.replace("/", "-")
-
-
-def _environment(run: TrainingRun) -> str:
-    dialogue = run.recipe.get("dialogue")
-    return str(dialogue.get("environment", "")) if isinstance(dialogue, Mapping) else ""
+def metrics_of(pages: Sequence[TrainingPage]) -> list[Metric]:
+    """Every metric that the page of meanings explains, once for each entry."""
+    metrics = {metric.entry: metric for page in pages for group in page.declared for metric in group.metrics}
+    return list(metrics.values())
 
 
 def _row(place: int, curve: Curve) -> Row:
@@ -180,7 +172,7 @@ def _row(place: int, curve: Curve) -> Row:
 
 
 def _arch(place: int, arm: Arm) -> Arch | None:
-    """Lines at the first step, at checkpoints and at the last, each the mean over some steps and all seeds."""
+    """Lines at the first step, at checkpoints and at the last step, each the mean over some steps and all seeds."""
     by_step: dict[int, list[Sequence[float]]] = {}
     for run in arm.runs:
         for step in run.steps:
@@ -202,7 +194,7 @@ def _arch(place: int, arm: Arm) -> Arch | None:
 
 
 def _ends(steps: Sequence[int], saved_every: int) -> list[int]:
-    """The first step, the last, and checkpoints evenly between, so far apart that no step is in two lines.
+    """The first step, the last, and checkpoints evenly between; no step is in two lines.
 
     >>> _ends(range(1, 61), 20), _ends(range(1, 251), 10), _ends(range(1, 4), 1)
     ([1, 20, 40, 60], [1, 50, 100, 150, 200, 250], [3])
@@ -216,14 +208,14 @@ def _ends(steps: Sequence[int], saved_every: int) -> list[int]:
 
 
 def _around(steps: Sequence[int], end: int) -> list[int]:
-    """The steps up to one, or after it where it is among the first."""
+    """The steps up to one, or after it at the start of the run."""
     at = steps.index(end)
     first = max(0, min(at - ARCH_STEPS + 1, len(steps) - ARCH_STEPS))
     return list(steps[first : first + ARCH_STEPS])
 
 
 def _mean_lengths(steps: Sequence[Sequence[Sequence[float]]]) -> list[float]:
-    """Turn by turn over all that came so far."""
+    """By turn, over all dialogues that reached it."""
     all_lengths = [lengths for step in steps for lengths in step]
     turns = max(map(len, all_lengths))
     columns = [[lengths[turn] for lengths in all_lengths if turn < len(lengths)] for turn in range(turns)]
@@ -241,8 +233,8 @@ def _facts(run: TrainingRun) -> list[tuple[str, str]]:
     facts = [
         ("Seed", str(run.seed)),
         ("Steps", f"{run.last}" + (f" of {run.planned}" if run.planned not in (None, run.last) else "")),
-        ("Trained on", f"{counts['train']:,} people" if "train" in counts else ""),
-        ("Held out", f"{counts['held_out']:,} people" if "held_out" in counts else ""),
+        ("Trained on", f"{counts['train']:,} scenarios" if "train" in counts else ""),
+        ("Held out", f"{counts['held_out']:,} scenarios" if "held_out" in counts else ""),
         ("Started", f"{attempts} times" if attempts > 1 else ""),
         ("Hash of the settings", str(run.settings.get("hash") or "")),
         ("heartloop", str(run.settings.get("heartloop") or "")),
@@ -256,5 +248,5 @@ def _drawn(place: int, band: Band) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Five digits are more than a screen can tell apart."""
+    """Five digits: more than a screen can resolve."""
     return float(f"{value:.5g}")

@@ -1,7 +1,7 @@
-"""Training runs as values: settings and steps of each, and which of them are the same but for their seed.
+"""Training runs as values: settings and steps of each, and which of them differ only in their seed.
 
 Covers reading `settings.json` and `metrics.jsonl`, curves of a metric, and names for what differs. Does not cover training
-(`heartloop.training`), smoothing (`curves`) or what stands on the page (`training_page`).
+(`heartloop.training`), smoothing (`curves`) or the page (`training_page`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from typing import Any, NamedTuple
 from heartloop.core.errors import InputError
 from heartloop.core.steps import read_steps
 from heartloop.core.wording import amount
-from heartloop.environments.registry import environment_names
-from heartloop.environments.spec import Scale
-from heartloop.evaluation.measures import scale_of
+from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.spec import EnvironmentSpec
 
 __all__ = ["Arm", "TrainingRun", "arms_of", "is_training_run", "read_training_run", "settings_lines"]
 
 _UNDECISIVE = ("about", "watching", "machine", "variants")
-"""Sections of a recipe that change no result, as its hash has it."""
+"""Sections of a recipe that change no result and are no part of its hash."""
 
-_MOST_TOLD = 3
-"""Settings that an arm's name tells; the page has a table of all that differ."""
+_RENAMED = {"simulator/": "user/"}
+"""Prefixes of metric names in runs of earlier versions, and the present ones."""
+
+_MOST_NAMED = 3
+"""Settings in an arm's name; the page has a table of all that differ."""
 _COUNTED = ("dialogue/counts/", "dialogue/stops/")
 """Metrics that are logged only where there is something to count."""
 
 
 class TrainingRun(NamedTuple):
-    """One run: what was to be done, and the steps that were made."""
+    """One run: its settings, and the steps that were made."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -71,10 +73,14 @@ class TrainingRun(NamedTuple):
         return found if type(found) is int and found > 0 else 0
 
     @property
-    def measure(self) -> Scale | None:
-        """How its environment's score is read; `None` where it is unknown here."""
-        name = str(_at(self.recipe, "dialogue.environment"))
-        return scale_of(name) if name in environment_names() else None
+    def environment(self) -> str:
+        """Name of its environment; empty where the settings have none."""
+        return str(_at(self.recipe, "dialogue.environment") or "")
+
+    @property
+    def spec(self) -> EnvironmentSpec | None:
+        """Its environment; `None` where it is not installed."""
+        return load_environment(self.environment) if self.environment in environment_names() else None
 
     @property
     def logged(self) -> frozenset[str]:
@@ -86,13 +92,13 @@ class TrainingRun(NamedTuple):
 
         A count or a way to end that is not logged in a step with dialogues did not occur in it: 0.
         """
-        found = {}
+        values = {}
         for step in sorted(self.steps, key=lambda one: int(one["step"])):
             counted = name.startswith(_COUNTED) and "dialogue/scored" in step["data"]
             value = step["data"].get(name, 0.0 if counted else None)
             if _is_number(value):
-                found[int(step["step"])] = float(value) * points
-        return found
+                values[int(step["step"])] = float(value) * points
+        return values
 
     def total(self, name: str) -> float:
         """A metric in sum over all steps."""
@@ -110,10 +116,10 @@ class TrainingRun(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Runs that differ in nothing but their seed."""
+    """Runs that differ only in their seed."""
 
     name: str
-    """The recipe, and what tells it from the others."""
+    """The recipe, and what distinguishes it from the others."""
     runs: tuple[TrainingRun, ...]
 
     @property
@@ -122,7 +128,7 @@ class Arm(NamedTuple):
 
 
 def is_training_run(path: Path) -> bool:
-    """Whether a folder is a training run's, and not an evaluation's: its settings hold a recipe."""
+    """Whether a folder holds a training run and not an evaluation: its settings have a recipe."""
     try:
         settings = json.loads((path / "settings.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -131,24 +137,25 @@ def is_training_run(path: Path) -> bool:
 
 
 def read_training_run(path: Path) -> TrainingRun:
-    """A training run's folder; one that has made no step yet has no steps.
+    """A training run; one that has made no step yet has no steps. Metrics of earlier versions take their present names.
 
     Raises:
         InputError: it is no training run, or one of its files does not fit.
     """
     if not is_training_run(path):
-        raise InputError(f"{path} is no training run; expected a settings.json with a recipe in it")
+        raise InputError(f"{path} is no training run; expected a settings.json with a recipe")
     raw = (path / "settings.json").read_text(encoding="utf-8")
     metrics = path / "metrics.jsonl"
     steps = read_steps(metrics) if metrics.is_file() else []
-    return TrainingRun(path, json.loads(raw), tuple(steps), raw)
+    renamed = ({**step, "data": {_present(name): value for name, value in step["data"].items()}} for step in steps)
+    return TrainingRun(path, json.loads(raw), tuple(renamed), raw)
 
 
 def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
-    """Runs put together that differ in their seed alone, in the order of their first appearance, each with a name of its own.
+    """Runs grouped by all settings but the seed, in the order of their first appearance, each group with its own name.
 
-    Arms of one recipe are named by the variants they follow, and where that does not tell them apart by the settings in which
-    they differ. Runs of one seed and the same settings are seeds of one arm, too: on a machine two runs are rarely alike.
+    Arms of one recipe are named by the variants whose settings they have; where that is ambiguous, by the settings in which
+    they differ. Runs of one seed and the same settings belong to one arm, too: two runs are rarely identical.
     """
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
@@ -161,21 +168,30 @@ def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
     arms = []
     for group, name, mine in zip(members, names, flats, strict=True):
         rivals = [flat for other, flat in zip(names, flats, strict=True) if other == name]
-        told = [
+        differ = [
             f"{key} {_words(mine.get(key))}"
             for key in sorted({key for flat in rivals for key in flat})
             if len({_words(flat.get(key)) for flat in rivals}) > 1
         ]
-        if len(told) > _MOST_TOLD:
-            told[_MOST_TOLD:] = [amount(len(told) - _MOST_TOLD, "more setting")]
-        arms.append(Arm(f"{name} ({', '.join(told)})" if told else name, tuple(group)))
+        if len(differ) > _MOST_NAMED:
+            differ[_MOST_NAMED:] = [amount(len(differ) - _MOST_NAMED, "more setting")]
+        arms.append(Arm(f"{name} ({', '.join(differ)})" if differ else name, tuple(group)))
     taken = [arm.name for arm in arms]
     return [arm._replace(name=f"{arm.name} · {arm.first.name}") if taken.count(arm.name) > 1 else arm for arm in arms]
 
 
 def settings_lines(run: TrainingRun) -> list[tuple[str, str]]:
-    """Every setting of its recipe by dotted name, variants left aside, as a reader may copy it."""
+    """Every setting of its recipe by dotted name, without the variants, as text to copy."""
     return [(name, _words(value)) for name, value in _flat({n: v for n, v in run.recipe.items() if n != "variants"})]
+
+
+def _present(name: str) -> str:
+    """The present name of a metric.
+
+    >>> _present("simulator/calls"), _present("user/calls")
+    ('user/calls', 'user/calls')
+    """
+    return next((new + name.removeprefix(old) for old, new in _RENAMED.items() if name.startswith(old)), name)
 
 
 def _name(run: TrainingRun) -> str:

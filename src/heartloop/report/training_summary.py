@@ -1,4 +1,4 @@
-"""What training runs came to, in a line each, and what a reader must know of them first.
+"""Results of training runs in a line each, and the warnings a reader must see first.
 
 Pure: arms in, values out; the page and the terminal show the same. Does not cover curves (`curves`) or markup (`templates/`).
 """
@@ -28,7 +28,7 @@ class Spread(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A metric's way through training, over the seeds that logged it."""
+    """A metric at the first and the last step, over the seeds that logged it."""
 
     first: Spread
     last: Spread
@@ -36,25 +36,25 @@ class Course(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One arm in a line; `None` is not logged."""
+    """One arm in a line; `None`: not logged."""
 
     arm: Arm
     steps: str
     held_out: Course | None
-    """In points, first and last evaluation."""
+    """In points, at the first and the last evaluation."""
     score: Course | None
     """In points, smoothed."""
     reply_tokens: Course | None
     entropy: Course | None
     failed: int
     dialogues: int
-    """Training dialogues that were begun."""
+    """Training dialogues that were started."""
     calls: float
-    """Of the simulator, over all runs."""
+    """Of the models beside the policy, over all runs."""
     tokens: float
     cost: float | None
     hours: float | None
-    """Of the clock, the mean of a run."""
+    """Wall-clock time, the mean of a run."""
 
     @property
     def failed_share(self) -> float:
@@ -62,33 +62,33 @@ class Summary(NamedTuple):
 
 
 def summary_of(arm: Arm) -> Summary:
-    """What an arm came to."""
+    """The results of an arm."""
     runs = arm.runs
-    points = measure.points if (measure := arm.first.measure) else 1.0
+    points = spec.scale.points if (spec := arm.first.spec) else 1.0
     lasts = sorted({run.last for run in runs})
     planned = max((run.planned or 0 for run in runs), default=0)
     made = f"{lasts[0]}" if len(lasts) == 1 else f"{lasts[0]} to {lasts[-1]}"
-    costs = [run.total("simulator/cost") for run in runs if run.curve("simulator/cost")]
+    costs = [run.total("user/cost") for run in runs if run.curve("user/cost")]
     times = [seconds for run in runs if (seconds := run.total("timing_s/step"))]
     failed = sum(int(run.total("dialogue/failed")) for run in runs)
     return Summary(
         arm=arm,
         steps=made if lasts == [planned] or not planned else f"{made} of {planned}",
-        held_out=_course(runs, HELD_OUT, points, whole=True),
+        held_out=_course(runs, HELD_OUT, points, unsmoothed=True),
         score=_course(runs, SCORE, points),
         reply_tokens=_course(runs, "dialogue/reply_tokens", 1.0),
         entropy=_course(runs, "actor/entropy", 1.0),
         failed=failed,
         dialogues=failed + sum(int(run.total("dialogue/scored")) for run in runs),
-        calls=sum(run.total("simulator/calls") for run in runs),
-        tokens=sum(run.total(f"simulator/{kind}_tokens") for run in runs for kind in ("prompt", "completion")),
+        calls=sum(run.total("user/calls") for run in runs),
+        tokens=sum(run.total(f"user/{kind}_tokens") for run in runs for kind in ("prompt", "completion")),
         cost=sum(costs) if len(costs) == len(runs) else None,
         hours=statistics.fmean(times) / 3600.0 if times else None,
     )
 
 
 def notes_of(arms: Sequence[Arm]) -> list[str]:
-    """What to know before any number: runs that are not whole, failures, numbers that are none, people that differ."""
+    """Warnings that precede every number: unfinished runs, failures, values that are not finite, other held-out scenarios."""
     notes = []
     for arm in arms:
         for run in arm.runs:
@@ -96,25 +96,25 @@ def notes_of(arms: Sequence[Arm]) -> list[str]:
                 notes.append(f"{run.name}: {' '.join(found)}")
     held_out = {str(sorted(_held_out(run).items())) for arm in arms for run in arm.runs}
     if len(held_out) > 1:
-        notes.append("The runs hold out different people, so their held-out scores do not compare.")
+        notes.append("The runs hold out different scenarios, so their held-out scores do not compare.")
     return notes
 
 
 def _notes_of_run(run: TrainingRun) -> list[str]:
     if not run.steps:
-        return ["no step was made yet; its log is in attempts/."]
+        return ["no step was made yet; the log is in attempts/."]
     notes = []
     if run.planned is not None and run.last < run.planned:
-        notes.append(f"{run.last} of {amount(run.planned, 'step')} made; the same command goes on from the last checkpoint.")
+        notes.append(f"{run.last} of {amount(run.planned, 'step')} made; rerun the same command to resume from the last checkpoint.")
     failed, scored = run.total("dialogue/failed"), run.total("dialogue/scored")
     if failed:
         share = failed / (failed + scored)
         more = f", more than the {ALLOWED_UNSCORED:.0%} allowed" if share > ALLOWED_UNSCORED else ""
         notes.append(f"{failed:,.0f} of {amount(int(failed + scored), 'training dialogue')} failed ({share:.1%}{more}).")
     if skipped := run.total("training/skipped_updates"):
-        notes.append(f"{amount(int(skipped), 'step')} taught nothing: no group had two rollouts.")
+        notes.append(f"{amount(int(skipped), 'step')} without an update: no group had two rollouts.")
     for name, step in run.not_finite.items():
-        notes.append(f"{name} is no number from step {step} on; what was learned after it is not to be trusted.")
+        notes.append(f"{name} is not finite from step {step} on; do not rely on results after it.")
     return notes
 
 
@@ -124,8 +124,8 @@ def _held_out(run: TrainingRun) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def _course(runs: Sequence[TrainingRun], name: str, points: float, *, whole: bool = False) -> Course | None:
-    bands = [band for run in runs if (band := band_of([run.curve(name, points=points)], whole=whole))]
+def _course(runs: Sequence[TrainingRun], name: str, points: float, *, unsmoothed: bool = False) -> Course | None:
+    bands = [band for run in runs if (band := band_of([run.curve(name, points=points)], unsmoothed=unsmoothed))]
     if not bands:
         return None
     ends = [(values[0], values[-1]) for band in bands if (values := list(band.mean.values()))]

@@ -17,10 +17,10 @@ __all__ = ["training_tables"]
 
 
 def training_tables(runs: Sequence[Path]) -> list[Table]:
-    """A table for each environment that was trained in; folders of evaluations are left out.
+    """A table for each environment that was trained on; folders of evaluations are left out.
 
-    A line for each run that differs from the others in more than its seed. Printing needs a `rich.console.Console`; rich is
-    imported here, so that who wants the page alone does not load it.
+    A line for each arm: runs that differ only in their seed. Printing needs a `rich.console.Console`; rich is imported here,
+    so that the page alone does not load it.
 
     Raises:
         InputError: a run does not fit.
@@ -36,8 +36,8 @@ def _table(page: TrainingPage) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
-    scale = f", points from {page.measure.low:g} to {page.measure.high:g}" if page.measure else ""
-    table.title = Text(f"Training with the people of {page.environment or 'an unknown environment'}{scale}", style="bold")
+    scale = f", points from {page.scale.low:g} to {page.scale.high:g}" if page.scale else ""
+    table.title = Text(f"Training on {page.environment or 'an unknown environment'}{scale}", style="bold")
     table.add_column("recipe", overflow="fold", min_width=12)
     for head in ("seeds", "steps", "held out", "change", "training", "tokens\na reply", "failed"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "change" else None)
@@ -73,11 +73,11 @@ def _way(course: Course | None, digits: int) -> str:
 def _caption(rows: Sequence[Summary], notes: Sequence[str]) -> list[str]:
     several = any(len(row.arm.runs) > 1 for row in rows)
     lines = [
-        "First → last; all but the held-out score smoothed." + (" The mean over seeds, lowest to highest." if several else "")
+        "First → last; all but the held-out score are smoothed." + (" Mean over seeds, lowest to highest." if several else "")
     ]
     calls, tokens = sum(row.calls for row in rows), sum(row.tokens for row in rows)
     if calls:
         costs = [row.cost for row in rows]
         cost = f", cost {sum(c for c in costs if c is not None):.2f}" if None not in costs else ""
-        lines.append(f"Simulator: {calls:,.0f} calls, {tokens:,.0f} tokens{cost}.")
+        lines.append(f"User simulator and judges: {calls:,.0f} calls, {tokens:,.0f} tokens{cost}.")
     return [*lines, *notes]

@@ -1,4 +1,4 @@
-/* One training curve, large. Plotly and the curves are large, so they are loaded when the chart is opened, not before. */
+/* The interactive chart of one training metric. Plotly and the curves are large: they are loaded when the chart is opened. */
 "use strict";
 
 (function () {
@@ -10,7 +10,7 @@
   const COLOURS = 8;
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   let curves = null;
-  let asked = false;
+  let loading = false;
 
   /** The data file calls this; it is a script because a page opened from disk may not fetch. */
   window.heartloop = {
@@ -23,7 +23,7 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  /** Plotly reads a little markup in labels; names from outside are written so that it finds none. */
+  /** Plotly reads some markup in labels; names from outside are escaped. */
   function plain(text) {
     return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   }
@@ -33,24 +33,24 @@
     const name = plain(curves.arms[band.arm]);
     const line = { color: ink, width: 3, dash: DASHES[(band.arm + Math.floor(band.arm / COLOURS)) % DASHES.length] };
     const silent = { x: band.steps, mode: "lines", showlegend: false, hoverinfo: "skip", legendgroup: name };
-    const found = [];
+    const lines = [];
     if (band.seeds > 1) {
-      found.push({ ...silent, y: band.low, line: { width: 0 } });
-      found.push({ ...silent, y: band.high, line: { width: 0 }, fill: "tonexty", fillcolor: ink + "26" });
+      lines.push({ ...silent, y: band.low, line: { width: 0 } });
+      lines.push({ ...silent, y: band.high, line: { width: 0 }, fill: "tonexty", fillcolor: ink + "26" });
     }
-    found.push({ ...silent, y: band.raw, line: { color: ink, width: 1 }, opacity: 0.4 });
-    found.push({
+    lines.push({ ...silent, y: band.raw, line: { color: ink, width: 1 }, opacity: 0.4 });
+    lines.push({
       x: band.steps, y: band.mean, name, legendgroup: name, line, customdata: band.raw,
       mode: band.steps.length < 40 ? "lines+markers" : "lines", marker: { size: 5 },
       hovertemplate: name + "<br>step %{x}: %{y:.4~g}, as logged %{customdata:.4~g}<extra></extra>",
     });
-    return found;
+    return lines;
   }
 
   function render() {
     if (!window.Plotly || !curves) return;
     const metric = curves.metrics[Number(choice.value)];
-    hint.textContent = "Touch or point at a line for its values.";
+    hint.textContent = "Point at a line, or touch it, for its values.";
     const axis = { gridcolor: colour("--hair"), zerolinecolor: colour("--line"), fixedrange: true, color: colour("--soft") };
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest", dragmode: false,
@@ -68,7 +68,7 @@
     const script = document.createElement("script");
     script.src = address;
     script.onload = then;
-    script.onerror = () => (hint.textContent = address + " is missing beside this page; the tables above hold the same.");
+    script.onerror = () => (hint.textContent = address + " is missing beside this page; the tables above have the same values.");
     document.head.append(script);
   }
 
@@ -80,8 +80,8 @@
   }
 
   explore.addEventListener("toggle", () => {
-    if (!explore.open || asked) return;
-    asked = true;
+    if (!explore.open || loading) return;
+    loading = true;
     hint.textContent = "Loading the chart …";
     load("data/training-" + document.body.dataset.training + ".js", () => load("assets/plotly.min.js", start));
   });
