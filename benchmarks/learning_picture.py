@@ -31,7 +31,8 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
     """
     training = [band_of([dict(enumerate(run["training"], start=1)) for run in runs]) for runs in by_what.values()]
     held_out = [
-        band_of([{at["step"]: at["mean"] for at in run["held_out"]} for run in runs], whole=True) for runs in by_what.values()
+        band_of([{at["step"]: at["mean"] for at in run["held_out"]} for run in runs], unsmoothed=True)
+        for runs in by_what.values()
     ]
     last = max(run["held_out"][-1]["step"] for runs in by_what.values() for run in runs)
     light = "".join(f".c{n} {{ --c: {colour} }} " for n, (colour, _) in enumerate(COLOURS))

@@ -15,10 +15,12 @@ import pytest
 
 from heartloop.authoring.importers import read_profiles, write_people
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.published import published
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.released import intention_of, load_people, read_imported
-from heartloop.report.published import published
 from tests.released_form import TASKS, log, profile, write
+
+TABLES = "heartloop.environments.sage.report"
 
 
 def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_the_eight_meanings_in_chinese(key: str, task: str) -> None:
 
 
 def test_the_eight_meanings_as_printed_with_the_published_counts() -> None:
-    printed = {intention_of(str(row["topic"])): row["test_count"] for row in published("sage_table03_topics")}
+    printed = {intention_of(str(row["topic"])): row["test_count"] for row in published(TABLES, "sage_table03_topics")}
     assert printed == {key: row.cases for key, row in INTENTIONS.items() if row.family == "support"}
 
 

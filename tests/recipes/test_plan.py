@@ -18,7 +18,7 @@ import pytest
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.catalogue import entry_of
 from heartloop.environments.perm.scenario import EMOTIONS, Want
-from heartloop.report.published import published
+from heartloop.environments.published import published
 from heartloop.training import readiness
 from heartloop.training.dataset import cast_of, dialogue_settings, rows, write_parquet
 from heartloop.training.plan import counts_of, plan_text
@@ -30,7 +30,10 @@ from heartloop.training.verl_config import RunPaths, environment_of, overrides
 class TestCounts:
     @pytest.mark.parametrize("size", ["8b", "32b"])
     def test_eibench_table_12(self, size: str) -> None:
-        printed = {row["setting"]: row["value"] for row in published("eibench_table12_cost_settings")}
+        printed = {
+            row["setting"]: row["value"]
+            for row in published("heartloop.environments.eibench.report", "eibench_table12_cost_settings")
+        }
         counts = counts_of(read_recipe(f"ctc_grpo_qwen3_{size}"), held_out=213)
         assert counts.calls == printed[f"simulator_calls_per_step_{size}"]
         assert round(counts.all_calls / 1000) == printed[f"total_simulator_calls_thousands_approx_{size}"]

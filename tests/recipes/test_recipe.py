@@ -20,7 +20,7 @@ import yaml
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm import scoring as perspectives
-from heartloop.report.published import published
+from heartloop.environments.published import published
 from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
@@ -73,9 +73,14 @@ PUBLISHED = [
 ]
 
 
+def settings_of(table: str) -> dict[str, object]:
+    """Setting and value, as the paper of a table printed them."""
+    environment = {"rlver": "sage"}.get(paper := table.split("_")[0], paper)
+    return {str(row["setting"]): row["value"] for row in published(f"heartloop.environments.{environment}.report", table)}
+
+
 def printed(table: str, setting: str) -> str:
-    found: dict[object, object] = {row["setting"]: row["value"] for row in published(table)}
-    return str(found[setting])
+    return str(settings_of(table)[setting])
 
 
 def valued(recipe: Recipe, name: str) -> object:
@@ -96,7 +101,7 @@ class TestPublished:
 
     def test_every_row_of_both_tables_is_used(self) -> None:
         for table in ("eibench_table10_qwen3_8b_settings", "eibench_table11_qwen3_32b_settings"):
-            assert {row["setting"] for row in published(table)} == set(EIBENCH)
+            assert settings_of(table).keys() == set(EIBENCH)
 
     def test_every_row_of_rlvers_settings_is_used_or_named_as_none_of_a_recipes(self) -> None:
         elsewhere = {
@@ -106,7 +111,7 @@ class TestPublished:
             "emotion_score_min", "emotion_score_max", "failure_final_emotion_below", "success_final_emotion_clipped_at",
             "training_scenarios", "test_scenarios", "topics",  # the authors' people, which are not shipped
         }  # fmt: skip
-        told = {str(row["setting"]) for row in published("rlver_settings")}
+        told = {str(row["setting"]) for row in published("heartloop.environments.sage.report", "rlver_settings")}
         left = told - set(RLVER) - elsewhere
         others = ("capability_", "human_evaluation_", "stability_test_", "math500", "livecodebench", "ifeval", "learning_curve")
         assert {name for name in left if not name.startswith(others)} == {
@@ -123,7 +128,7 @@ class TestPublished:
             "bystander_penalty_offset", "bystander_dimensions", "bystander_dimension_max", "bystander_total_max",
             "best_of_n", "training_hours_at_most", "training_api_cost_usd_below",  # no setting
         }  # fmt: skip
-        told = {str(row["setting"]) for row in published("perm_settings")}
+        told = {str(row["setting"]) for row in published("heartloop.environments.perm.report", "perm_settings")}
         measured = ("eqbench3_", "daily_conversation_", "user_study_")
         assert {name for name in told if not name.startswith(measured)} == set(PERM) | elsewhere
 

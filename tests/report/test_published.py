@@ -1,6 +1,6 @@
 """The published tables, and what our own statistics make of them.
 
-1. Every table is read typed, and the README beside them names each.
+1. Every table is read typed, and the README beside it names it.
 2. A printed score is attainable from its printed counts, under our bands of success and failure.
 3. A printed rank follows its printed score.
 4. Printed correlations come out of the printed scores: RLVER Tables 5 and 7, EIBench Table 5.
@@ -18,54 +18,61 @@ import numpy as np
 import pytest
 
 from heartloop.core.errors import UseError
+from heartloop.environments.published import PrintedRow, published, published_names
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
-from heartloop.report.published import Row, available, published
 from heartloop.scoring.statistics import mean_pairwise_pearson, spearman_matrix
 
+PACKAGES = [f"heartloop.environments.{name}.report" for name in ("sage", "eibench", "empa", "perm", "eqbench")]
+TABLES = {name: package for package in PACKAGES for name in published_names(package)}
 CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue_guidance", "style_adaptability")
 
 
-def number(row: Row, column: str) -> float:
+def table_of(name: str) -> list[PrintedRow]:
+    return published(TABLES[name], name)
+
+
+def number(row: PrintedRow, column: str) -> float:
     value = row[column]
     assert isinstance(value, int | float), f"{column} is {value!r}"
     return float(value)
 
 
-def column(rows: list[Row], name: str) -> list[float]:
+def column(rows: list[PrintedRow], name: str) -> list[float]:
     return [number(row, name) for row in rows]
 
 
-def by_model(rows: list[Row], name: str, *, without: str = "") -> dict[str, float]:
+def by_model(rows: list[PrintedRow], name: str, *, without: str = "") -> dict[str, float]:
     return {str(row["model"]): number(row, name) for row in rows if row["model"] != without}
 
 
 # --- 1. reading -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_read(name: str) -> None:
-    rows = published(name)
+    rows = table_of(name)
     assert rows
     for key in rows[0]:
         assert len({type(row[key]) for row in rows if row[key] is not None}) == 1, f"{key} is of one type"
 
 
-def test_the_readme_names_every_table() -> None:
-    readme = (resources.files("heartloop.report.published") / "README.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^\| `(\w+)\.csv`", readme, re.MULTILINE)) == list(available())
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_readme_names_every_table(package: str) -> None:
+    readme = (resources.files(package) / "published" / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)\.csv`", readme, re.MULTILINE)) == list(published_names(package))
 
 
 def test_numbers_are_numbers_signs_included_and_empty_cells_are_none() -> None:
-    first = published("eibench_table04_leaderboard")[0]
+    first = table_of("eibench_table04_leaderboard")[0]
     assert (first["model"], first["qwen3_max_charm"], first["arena_elo"]) == ("Claude-Sonnet-4.6", 43.8, 1548)
-    assert published("rlver_table01_sentient_and_chitchat")[0]["rl_algorithm"] is None
-    assert published("sage_table02_leaderboard")[0]["date"] == "2025-03-26"
+    assert table_of("rlver_table01_sentient_and_chitchat")[0]["rl_algorithm"] is None
+    assert table_of("sage_table02_leaderboard")[0]["date"] == "2025-03-26"
 
 
 def test_an_unknown_table_is_refused_by_name() -> None:
-    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of eibench_table03_anchor_statistics, "):
-        published("sage_table99")
+    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of rlver_settings, "):
+        published(PACKAGES[0], "sage_table99")
 
 
 # --- 2. counts ------------------------------------------------------------------------------------
@@ -97,20 +104,20 @@ def test_the_bounds_of_a_mean_worked_by_hand() -> None:
     ],
 )
 def test_every_score_is_attainable_from_its_counts(table: str, kind: tuple[str, str, str]) -> None:
-    for row in published(table):
+    for row in table_of(table):
         score, success, failure = (number(row, name) for name in kind)
         low, high = attainable(int(success), int(failure))
         assert low - 0.05 <= score <= high + 0.05, row["model"]
 
 
 def test_the_topics_are_our_intentions_and_sum_to_100() -> None:
-    counts = column(published("sage_table03_topics"), "test_count")
+    counts = column(table_of("sage_table03_topics"), "test_count")
     assert sum(counts) == 100
     assert sorted(counts) == sorted(row.cases for row in INTENTIONS.values() if row.family == "support")
 
 
 def test_the_strategies_are_24_in_7_groups() -> None:
-    groups = [row["group_id"] for row in published("sage_table04_strategies")]
+    groups = [row["group_id"] for row in table_of("sage_table04_strategies")]
     assert [groups.count(group) for group in "ABCDEFG"] == [5, 3, 2, 3, 4, 5, 2]
 
 
@@ -129,20 +136,20 @@ def test_the_strategies_are_24_in_7_groups() -> None:
     ],
 )
 def test_ranks_are_a_permutation_and_follow_the_scores(table: str, rank: str, score: str) -> None:
-    rows = sorted(published(table), key=lambda row: number(row, rank))
+    rows = sorted(table_of(table), key=lambda row: number(row, rank))
     assert column(rows, rank) == list(range(1, len(rows) + 1))
     assert column(rows, score) == sorted(column(rows, score), reverse=True)
 
 
 def test_figure_1_repeats_table_2() -> None:
-    table = {row["model"]: row for row in published("sage_table02_leaderboard")}
-    for row in published("sage_figure01a_leaderboard_vs_arena"):
+    table = {row["model"]: row for row in table_of("sage_table02_leaderboard")}
+    for row in table_of("sage_figure01a_leaderboard_vs_arena"):
         for name in ("arena_rank", "arena_score", "sentient_score"):
             assert row[name] == table[row["model"]][name]
 
 
 def test_simulators_agree_at_least_to_084() -> None:
-    rows = published("sage_table01_agent_rank_correlation")
+    rows = table_of("sage_table01_agent_rank_correlation")
     apart = [number(row, "spearman_rho") for row in rows if row["agent_a"] != row["agent_b"]]
     assert (len(apart), min(apart)) == (6, 0.84)
 
@@ -151,7 +158,7 @@ def test_simulators_agree_at_least_to_084() -> None:
 
 
 def test_the_judges_of_rlver_agree_as_printed() -> None:
-    rows = published("rlver_table05_core_capability_by_judge")
+    rows = table_of("rlver_table05_core_capability_by_judge")
     judges = list(dict.fromkeys(row["judge"] for row in rows))
     found = {
         name: mean_pairwise_pearson([column([r for r in rows if r["judge"] == j], name) for j in judges]) for name in CAPABILITIES
@@ -163,13 +170,13 @@ def test_the_judges_of_rlver_agree_as_printed() -> None:
         "dialogue_guidance": 0.778,
         "style_adaptability": 0.822,
     }
-    printed = published("rlver_table05_average_judge_correlation")
+    printed = table_of("rlver_table05_average_judge_correlation")
     assert {row["capability"]: row["average_correlation"] for row in printed} == {n: round(r, 3) for n, r in found.items()}
 
 
 def test_table_7_of_rlver_is_the_mean_over_the_judges_of_table_5() -> None:
-    rows = published("rlver_table05_core_capability_by_judge")
-    for row in published("rlver_table07_judge_scores_and_human_win_rates"):
+    rows = table_of("rlver_table05_core_capability_by_judge")
+    for row in table_of("rlver_table07_judge_scores_and_human_win_rates"):
         if row["measure"] == "llm_judge_score":
             mine = [r for r in rows if r["model"] == row["model"]]
             for name in CAPABILITIES:
@@ -178,7 +185,7 @@ def test_table_7_of_rlver_is_the_mean_over_the_judges_of_table_5() -> None:
 
 
 def test_judges_and_people_agree_as_rlver_prints() -> None:
-    rows = published("rlver_table07_judge_scores_and_human_win_rates")
+    rows = table_of("rlver_table07_judge_scores_and_human_win_rates")
     kinds: dict[str, dict[str, float]] = {}
     for row in rows:
         for name in row:
@@ -187,11 +194,11 @@ def test_judges_and_people_agree_as_rlver_prints() -> None:
     found = spearman_matrix(kinds)
     assert found.n_r_r[0, 1] == 15
     assert round(found.rho_r_r[0, 1], 3) == 0.899
-    assert published("rlver_table07_judge_human_correlation")[0]["value"] == 0.899
+    assert table_of("rlver_table07_judge_human_correlation")[0]["value"] == 0.899
 
 
 def test_simulators_and_people_agree_as_eibench_prints_with_self_scored_models_left_out() -> None:
-    rows = published("eibench_table04_leaderboard")
+    rows = table_of("eibench_table04_leaderboard")
     table = {
         "Qwen3-Max": by_model(rows, "qwen3_max_average", without="Qwen3-Max"),
         "DS-V4-Pro": by_model(rows, "ds_v4_pro_average", without="DeepSeek-V4-Pro"),
@@ -199,7 +206,7 @@ def test_simulators_and_people_agree_as_eibench_prints_with_self_scored_models_l
     }
     found = spearman_matrix(table)
     assert found.n_r_r[np.triu_indices(3, k=1)].tolist() == [13, 14, 14]
-    for row in published("eibench_table05_rank_correlation"):
+    for row in table_of("eibench_table05_rank_correlation"):
         assert round(found.between(str(row["ranking_a"]), str(row["ranking_b"])), 2) == row["spearman_rho"]
     assert round(found.between("DS-V4-Pro", "Qwen3-Max"), 2) == 0.93
     assert round(found.between("Arena", "Qwen3-Max"), 2) == 0.82
@@ -207,8 +214,8 @@ def test_simulators_and_people_agree_as_eibench_prints_with_self_scored_models_l
 
 
 def test_the_base_rows_of_eibench_table_6_equal_table_4() -> None:
-    leaderboard = {row["model"]: row for row in published("eibench_table04_leaderboard")}
-    for row in published("eibench_table06_main_results"):
+    leaderboard = {row["model"]: row for row in table_of("eibench_table04_leaderboard")}
+    for row in table_of("eibench_table06_main_results"):
         name, _, base = str(row["model"]).partition(" base")
         if str(row["model"]).endswith(" base"):
             assert row["eibench_qwen3_max"] == leaderboard[name]["qwen3_max_average"]
@@ -220,7 +227,7 @@ def test_the_base_rows_of_eibench_table_6_equal_table_4() -> None:
 
 
 def test_epm_q_is_a_weighted_sum() -> None:
-    for row in published("empa_table07_leaderboard"):
+    for row in table_of("empa_table07_leaderboard"):
         sum_of_parts = 0.4 * number(row, "outcome") + 0.2 * number(row, "efficiency") + 0.4 * number(row, "stability")
         assert sum_of_parts == pytest.approx(number(row, "epm_q"), abs=0.01)  # four numbers, each rounded by up to 0.005
 
@@ -228,28 +235,28 @@ def test_epm_q_is_a_weighted_sum() -> None:
 def test_vanilla_scores_of_rlver_table_3_equal_table_1() -> None:
     ppo = {
         row["thinking"]: row["sentient_score"]
-        for row in published("rlver_table01_sentient_and_chitchat")
+        for row in table_of("rlver_table01_sentient_and_chitchat")
         if row["rl_algorithm"] == "PPO"
     }
-    rows = [row for row in published("rlver_table03_user_simulators") if row["metric"] == "Sentient Benchmark"]
+    rows = [row for row in table_of("rlver_table03_user_simulators") if row["metric"] == "Sentient Benchmark"]
     assert {row["thinking"]: row["value"] for row in rows if row["user_simulator"] == "vanilla"} == ppo
 
 
 def test_perm_repeats_its_own_rows() -> None:
-    board = {row["model"]: row for row in published("perm_table01_eqbench3")}
-    full = published("perm_table02_ablation")[0]
+    board = {row["model"]: row for row in table_of("perm_table01_eqbench3")}
+    full = table_of("perm_table02_ablation")[0]
     assert {name: full[name] for name in full if name != "variant"} == {
         name: board["PERM"][name] for name in full if name != "variant"
     }
-    weights = {row["lambda_bys"]: row["overall"] for row in published("perm_table06_bystander_coefficient")}
+    weights = {row["lambda_bys"]: row["overall"] for row in table_of("perm_table06_bystander_coefficient")}
     assert weights[0.5] == board["PERM"]["overall"]
-    for row in published("perm_table03_user_study"):
+    for row in table_of("perm_table03_user_study"):
         half = number(row, "ci95_half_width_percent")
         assert half <= number(row, "win_rate_percent") <= 100 - half
 
 
 def test_the_improvements_over_perms_backbones_are_reproduced() -> None:
-    rows = {(row["backbone"], row["model"]): row for row in published("perm_table07_backbones")}
+    rows = {(row["backbone"], row["model"]): row for row in table_of("perm_table07_backbones")}
     for backbone in ("Llama-3.1-8B-Instruct", "Qwen3-4B-Instruct-2507"):
         before, after = rows[backbone, "base"], rows[backbone, "PERM"]
         printed = rows[backbone, "PERM over base"]
@@ -259,7 +266,7 @@ def test_the_improvements_over_perms_backbones_are_reproduced() -> None:
 
 
 def test_the_improvements_of_perm_are_reproduced() -> None:
-    rows = {row["model"]: row for row in published("perm_table01_eqbench3")}
+    rows = {row["model"]: row for row in table_of("perm_table01_eqbench3")}
     improvement = rows["PERM over Qwen2.5-7B-Instruct"]
     for name in improvement:
         if name not in ("method_group", "model", "measure"):

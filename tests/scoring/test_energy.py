@@ -33,7 +33,7 @@ from heartloop.environments.empa.scoring import (
     indices_of,
     trace,
 )
-from heartloop.report.published import published
+from heartloop.environments.published import published
 
 
 def form(**levels: int) -> dict[str, int]:
@@ -229,7 +229,7 @@ class TestIndices:
             epmq_by([BY_HAND, other, BY_HAND], ["A"], preset="paper")
 
     def test_the_published_leaderboard_is_the_composite_of_its_parts(self) -> None:
-        rows = published("empa_table07_leaderboard")
+        rows = published("heartloop.environments.empa.report", "empa_table07_leaderboard")
         assert len(rows) == 14
         for row in rows:
             parts = [float(str(row[name])) for name in ("outcome", "efficiency", "stability")]

@@ -25,7 +25,8 @@ from heartloop.core.dialogue import Transcript, Turn
 
 __all__ = [
     "Block", "Card", "Chart", "Column", "Details", "Estimate", "Headline", "LeaderboardColumn", "ModelRow", "PanelInput",
-    "PanelOutput", "Point", "Range", "ReportPanel", "Row", "ScenarioView", "Section", "Series", "Table", "Text", "TurnView",
+    "PanelOutput", "Point", "Published", "PublishedTable", "Range", "ReportPanel", "Row", "ScenarioView", "Section",
+    "Series", "Table", "Text", "TurnView",
 ]  # fmt: skip
 
 Section = Literal["trajectories", "groups", "themes", "tokens", "lengths", "highlights"]
@@ -245,6 +246,42 @@ class PanelOutput(NamedTuple):
     """JSON for the script, written to `data/PAGE/panel.js` and passed on in the event `heartloop-panel` once that is loaded."""
 
 
+# Published results
+
+
+class PublishedTable(NamedTuple):
+    """A table of a paper, as printed; a number in a column with a `range` has a bar."""
+
+    source: str
+    """Paper and table, such as `SAGE, Table 2`."""
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    help: str = ""
+    """How to read it, in one or two sentences."""
+    corner: str = "Model, as printed"
+    """Heading of the first column."""
+    corner_entry: str = "published-model"
+    id: str = ""
+    """Fragment of its own, where other pages link to it."""
+    fold: bool = False
+    """Whether it opens on demand."""
+
+
+class Published(NamedTuple):
+    """Published results of an environment, shown beside the user's own and never ranked with them."""
+
+    title: str
+    """Heading of the section, after the environment's name."""
+    tables: tuple[PublishedTable, ...]
+    conditions: str
+    """How they were measured, in one or two sentences: why single numbers do not compare."""
+    papers: tuple[str, ...]
+    """Title of each paper, after its short name and a colon."""
+    measured: Callable[[PanelInput], Table] | None = None
+    """The user's own results in the columns of the paper; by default rank, mean with its interval, success and failure."""
+
+
 class ScenarioView(NamedTuple):
     """A scenario at the head of an opened dialogue."""
 
@@ -308,13 +345,15 @@ class ReportPanel(NamedTuple):
     thoughts_title: str = "Inner thoughts"
     dialogue: Callable[[Transcript], Mapping[str, Any]] | None = None
     """JSON of one dialogue for the script, as `said.panel`."""
-    published: Callable[[Sequence[PanelInput]], Sequence[Block]] | None = None
-    """Published tables of its paper, beside the environment's pages of this report."""
+    published: Callable[[], Published] | None = None
+    """Published results (`environments.published` reads tables of the package)."""
     package: str = ""
     """Package with the files below."""
     template: str = ""
     script: str = ""
     glossary: str = ""
+    glossary_context: Mapping[str, Any] = {}
+    """Names that the glossary uses, beside the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
 
     def entry(self, name: str, environment: str) -> str:
         """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`: its own where it has a glossary."""

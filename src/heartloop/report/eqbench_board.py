@@ -1,4 +1,4 @@
-"""What a page has of its own where the environment is EQ-Bench3: the marks of every criterion, and the seven that PERM prints.
+"""What a page has of its own where the environment is EQ-Bench3: the marks of every criterion.
 
 Pure: the page's models and dialogues in, values out; all of it rests on the dialogues behind the leaderboard's numbers. Marks
 are the judge's, 0 to 20, whether they count or describe a style. Does not cover the score (`measures`), or markup
@@ -7,27 +7,17 @@ are the judge's, 0 to 20, whether they count or describe a style. Does not cover
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from heartloop.core.blocks import Estimate, Range
 from heartloop.core.dialogue import Transcript
+from heartloop.environments.eqbench.report.tables import marks, mean_mark
 from heartloop.evaluation.card import ModelScore
 from heartloop.scoring.estimates import estimate
 
-__all__ = ["PRINTED", "Criterion", "EQBenchBoard"]
-
-PRINTED: Mapping[str, tuple[str, str]] = {
-    "depth_of_insight": ("DoI", "depth_of_insight"),
-    "emotional_reasoning": ("ER", "emotional_reasoning"),
-    "demonstrated_empathy": ("DE", "demonstrated_empathy"),
-    "warmth": ("WRM", "warmth"),
-    "humanlike": ("HL", "humanlikeness"),
-    "pragmatic_ei": ("PEI", "pragmatic_emotional_intelligence"),
-    "social_dexterity": ("SD", "social_dexterity"),
-}
-"""PERM's Table 1: its abbreviation and the column of the published table, by criterion."""
+__all__ = ["Criterion", "EQBenchBoard"]
 
 
 class Criterion(NamedTuple):
@@ -66,7 +56,7 @@ class EQBenchBoard:
         counts: dict[str, bool] = {}
         for dialogues in self._behind.values():
             for dialogue in dialogues:
-                counts.update((name, counted) for name, counted, _ in _marks(dialogue) if counted or name not in counts)
+                counts.update((name, counted) for name, counted, _ in marks(dialogue) if counted or name not in counts)
         ordered = sorted(counts, key=lambda name: not counts[name])
         return [Criterion(name, counts[name], [self._mean(row.model, name) for _, row in self.members]) for name in ordered]
 
@@ -80,21 +70,5 @@ class EQBenchBoard:
         mine = [(d.score, d.scenario) for d in self._behind[row.model] if d.facts.get("kind") == kind]
         return estimate([score for score, _ in mine if score is not None], [who for score, who in mine if score is not None])
 
-    def printed(self, row: ModelScore) -> list[Estimate | None]:
-        """A model's mean mark in each of `PRINTED`."""
-        return [self._mean(row.model, name) for name in PRINTED]
-
     def _mean(self, model: str, criterion: str) -> Estimate | None:
-        found = [(mark, d.scenario) for d in self._behind[model] for name, _, mark in _marks(d) if name == criterion]
-        return estimate([mark for mark, _ in found], [scenario for _, scenario in found])
-
-
-def _marks(dialogue: Transcript) -> Iterator[tuple[str, bool, float]]:
-    """Criterion, whether it counts, and mark; a file may hold anything, and what is no number is passed over."""
-    if dialogue.score is None or not dialogue.turns:
-        return
-    for part in ("counted", "style"):
-        marks = dialogue.turns[-1].evidence.get(part)
-        for name, mark in marks.items() if isinstance(marks, Mapping) else ():
-            if isinstance(mark, (int, float)) and not isinstance(mark, bool):
-                yield str(name), part == "counted", float(mark)
+        return mean_mark(self._behind[model], criterion)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from heartloop.core.blocks import PanelInput
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
@@ -178,7 +179,15 @@ class Page:
 
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
-        return name if self.environment == "sage" else f"{self.environment}-{name}"
+        return self.spec.report.entry(name, self.environment)
+
+    @cached_property
+    def panel_input(self) -> PanelInput:
+        """The page as its environment's panel reads it."""
+        options = self.settings.get("options")
+        return PanelInput(
+            self.card.models, self._basis, self.dialogues, self.ids, self.embedded, options if isinstance(options, dict) else {}
+        )
 
     @cached_property
     def empa(self) -> EmpaBoard | None:
@@ -210,7 +219,7 @@ class Page:
     def parts(self) -> list[HeatColumn]:
         """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
         if self.scale.group_intervals:
-            return [HeatColumn("scene", column.key.capitalize(), column.key) for column in self.groups]
+            return [HeatColumn(self.entry("groups"), column.key.capitalize(), column.key) for column in self.groups]
         if self.perm:
             return [HeatColumn(dimension.entry, dimension.name, dimension.key) for dimension in self.perm.dimensions]
         return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
@@ -328,7 +337,7 @@ class Page:
     @property
     def group_columns(self) -> list[HeatColumn]:
         """Heads of the table of groups."""
-        return [HeatColumn(self.scale.group, column.key, column.kind) for column in self.groups]
+        return [HeatColumn(self.entry("groups"), column.key, column.kind) for column in self.groups]
 
     @property
     def theme_columns(self) -> list[HeatColumn]:

@@ -17,26 +17,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, script_json
-from heartloop.environments.sage import INTENTIONS
-from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
-from heartloop.evaluation.runs import Measurement, Run, comparable, read_run
+from heartloop.environments.registry import environment_names, load_environment
+from heartloop.evaluation.runs import Run, comparable, read_run
 from heartloop.evaluation.scores import score_card
-from heartloop.report.curves import SMOOTHING
 from heartloop.report.dialogues import CHUNK, dialogue_chunk, dialogue_list
-from heartloop.report.eqbench_board import PRINTED
 from heartloop.report.labels import labelled
+from heartloop.report.meanings import meanings
 from heartloop.report.page import Page, strategy_names
 from heartloop.report.provenance import PROCESS, provenance_of
-from heartloop.report.published import published
-from heartloop.report.published_perm import perm_tables
-from heartloop.report.side_by_side import FEW_MODELS, side_by_side
-from heartloop.report.training_page import ARCH_STEPS, TrainingPage, metrics_of, pages_of
+from heartloop.report.published_page import published_page
+from heartloop.report.side_by_side import side_by_side
+from heartloop.report.training_page import TrainingPage, pages_of
 from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
-from heartloop.report.trajectories import MOST_LINES
 
 __all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
 
@@ -139,7 +135,6 @@ def _pages(
     named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
 ) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
     """Every page as file, template and what is shown, and the links between them."""
-    pages = [page for _, page in named]
     written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
     nav = [{"name": "index.html", "label": "Report"}] if named else []
     if tables := side_by_side(named):
@@ -151,11 +146,10 @@ def _pages(
         written.append((name, "training.html", {"page": course}))
         nav.append({"name": name, "label": f"Training: {course.environment}" if len(trained) > 1 else "Training"})
     if named:
-        written.append(("published.html", "published.html", _published(named, runs)))
+        written.append(("published.html", "published.html", published_page(named, runs)))
         written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
         nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
-    told = {"page": _told(pages, "sage"), "bench": _told(pages, "eibench"), "pages": pages, "intentions": INTENTIONS}
-    written.append(("numbers.html", "numbers.html", {**told, "method": _method(trained)}))
+    written.append(("numbers.html", "numbers.html", meanings(templates(), [page for _, page in named], trained)))
     nav.append({"name": "numbers.html", "label": "What the numbers mean"})
     return written, nav
 
@@ -166,53 +160,10 @@ def _labels(pages: Sequence[Page]) -> list[str]:
     return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
 
 
-def _published(named: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[str, Any]:
-    """The papers' tables, and the user's own pages beside them."""
-    agreement = {}
-    for row in published("sage_table01_agent_rank_correlation"):
-        agreement[row["agent_a"], row["agent_b"]] = agreement[row["agent_b"], row["agent_a"]] = row["spearman_rho"]
-    return {
-        "pages": named,
-        "sage": published("sage_table02_leaderboard"),
-        "agreement": agreement,
-        "simulators": list(dict.fromkeys(first for first, _ in agreement)),
-        "eibench": published("eibench_table04_leaderboard"),
-        "empa": published("empa_table07_leaderboard"),
-        "perm": perm_tables(),
-        "eqbench": published("perm_table01_eqbench3"),
-        "printed": PRINTED,
-        "rlver": published("rlver_table01_sentient_and_chitchat"),
-        "embedded": any(page.embedded for _, page in named),
-        "all_embedded": all(page.embedded for _, page in named),
-        "imported": any("imported" in entry for run in runs for entry in run.log),
-    }
-
-
-def _told(pages: Sequence[Page], environment: str) -> Page:
-    """The page whose numbers the explanations of an environment name; an empty one where the report has none."""
-    empty = Measurement((), {"environment": environment}, ())
-    found = next((page for page in pages if page.card.environment == environment), None)
-    return found or Page(empty, score_card((), empty.settings), 0)
-
-
-def _method(trained: Sequence[TrainingPage]) -> dict[str, Any]:
-    """Constants of the method that the explanations name, and the training curves they explain."""
-    return {
-        "success_at": SUCCESS_AT,
-        "failure_below": FAILURE_BELOW,
-        "most_lines": MOST_LINES,
-        "few_models": FEW_MODELS,
-        "training": bool(trained),
-        "smoothing": SMOOTHING,
-        "arch_steps": ARCH_STEPS,
-        "metrics": metrics_of(trained),
-    }
-
-
 def templates() -> Environment:
     """The templates of every page, with the filters for numbers that they use."""
     environment = Environment(
-        loader=PackageLoader("heartloop.report"),
+        loader=ChoiceLoader([PackageLoader("heartloop.report"), FunctionLoader(_panel_file)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -223,6 +174,14 @@ def templates() -> Environment:
     environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
     return environment
+
+
+def _panel_file(name: str) -> str | None:
+    """A template of an environment's report panel, as `ENVIRONMENT/FILE`."""
+    environment, _, file = name.partition("/")
+    if environment not in environment_names():
+        return None
+    return (resources.files(load_environment(environment).report.package) / file).read_text(encoding="utf-8")
 
 
 def copy_assets(folder: Path, names: Sequence[str]) -> None:

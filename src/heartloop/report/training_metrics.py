@@ -166,7 +166,7 @@ GROUPS: tuple[Group, ...] = (
                 "what GRPO and CTC-GRPO compare. Below the floor sigma_min the floor is used.",
                 "CTC-GRPO paper, Eq. 5",
             ),
-            Metric("actor/entropy", "Entropy", "nats", "Of the policy’s next-token distribution, the mean over its tokens.", "verl"),
+            Metric("actor/entropy", "Entropy", "nats", "Of the policy’s next-token distribution, mean over its tokens.", "verl"),
             Metric(
                 "actor/ppo_kl",
                 "KL within a step",
@@ -250,7 +250,7 @@ GROUPS: tuple[Group, ...] = (
         (
             Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles beside the policy.", quiet=True),
             Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
-            Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens that those models answered with.", quiet=True),
+            Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
             Metric(
                 "user/cost",
                 "Cost",
@@ -280,11 +280,17 @@ GROUPS: tuple[Group, ...] = (
 """In the order of the page."""
 
 
+_SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues"))
+
+
 def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[Group]:
     """The groups with the terms that an environment declares, held out and in training side by side."""
     declared = []
     for term in terms:
-        for where, title, over in (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues")):
+        for where, title, over in (
+            ("held_out", "Held out", "the held-out scenarios"),
+            ("dialogue", "Training", "the step’s dialogues"),
+        ):
             name = f"{where}/parts/{term.name}"
             about = f"{term.about} Mean over {over}."
             words = f"{title}: {term.title}", term.unit, about, term.source

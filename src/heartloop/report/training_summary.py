@@ -105,7 +105,9 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
         return ["no step was made yet; the log is in attempts/."]
     notes = []
     if run.planned is not None and run.last < run.planned:
-        notes.append(f"{run.last} of {amount(run.planned, 'step')} made; rerun the same command to resume from the last checkpoint.")
+        notes.append(
+            f"{run.last} of {amount(run.planned, 'step')} made; rerun the same command to resume from the last checkpoint."
+        )
     failed, scored = run.total("dialogue/failed"), run.total("dialogue/scored")
     if failed:
         share = failed / (failed + scored)

@@ -18,5 +18,6 @@ SPEC = EnvironmentSpec(
     environment="heartloop.environments.daily.environment:Daily",
     embedded="heartloop.environments.daily.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.daily.llm_user:LLMUser",
+    report="heartloop.environments.daily.report.panel:PANEL",
     stored="heartloop.environments.daily.stored:STORED",
 )

@@ -18,6 +18,7 @@ SPEC = EnvironmentSpec(
     environment="heartloop.environments.eibench.environment:EIBench",
     embedded="heartloop.environments.eibench.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.eibench.llm_user:LLMUser",
+    report="heartloop.environments.eibench.report.panel:PANEL",
     stored="heartloop.environments.eibench.stored:STORED",
     demo=DemoRun("in_scenes", 12),
     briefing="heartloop.environments.eibench.environment:briefing",

@@ -23,6 +23,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.empa.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.empa.llm_user:LLMUser",
     players="heartloop.environments.empa.roles:players",
+    report="heartloop.environments.empa.report.panel:PANEL",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3),
     training="heartloop.environments.empa.training:TRAINING",

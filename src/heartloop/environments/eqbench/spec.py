@@ -19,6 +19,7 @@ SPEC = EnvironmentSpec(
     environment="heartloop.environments.eqbench.environment:EQBench",
     embedded="heartloop.environments.eqbench.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.eqbench.llm_user:LLMUser",
+    report="heartloop.environments.eqbench.report.panel:PANEL",
     stored="heartloop.environments.eqbench.stored:STORED",
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

@@ -18,6 +18,7 @@ SPEC = EnvironmentSpec(
     environment="heartloop.environments.perm.environment:Perm",
     embedded="heartloop.environments.perm.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.perm.llm_user:LLMUser",
+    report="heartloop.environments.perm.report.panel:PANEL",
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 32),
     training="heartloop.environments.perm.training:TRAINING",

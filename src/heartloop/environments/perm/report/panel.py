@@ -1,0 +1,10 @@
+"""The report panel of PERM."""
+
+from __future__ import annotations
+
+from heartloop.core.blocks import ReportPanel
+from heartloop.environments.perm.report.tables import published_results
+
+__all__ = ["PANEL"]
+
+PANEL = ReportPanel(published=published_results, package=__package__, glossary="glossary.html")
