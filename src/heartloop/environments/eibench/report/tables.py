@@ -33,7 +33,7 @@ def published_results() -> Published:
     return Published(
         title="four scenes, two user simulators",
         tables=(leaderboard,),
-        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro on its own 213 scenarios, in Chinese; none of them "
-        "is here.",
+        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro on its own 213 scenarios, in Chinese; none of "
+        "them is here.",
         papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
     )

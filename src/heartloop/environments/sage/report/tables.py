@@ -17,9 +17,9 @@ def published_results() -> Published:
     return Published(
         title="leaderboard, agreement of simulators, training",
         tables=(_leaderboard(), _agreement(), _training()),
-        conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in Chinese) "
-        "and other prompts, by the preset that leaves last replies unjudged, on model versions of 2024 and early 2025. Any of these "
-        "changes a score; SAGE’s Table 1 shows how far simulators agree on the order alone.",
+        conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in "
+        "Chinese) and other prompts, by the preset that leaves last replies unjudged, on model versions of 2024 and early 2025. "
+        "Any of these changes a score; SAGE’s Table 1 shows how far simulators agree on the order alone.",
         papers=(
             "SAGE: Sentient Agent as a Judge: Evaluating Higher-Order Social Cognition in Large Language Models",
             "RLVER: Reinforcement Learning with Verifiable Emotion Rewards for Empathetic Agents",
