@@ -1,7 +1,7 @@
-"""The settings page: everything a run wrote down of itself, and the command that repeats it.
+"""The settings page: everything a run recorded, and the command that repeats it.
 
-1. The command, given to the command line, makes a run with the same settings.
-2. Where no command can be told, the page says why.
+1. The command makes a run with the same settings; options are written where they differ from the default.
+2. Where no command can be determined, the page says why.
 3. Nothing in `settings.json` or `log.jsonl` is left out, known or not.
 """
 
@@ -26,17 +26,17 @@ from heartloop.report.site import write_site
 Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
 SETTINGS: dict[str, Any] = {
-    "environment": "sage", "models": ["openai/a", "b c/d"], "user": "llm", "simulator": "x/y", "preset": "corrected",
-    "variant": "vanilla", "scenario_set": "my file.jsonl", "scenarios": {"s1": "f" * 16},
-    "exclude_tags": ["death"], "limit": None,
-    "shard": {"index": 1, "count": 4}, "repeats": 2, "seed": 7, "max_turns": 8, "prices": {"x/y": {"input": 1.0, "output": 2.0}},
+    "environment": "sage", "models": ["openai/a", "b c/d"], "roles": {"user": "x/y"},
+    "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 8, "leaves_at": None, "success_at": 100.0},
+    "scenario_set": "my file.jsonl", "scenarios": {"s1": "f" * 16}, "exclude_tags": ["death"], "limit": None,
+    "shard": {"index": 1, "count": 4}, "repeats": 2, "seed": 7, "prices": {"x/y": {"input": 1.0, "output": 2.0}},
     "sampling": {"policy": {"temperature": 0.2, "top_p": None}},
 }  # fmt: skip
 
 
 def test_the_command_makes_a_run_of_the_same_settings(tmp_path: Path) -> None:
     asked = "eval sage --user embedded --model heartloop/silent --model heartloop/fixer --limit 6 --repeats 2 --seed 3"
-    more = "--preset released --variant challenging --max-turns 2 --exclude-tag death --exclude-tag eating --shard 2/3"
+    more = "-E preset=released -E variant=challenging -E max_turns=2 --exclude-tag death --exclude-tag eating --shard 2/3"
     first, second = tmp_path / "first", tmp_path / "second"
     runner = CliRunner()
     assert (
@@ -45,19 +45,41 @@ def test_the_command_makes_a_run_of_the_same_settings(tmp_path: Path) -> None:
     )
     command, caveat = command_of(read_run(first))
     assert command is not None
-    assert "gives the same dialogues" in caveat
+    assert "the dialogues are the same" in caveat
     assert runner.invoke(app, [*shlex.split(command)[1:], "--out", str(second)]).exit_code == 0
     assert (first / "settings.json").read_text() == (second / "settings.json").read_text()
 
 
-def test_names_with_blanks_are_quoted_and_every_setting_has_its_option(write_run: WriteRun) -> None:
+def test_names_with_blanks_are_quoted_and_only_options_that_differ_are_written(write_run: WriteRun) -> None:
     command, caveat = command_of(read_run(write_run([], **SETTINGS)))
     assert command == (
-        "heartloop eval sage --model openai/a --model 'b c/d' --simulator x/y --scenarios 'my file.jsonl' --repeats 2 --seed 7 "
-        "--preset corrected --variant vanilla --max-turns 8 --exclude-tag death --shard 1/4 --sampling policy.temperature=0.2"
+        "heartloop eval sage --model openai/a --model 'b c/d' --user x/y --scenarios 'my file.jsonl' --repeats 2 --seed 7 "
+        "-E max_turns=8 --exclude-tag death --shard 1/4 --sampling policy.temperature=0.2"
     )
     assert "a file of yours" in caveat
     assert "--prices" in caveat
+
+
+@pytest.mark.parametrize(
+    ("environment", "roles", "flags"),
+    [
+        ("empa", {"user": "x/u", "judge": "x/u", "director": "x/u"}, "--user x/u"),
+        ("empa", {"user": "x/u", "judge": "x/j", "director": "embedded"}, "--user x/u --judge x/j --role director=embedded"),
+        ("perm", {"judge": "x/j"}, "--user x/j"),
+    ],
+)
+def test_roles_are_written_where_they_differ(write_run: WriteRun, environment: str, roles: dict[str, str], flags: str) -> None:
+    given = {**SETTINGS, "environment": environment, "models": ["x/m"], "roles": roles, "options": {"max_turns": 1}}
+    command, _ = command_of(read_run(write_run([], **given)))
+    assert command is not None
+    assert command.split(" --scenarios ")[0] == f"heartloop eval {environment} --model x/m {flags}"
+
+
+def test_an_environment_that_is_not_installed_writes_every_option(write_run: WriteRun) -> None:
+    given = {**SETTINGS, "environment": "later", "options": {"a": [1, 2], "b": None, "c": True}}
+    command, _ = command_of(read_run(write_run([], **given)))
+    assert command is not None
+    assert "-E 'a=[1, 2]' -E b=none -E c=true" in command
 
 
 @pytest.mark.parametrize(("environment", "shipped"), [("sage", "support"), ("sage", "chat"), ("eibench", "test")])
@@ -70,16 +92,25 @@ def test_shipped_scenarios_are_not_called_a_file_of_yours(write_run: WriteRun, e
 @pytest.mark.parametrize(
     ("change", "command", "caveat"),
     [
-        ({"rescored": {"from": "runs/a", "preset": "released"}}, "heartloop rescore runs/a --preset corrected", "calls no model"),
         (
-            {"rescored": {"from": "runs/a", "preset": "corrected"}, "success_at": 70.0},
-            "heartloop rescore runs/a --success-at 70",
+            {"rescored": {"from": "runs/a", "options": {**SETTINGS["options"], "preset": "released"}}},
+            "heartloop rescore runs/a -E preset=corrected",
             "calls no model",
         ),
-        ({"rejudged": {"from": "runs/a", "judge": "x/j"}}, "heartloop rejudge runs/a --judge x/j", "judge"),
+        (
+            {"rescored": {"from": "runs/a", "options": {**SETTINGS["options"], "success_at": 70.0}}},
+            "heartloop rescore runs/a -E success_at=100.0",
+            "calls no model",
+        ),
+        ({"rescored": {"from": "runs/a"}}, None, "rescored"),
+        (
+            {"rejudged": {"from": "runs/a", "preset": "released"}, "roles": {"judge": "x/j"}},
+            "heartloop rejudge runs/a --judge x/j -E preset=corrected",
+            "judge",
+        ),
         ({"rejudged": "x"}, None, "rejudged"),
-        ({"models": []}, None, "does not say models"),
-        ({"simulator": None}, None, "does not say simulator"),
+        ({"models": []}, None, "does not name models"),
+        ({"roles": {}}, None, "does not name roles"),
     ],
 )
 def test_other_runs_have_their_own_command_or_a_reason(
@@ -93,7 +124,7 @@ def test_other_runs_have_their_own_command_or_a_reason(
 def test_imported_dialogues_have_no_command(write_run: WriteRun) -> None:
     run = write_run([], **SETTINGS)
     (run / "log.jsonl").write_text('{"imported": "2026-01-01", "repeats": 3}\n')
-    assert command_of(read_run(run)) == (None, "Its dialogues were imported: others played them.")
+    assert command_of(read_run(run)) == (None, "Its dialogues were imported, not played here.")
 
 
 def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a run came from: its settings, what its processes noted, its prompts by hash, and the command that repeats it.
+"""How a run was made: its settings, what its processes noted, its prompts by hash, and the command that repeats it.
 
 Pure: a run as read in, texts out. Shows everything of `settings.json` and `log.jsonl`, known or not. Does not cover scores.
 """
@@ -7,33 +7,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from heartloop.environments import daily, eibench, empa, perm, sage
-from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.registry import environment_names, load_environment, specs
+from heartloop.evaluation.measures import options_of, roles_of
 from heartloop.evaluation.runs import Run, judge_of
 from heartloop.evaluation.scores import model_names
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 
-_IN_TABLES_OF_THEIR_OWN = ("scenarios", "prompts", "prices")
-_OPTIONS = (
-    ("scenario_set", "--scenarios"),
-    ("limit", "--limit"),
-    ("repeats", "--repeats"),
-    ("seed", "--seed"),
-    ("preset", "--preset"),
-    ("variant", "--variant"),
-    ("max_turns", "--max-turns"),
-    ("relation_weight", "--relation-weight"),
-    ("window", "--window"),
-    ("bystander_weight", "--bystander-weight"),
-)
-"""Settings with an option of the same value; written out even where they are the default, which may move."""
-
-
-_SPARSE = ("limit", "relation_weight", "window", "bystander_weight")
+_OWN_TABLES = ("scenarios", "prompts", "prices")
+_FLAGS = (("scenario_set", "--scenarios"), ("limit", "--limit"), ("repeats", "--repeats"), ("seed", "--seed"))
+"""Settings with an option of the command; written out even where they are the default, which may change."""
+_OPTIONAL = ("limit",)
 """Those that a run need not have."""
 
 
@@ -45,19 +32,19 @@ class Provenance(NamedTuple):
     """As its paper writes it; empty where the settings do not say."""
     command: str | None
     caveat: str
-    """What to know before repeating the command, or why there is none."""
+    """What differs when the command is repeated, or why there is none."""
     settings: list[tuple[str, str]]
     scenarios: list[tuple[str, str]]
     """Id and fingerprint."""
     prompts: list[tuple[str, str]]
-    """Name and hash of every prompt and rule file met in the dialogues; two of one name: it changed within the run."""
+    """Name and hash of every prompt and rule file in the dialogues; two of one name: it changed within the run."""
     roles: list[tuple[str, str]]
-    """Who played the roles other than the policy."""
+    """Who played each role other than the policy."""
     prices: list[tuple[str, str]]
     processes: list[dict[str, str]]
-    """A line for each process: the columns of `PROCESS` and, under `more`, whatever else it noted."""
+    """A line for each process: the columns of `PROCESS` and, under `more`, everything else it noted."""
     endpoints: list[tuple[str, str, str, str]]
-    """Model, address, calls sent again, settings it refused with how many calls went without."""
+    """Model, address, retried calls, refused sampling settings with the number of calls without them."""
     raw: str
     """`settings.json` as text."""
 
@@ -67,7 +54,7 @@ PROCESS = ("started", "version", "planned", "resumed", "played", "failed", "miss
 
 
 def provenance_of(run: Run) -> Provenance:
-    """Everything that is known of how a run was made."""
+    """Everything that a run's files say of how it was made."""
     settings = run.settings
     command, caveat = command_of(run)
     prices = settings.get("prices")
@@ -80,7 +67,7 @@ def provenance_of(run: Run) -> Provenance:
         environment=load_environment(named).title if (named := str(settings.get("environment"))) in environment_names() else "",
         command=command,
         caveat=caveat,
-        settings=[(name, _words(value)) for name, value in settings.items() if name not in _IN_TABLES_OF_THEIR_OWN],
+        settings=[(name, _words(value)) for name, value in settings.items() if name not in _OWN_TABLES],
         scenarios=_scenarios(settings.get("scenarios")),
         prompts=sorted(prompts),
         roles=sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),
@@ -92,81 +79,108 @@ def provenance_of(run: Run) -> Provenance:
 
 
 def command_of(run: Run) -> tuple[str | None, str]:
-    """The command that plays or computes the same run anew, and what to know of it; `None` where it cannot be told."""
+    """The command that repeats a run, and what differs when it is repeated; `None` where it cannot be determined."""
     settings = run.settings
-    rescored = settings.get("rescored")
-    if isinstance(rescored, Mapping):
-        words = ["heartloop", "rescore", str(rescored.get("from"))]
-        if rescored.get("preset") != settings.get("preset"):
-            words += ["--preset", str(settings.get("preset"))]
-        if "relation_weight" in rescored:
-            words += ["--relation-weight", f"{settings.get('relation_weight'):g}"]
-        if "bystander_weight" in rescored:
-            words += ["--bystander-weight", f"{settings.get('bystander_weight'):g}"]
-        if "without" in rescored:
-            words += [word for part in settings.get("without") or ["nothing"] for word in ("--without", str(part))]
-        for name in ("success_at", "failure_below"):
-            if name in settings:
-                words += [
-                    f"--{name.replace('_', '-')}",
-                    f"{settings[name]:g}" if isinstance(settings[name], float) else str(settings[name]),
-                ]
-        return shlex.join(words), "Reads the run it was computed from; calls no model."
+    if "rescored" in settings:
+        return _rescoring(settings)
     if "rejudged" in settings:
-        told = settings["rejudged"] if isinstance(settings["rejudged"], Mapping) else {}
-        source = told.get("from")
-        if not source or not judge_of(settings):
-            return None, "It was rejudged from another run, which its settings do not name in a way this version reads."
-        words = ["heartloop", "rejudge", str(source), "--judge", judge_of(settings)]
-        if told.get("preset") not in (None, settings.get("preset")):
-            words += ["--preset", str(settings.get("preset"))]
-        for name, value in sorted((settings.get("sampling") or {}).get("judge", {}).items()):
-            words += ["--sampling", f"judge.{name}={value}"] if value is not None else []
-        return shlex.join(words), "Asks the judge alone."
+        return _rejudging(settings)
     if any("imported" in entry for entry in run.log):
-        return None, "Its dialogues were imported: others played them."
-    models, user, environment = model_names(settings), settings.get("user"), settings.get("environment")
-    wanted = {
+        return None, "Its dialogues were imported, not played here."
+    environment, models, roles = settings.get("environment"), model_names(settings), roles_of(settings)
+    required = {
         "environment": environment,
         "models": models,
-        "user": user,
-        **{name: settings.get(name) for name, _ in _OPTIONS if name not in _SPARSE},
+        "roles": roles,
+        "options": options_of(settings),
+        **{name: settings.get(name) for name, _ in _FLAGS if name not in _OPTIONAL},
     }
-    missing = [name for name, value in wanted.items() if value in (None, [], "")]
-    if missing or (user != "embedded" and not settings.get("simulator")):
-        return None, f"The command cannot be told: settings.json does not say {', '.join(missing or ['simulator'])}."
+    missing = [name for name, value in required.items() if value in (None, [], {}, "")]
+    if missing:
+        return None, f"There is no command: settings.json does not name {', '.join(missing)}."
     words = ["heartloop", "eval", str(environment)]
     for model in models:
         words += ["--model", model]
-    words += ["--user", "embedded"] if user == "embedded" else ["--simulator", str(settings["simulator"])]
-    for name, option in _OPTIONS:
+    words += _role_flags(roles)
+    for name, flag in _FLAGS:
         if settings.get(name) is not None:
-            words += [option, str(settings[name])]
-    for part in settings.get("without") or ():
-        words += ["--without", str(part)]
+            words += [flag, str(settings[name])]
+    words += _option_flags(options_of(settings), _defaults(str(environment)))
     for tag in settings.get("exclude_tags") or ():
         words += ["--exclude-tag", str(tag)]
     shard = settings.get("shard")
     if isinstance(shard, Mapping):
         words += ["--shard", f"{shard.get('index')}/{shard.get('count')}"]
+    words += _sampling_flags(settings)
+    return shlex.join(words), _caveat(settings)
+
+
+def _rescoring(settings: Mapping[str, Any]) -> tuple[str | None, str]:
+    source = settings["rescored"]
+    if not isinstance(source, Mapping) or not isinstance(source.get("options"), Mapping) or not options_of(settings):
+        return None, "It was rescored from another run, which its settings do not name in a way this version reads."
+    flags = _option_flags(options_of(settings), source["options"])
+    flags = flags or ["-E", f"preset={options_of(settings).get('preset')}"]  # rescored to the same score
+    return shlex.join(["heartloop", "rescore", str(source.get("from")), *flags]), "Reads the source run; calls no model."
+
+
+def _rejudging(settings: Mapping[str, Any]) -> tuple[str | None, str]:
+    source = settings["rejudged"]
+    if not isinstance(source, Mapping) or not source.get("from") or not judge_of(settings):
+        return None, "It was rejudged from another run, which its settings do not name in a way this version reads."
+    words = ["heartloop", "rejudge", str(source["from"]), "--judge", judge_of(settings)]
+    preset = options_of(settings).get("preset")
+    words += ["-E", f"preset={preset}"] if source.get("preset") not in (None, preset) else []
+    return shlex.join([*words, *_sampling_flags(settings, only="judge")]), "Calls the judge alone."
+
+
+def _role_flags(roles: Mapping[str, str]) -> Iterator[str]:
+    """`--user`, which plays every role not named otherwise, and the roles that are."""
+    base = roles.get("user") or next(iter(roles.values()))
+    yield from ("--user", base)
+    for role, model in roles.items():
+        if model != base:
+            yield from ("--judge", model) if role == "judge" else ("--role", f"{role}={model}")
+
+
+def _option_flags(options: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+    """`-E` for each option that is not as in `base`."""
+    differ = {name: value for name, value in options.items() if name not in base or base[name] != value}
+    return [word for name, value in differ.items() for word in ("-E", f"{name}={_option_text(value)}")]
+
+
+def _option_text(value: object) -> str:
+    """A value as `-E` takes it.
+
+    >>> [_option_text(value) for value in ("released", 0.5, None, True, ["bystander"])]
+    ['released', '0.5', 'none', 'true', '["bystander"]']
+    """
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _defaults(environment: str) -> Mapping[str, Any]:
+    """Default options; none where the environment is not installed, so that every option is written."""
+    return load_environment(environment).options().model_dump(mode="json") if environment in environment_names() else {}
+
+
+def _sampling_flags(settings: Mapping[str, Any], *, only: str = "") -> Iterator[str]:
     sampling = settings.get("sampling")
     for role, values in sorted(sampling.items()) if isinstance(sampling, Mapping) else ():
-        for name, value in values.items() if isinstance(values, Mapping) else ():
+        for name, value in values.items() if isinstance(values, Mapping) and role == (only or role) else ():
             if value is not None:
-                words += ["--sampling", f"{role}.{name}={value}"]
-    return shlex.join(words), _caveat(settings)
+                yield from ("--sampling", f"{role}.{name}={value}")
 
 
 def _caveat(settings: Mapping[str, Any]) -> str:
     parts = []
-    if settings.get("user") == "embedded":
-        parts.append("With the same version and models that answer alike it gives the same dialogues.")
+    if set(roles_of(settings).values()) == {"embedded"}:
+        parts.append("With the same version, and models that answer alike, the dialogues are the same.")
     else:
-        parts.append("Endpoints rarely answer twice alike, so expect other words and nearby numbers.")
-    if settings.get("scenario_set") not in (*daily.SETS, *eibench.SETS, *empa.SETS, *perm.SETS, *sage.SETS):
-        parts.append("The scenarios come from a file of yours; the fingerprints below tell whether it is still the same.")
+        parts.append("Endpoints rarely give the same answer twice: expect other texts and similar numbers.")
+    if settings.get("scenario_set") not in {name for spec in specs() for name in spec.scenarios.sets}:
+        parts.append("The scenarios come from a file of yours; the fingerprints below show whether it has changed.")
     if settings.get("prices"):
-        parts.append("Prices change no dialogue; give your file again with --prices to see the cost.")
+        parts.append("Prices change no dialogue; pass your file again with --prices to see the cost.")
     return " ".join(parts)
 
 
@@ -200,7 +214,7 @@ def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(value: object) -> str:
-    """A value as a reader may copy it; nothing is a dash."""
+    """A value as text to copy; a missing one is a dash."""
     if value is None or value == "" or value == [] or value == {}:
         return "–"
     if isinstance(value, str):
