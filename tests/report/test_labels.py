@@ -72,7 +72,7 @@ def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path
     sage = Sage(PEOPLE, EmbeddedUser(), max_turns=4)
     played = asyncio.run(play(sage, PEOPLE[0].id, Baseline("coach"), seed=1))
     as_model = [turn.model_copy(update={"evidence": {}}) for turn in played.turns]
-    lent = played.model_copy(update={"turns": tuple(as_model), "simulator": "lab/sim"})
+    lent = played.model_copy(update={"turns": tuple(as_model), "user": "lab/sim"})
     (found,) = evidence(labelled(read_run(run)._replace(transcripts=(lent,))))
     for turn, mine in zip(played.turns, found, strict=True):
         assert mine

@@ -76,7 +76,7 @@ _PURPOSE = {
     "chat": "Nothing is wrong: they have an idle moment and would like to talk.",
 }
 _CONFLICT = '{"what": "what stands against what", "who": "between whom", "why": "what lies beneath it, on both sides"}'
-_TRIED = '[{"text": "two or more: what they tried, and why it did not help", "cues": ["two to eight lower-case words by which it would be proposed again"]}]'  # noqa: E501 - a form is read in one line
+_TRIED = '[{"text": "two or more: what they tried, and why it did not help", "cues": ["two to eight lower-case words by which it would be proposed again"]}]'
 _PROBLEM = {"support": "what they cannot get past now", "chat": "what makes the moment; not a trouble"}
 _NEED = {
     "support": "At least one is about feeling, one about other (the other people in it) and one about tried.",
