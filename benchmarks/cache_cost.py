@@ -1,8 +1,8 @@
 """What does the answer cache cost a call? `python -m benchmarks.cache_cost`
 
-CPU time per call with a cache less that without, for questions as a SAGE simulator is asked: 6 kB of system prompt, 4 kB of
-dialogue, an answer of 700 characters; 200 questions in flight, a new file. `asked` is a call whose answer is written, commit
-and all; `stored` one whose answer is read. The least of several rounds is told, as other programs only add to it. Writes
+CPU time per call with a cache minus that without, for requests like those to a SAGE user simulator: 6 kB of system prompt, 4 kB
+of dialogue, an answer of 700 characters; concurrency 200, a new file. `asked` is a miss, including its write and commit;
+`stored` a hit. The minimum of several rounds is reported, since other programs only add to it. Writes
 `benchmarks/results/cache_cost.json` and the sentence in `docs/again.md`; takes about a minute.
 """
 
@@ -64,19 +64,19 @@ def once(folder: Path) -> tuple[float, float, float]:
     """Without a cache, with an empty one, with a full one."""
     bare = asyncio.run(spent(Instant()))
     with AnswerCache(folder / "answers.sqlite") as cache:
-        asked = asyncio.run(spent(Cached(Instant(), cache, "simulator")))
+        asked = asyncio.run(spent(Cached(Instant(), cache, "user")))
         started = time.process_time()
         cache.write()
         asked += 1000.0 * (time.process_time() - started) / CALLS
-        stored = asyncio.run(spent(Cached(Instant(), cache, "simulator")))
+        stored = asyncio.run(spent(Cached(Instant(), cache, "user")))
     return bare, asked, stored
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """The two costs as the page tells them."""
+    """The two costs as the page has them."""
     return (
-        f"The cache takes about {found['asked_ms']:.2f} ms of CPU for a call that is asked and written, and "
-        f"{found['stored_ms']:.2f} ms for a stored one\n(`python -m benchmarks.cache_cost`; {found['machine']}, "
+        f"The cache takes about {found['asked_ms']:.2f} ms of CPU for a miss with its write, and "
+        f"{found['stored_ms']:.2f} ms for a hit\n(`python -m benchmarks.cache_cost`; {found['machine']}, "
         f"Python {found['python']})."
     )
 

@@ -1,7 +1,7 @@
-"""In which order do daily's embedded judges put the scripted supporters? `python -m benchmarks.daily_order --half held-out`
+"""Order of the baselines by daily's embedded judges: `python -m benchmarks.daily_order --half held-out`
 
-Plays the seven supporters on one half of the instances, under several seeds, and prints the mean, the six metrics, and which of
-the claims of docs/decisions/0012 hold. Covers the embedded judges only; says nothing about language models.
+Plays the seven baselines on one half of the instances, under several seeds, and prints the mean, the six metrics, and which of
+the claims of docs/decisions/0012 hold. Covers the embedded judges only, not language models.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
+from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.daily import SETS, Daily, EmbeddedUser, load_scenarios
@@ -37,13 +37,13 @@ COLUMNS = ("mean", *JUDGES)
 
 
 def transcripts(half: str, seed: int) -> list[Transcript]:
-    """Every supporter on one half (`tuning`, `held-out`, `all`) of the instances."""
+    """Dialogues of every baseline with one half (`tuning`, `held-out`, `all`) of the instances."""
     instances = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
     return talks(Daily(instances, EmbeddedUser()), seed, RANKED)
 
 
 def means_of(played: Sequence[Transcript]) -> Means:
-    """The mean of the six and each metric, by supporter."""
+    """The mean of the six and each metric, by baseline."""
     found: dict[str, dict[str, float]] = {}
     for name in RANKED:
         mine = [t for t in played if t.model == f"heartloop/{name}"]
@@ -62,10 +62,10 @@ def claims(means: Means) -> list[Claim]:
 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
-    """One seed: means by supporter."""
+    """One seed: means by baseline."""
     dialogues = transcripts(arguments.half, seed)
     means = means_of(dialogues)
-    return by_supporter(dialogues, means, claims(means), 2)
+    return by_baseline(dialogues, means, claims(means), 2)
 
 
 def table(whole: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
-"""In which order does EIBench's embedded user put the scripted supporters? `python -m benchmarks.eibench_order --half held-out`
+"""Order of the baselines by EIBench's embedded user: `python -m benchmarks.eibench_order --half held-out`
 
-Plays every scripted supporter on one half of the test scenarios, under several seeds, and prints mean outcomes (times 100) by
-scene, intervals of first and last, and which of the claims of docs/decisions/0005 hold. Covers the embedded user only; says
-nothing about language models.
+Plays every baseline on one half of the test scenarios, under several seeds, and prints mean outcomes (times 100) by
+scene, intervals of first and last, and which of the claims of docs/decisions/0005 hold. Covers the embedded user only, not
+language models.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within
 
 
 def transcripts(half: str, seed: int, names: Sequence[str] = NAMES) -> list[Transcript]:
-    """Every named supporter on one half (`tuning`, `held-out`, `all`) of the test set."""
+    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the test set."""
     scenarios = [s for s in load_scenarios("test") if half in ("all", half_of(s.id))]
     return talks(EIBench(scenarios, EmbeddedUser()), seed, names)
 
 
 def outcomes(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
-    """Outcomes times 100 by (scene, supporter)."""
+    """Outcomes times 100 by (scene, baseline)."""
     found: dict[tuple[str, str], list[float]] = {}
     for t in played:
         if t.score is not None:

@@ -1,6 +1,6 @@
 """How long do 10,000 embedded dialogues of EIBench take on one core? `python -m benchmarks.eibench_speed`
 
-Plays the composed training set (2,009 scenarios) with scripted supporters of different quality, one dialogue after the other, in
+Plays the composed training set (2,009 scenarios) with baselines of different quality, one dialogue after the other, in
 one process and one thread, without writing them anywhere; composing the set is not counted. Takes some minutes; `--dialogues 200`
 for a look.
 """

@@ -1,8 +1,8 @@
-"""In which order does the embedded user put the scripted supporters? `python -m benchmarks.embedded_order --half held-out`
+"""Order of the baselines by SAGE's embedded user: `python -m benchmarks.embedded_order --half held-out`
 
-Plays every scripted supporter on one half of the shipped scenarios and prints mean final emotions overall and by
+Plays every baseline on one half of the shipped scenarios and prints mean final emotions overall and by
 intention, the distribution of changes, and which of the claims of docs/decisions/0002 hold. Covers the embedded
-user only; says nothing about language models.
+user only, not language models.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from heartloop.models.baselines import GENERAL
 
 
 def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:
-    """Every named supporter on one half (`tuning`, `held-out`, `all`) of the sets."""
+    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the sets."""
     scenarios = [s for name in sets for s in load_scenarios(name) if half in ("all", half_of(s.id))]
     return talks(Sage(scenarios, EmbeddedUser()), seed, names)
 
 
 def means(played: Sequence[Transcript], fact: str = "family") -> dict[tuple[str, str], float]:
-    """Mean final emotion by (supporter, value of a fact)."""
+    """Mean final emotion by (baseline, value of a fact)."""
     groups: dict[tuple[str, str], list[float]] = {}
     for t in played:
         groups.setdefault((t.model.removeprefix("heartloop/"), t.facts[fact]), []).append(t.score or 0.0)
@@ -57,7 +57,7 @@ def claims(played: Sequence[Transcript]) -> list[Claim]:
 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
-    """One seed: mean final moods by set and intention, and how often which change came."""
+    """One seed: mean final emotions by set and intention, and the distribution of changes."""
     dialogues = transcripts(arguments.sets, arguments.half, seed)
     by_family, by_intention = means(dialogues), means(dialogues, "intention")
     columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]

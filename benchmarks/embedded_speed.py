@@ -1,6 +1,6 @@
 """How fast does the embedded user play? `python -m benchmarks.embedded_speed`
 
-Every scripted supporter that talks meets shipped people, one dialogue after the other on one core, without a model, a
+Every baseline that talks meets shipped people, one dialogue after the other on one core, without a model, a
 network or a file: dialogues a second and milliseconds a turn, the median of several rounds over different people after one
 to warm up. Measures also what labelling a reply costs afterwards where a simulator model played (`analysis.labels`).
 """

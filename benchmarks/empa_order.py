@@ -1,7 +1,7 @@
-"""In which order do EMPA's embedded roles put the scripted supporters? `python -m benchmarks.empa_order --half held-out`
+"""Order of the baselines by EMPA's embedded roles: `python -m benchmarks.empa_order --half held-out`
 
-Plays the seven supporters on one half of the cases, under several seeds, and prints EPM-Q by dominant axis, the size and the
-alignment of their steps, and which of the claims of docs/decisions/0009 hold. Covers the embedded roles only; says nothing about
+Plays the seven baselines on one half of the cases, under several seeds, and prints EPM-Q by dominant axis, the size and the
+alignment of their steps, and which of the claims of docs/decisions/0009 hold. Covers the embedded roles only, not
 language models.
 """
 
@@ -33,25 +33,25 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0009; within
 
 
 class Steps(NamedTuple):
-    """What a supporter did, over all windows: mean |v|, mean alignment."""
+    """A baseline's mean |v| and mean alignment over all windows."""
 
     size: float
     alignment: float
 
 
 def transcripts(half: str, seed: int, names: Sequence[str] = RANKED) -> list[Transcript]:
-    """Every named supporter on one half (`tuning`, `held-out`, `all`) of the cases."""
+    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the cases."""
     cases = [s for s in load_scenarios() if half in ("all", half_of(s.id))]
     return talks(Empa(cases, EmbeddedUser()), seed, names)
 
 
 def short(played: Transcript) -> str:
-    """The supporter's name."""
+    """The baseline's name."""
     return played.model.removeprefix("heartloop/")
 
 
 def scores(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
-    """EPM-Q by (dominant axis or "all", supporter)."""
+    """EPM-Q by (dominant axis or "all", baseline)."""
     found: dict[tuple[str, str], list[float]] = {}
     for t in played:
         if t.score is not None:
@@ -61,7 +61,7 @@ def scores(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
 
 
 def steps(played: Sequence[Transcript]) -> dict[str, Steps]:
-    """Size and alignment of each supporter's steps."""
+    """Size and alignment of each baseline's steps."""
     paths: dict[str, list[tuple[list[float], list[float]]]] = {}
     for t in played:
         path = trace(case_of(t), preset=t.preset)

@@ -1,6 +1,6 @@
 """How long does EMPA take with the embedded roles? `python -m benchmarks.empa_speed`
 
-Plays the 30 cases with the seven scripted supporters, one dialogue after the other, in one process and one thread, and writes no
+Plays the 30 cases with the seven baselines, one dialogue after the other, in one process and one thread, and writes no
 dialogue. Covers playing and scoring; says nothing of models over a network. Takes a minute; `--cases 3` for a look.
 """
 
@@ -23,7 +23,7 @@ NAMES = ("listener", "coach", "fixer", "template", "lecturer", "flatterer", "sil
 
 
 async def played(cases: Sequence[Scenario], names: Sequence[str]) -> int:
-    """Turns played with every case by every supporter."""
+    """Turns played with every case by every baseline."""
     empa, turns = Empa(cases, EmbeddedUser()), 0
     for name in names:
         for case in cases:

@@ -1,6 +1,6 @@
 """Does EMPA's measure measure, with the embedded judge? `python -m benchmarks.empa_validity --half held-out`
 
-Plays supporters with the cases of one half under several seeds, judges every reply as it was, under the flipped persona and under
+Plays baselines with the cases of one half under several seeds, judges every reply as it was, under the flipped persona and under
 three attacks, and says which claims of docs/decisions/0010 hold. Covers the embedded judge only; for a model as the judge there
 is `heartloop validate --suite perturbation`. With --write the numbers go into docs/results/empa_validity.md.
 """

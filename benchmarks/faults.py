@@ -56,7 +56,7 @@ SHARES = {
     "wrong_answer": 0.01,
     "out_of_range": 0.02,
     "speaks_for_npc": 0.01,
-    "length@simulator": 0.01,
+    "length@user": 0.01,
     "half_emoji": 0.005,
     "huge_count": 0.005,
     "odd_finish": 0.005,

@@ -1,6 +1,6 @@
-"""What the programmes that ask for the order of the scripted supporters have in common: dialogues, arguments, claims, the record.
+"""Shared parts of the benchmarks of the baselines' order: dialogues, arguments, claims, the record.
 
-Covers one round a seed and what is kept of it. Does not cover which claims there are (each `*_order.py`, from its decision).
+Covers one round per seed and its record. Does not cover the claims (each `*_order.py`, from its decision).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from heartloop.environments.episode import play
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import Baseline
 
-__all__ = ["Claim", "Means", "Round", "by_supporter", "in_order", "measure", "talks"]
+__all__ = ["Claim", "Means", "Round", "by_baseline", "in_order", "measure", "talks"]
 
 Means = Mapping[str, Mapping[str, float]]
-"""By supporter and column."""
+"""By baseline and column."""
 
 
 class Claim(NamedTuple):
@@ -36,18 +36,18 @@ class Claim(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What one seed came to."""
+    """The results of one seed."""
 
     played: str
-    """How many were played, in words."""
+    """Number of dialogues or scenarios, in words."""
     table: Sequence[str]
     claims: Sequence[Claim]
     record: Mapping[str, Any]
-    """What is kept of it besides seed, seconds and claims."""
+    """Written to the record, besides seed, seconds and claims."""
 
 
 def talks(environment: Ready, seed: int, names: Sequence[str]) -> list[Transcript]:
-    """Every named supporter with every person of the environment."""
+    """Dialogues of every named baseline with every scenario of the environment."""
 
     async def go() -> list[Transcript]:
         return [
@@ -60,7 +60,7 @@ def talks(environment: Ready, seed: int, names: Sequence[str]) -> list[Transcrip
 
 
 def in_order(order: Mapping[str, Sequence[Sequence[str]]], means: Means) -> list[Claim]:
-    """The claims that each column puts every supporter of a group above every one of the next."""
+    """The claims that in each column every baseline of a group is above every one of the next."""
     return [
         Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column])
         for column, ranks in order.items()
@@ -70,8 +70,8 @@ def in_order(order: Mapping[str, Sequence[Sequence[str]]], means: Means) -> list
     ]
 
 
-def by_supporter(dialogues: Sequence[Transcript], means: Means, claims: Sequence[Claim], digits: int) -> Round:
-    """A round of one-turn dialogues: a row a supporter."""
+def by_baseline(dialogues: Sequence[Transcript], means: Means, claims: Sequence[Claim], digits: int) -> Round:
+    """A round of one-turn dialogues: one row per baseline."""
     columns = list(next(iter(means.values())))
     people = len(dialogues) // len(means)
     table = [f"{'':10}" + "".join(f"{column:>12}" for column in columns)]
@@ -89,14 +89,14 @@ def measure(
     description: str | None,
     play: Callable[[argparse.Namespace, int], Round],
     more: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
-    kept: Callable[[Path], object] = lambda path: None,
+    written: Callable[[Path], object] = lambda path: None,
 ) -> None:
-    """Reads the arguments, plays a round a seed, prints and keeps what was found; exits 1 if a claim does not hold.
+    """Reads the arguments, runs one round per seed, prints and records the results; exits 1 if a claim does not hold.
 
     Args:
-        play: one round, from the arguments (`half` among them) and a seed.
-        more: adds arguments of its own.
-        kept: called with the file of `--out` once it is written, for a page that shows it.
+        play: one round, from the arguments (including `half`) and a seed.
+        more: adds arguments.
+        written: called with the file of `--out` after it is written, for a page that shows it.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
@@ -107,19 +107,19 @@ def measure(
     broken, record = 0, []
     for seed in arguments.seeds:
         started = time.perf_counter()
-        found = play(arguments, seed)
+        results = play(arguments, seed)
         seconds = time.perf_counter() - started
-        holding = f"{sum(claim.holds for claim in found.claims)} of {len(found.claims)} claims hold"
-        print(f"\nseed {seed}, {arguments.half} half, {found.played}; {holding}; {seconds:.0f} s")
-        print("\n".join(found.table))
-        for claim in found.claims:
+        holding = f"{sum(claim.holds for claim in results.claims)} of {len(results.claims)} claims hold"
+        print(f"\nseed {seed}, {arguments.half} half, {results.played}; {holding}; {seconds:.0f} s")
+        print("\n".join(results.table))
+        for claim in results.claims:
             if not claim.holds:
                 print("does not hold:", claim.text)
                 broken += 1
-        claims = {claim.text: claim.holds for claim in found.claims}
-        record.append({"seed": seed, **found.record, "seconds": round(seconds, 1), "claims": claims})
+        claims = {claim.text: claim.holds for claim in results.claims}
+        record.append({"seed": seed, **results.record, "seconds": round(seconds, 1), "claims": claims})
     if arguments.out:
         whole = {**machine(), "half": arguments.half, "runs": record}
         arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-        kept(arguments.out)
+        written(arguments.out)
     sys.exit(1 if broken else 0)

@@ -1,8 +1,8 @@
-"""In which order do PERM's embedded judges put the scripted supporters? `python -m benchmarks.perm_order --half held-out`
+"""Order of the baselines by PERM's embedded judges: `python -m benchmarks.perm_order --half held-out`
 
-Plays the seven supporters on one half of the samples, under several seeds, and prints the reward, its parts, and which of the
-claims of docs/decisions/0011 hold. With `--out benchmarks/results/perm_order_held_out.json` the page of the results is written
-anew. Covers the embedded judges only; says nothing about language models.
+Plays the seven baselines on one half of the samples, under several seeds, and prints the reward, its parts, and which of the
+claims of docs/decisions/0011 hold. With `--out benchmarks/results/perm_order_held_out.json` the page of results is
+rewritten. Covers the embedded judges only, not language models.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Means, Round, by_supporter, in_order, measure, talks
+from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
@@ -38,13 +38,13 @@ PAGE = DOCS / "results" / "perm.md"
 
 
 def transcripts(half: str, seed: int) -> list[Transcript]:
-    """Every supporter on one half (`tuning`, `held-out`, `all`) of the samples."""
+    """Dialogues of every baseline with one half (`tuning`, `held-out`, `all`) of the samples."""
     samples = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
     return talks(Perm(samples, EmbeddedUser()), seed, RANKED)
 
 
 def means_of(played: Sequence[Transcript]) -> Means:
-    """Mean reward and parts by supporter."""
+    """Mean reward and parts by baseline."""
     found: dict[str, dict[str, float]] = {}
     for name in RANKED:
         mine = [t for t in played if t.model == f"heartloop/{name}"]
@@ -69,10 +69,10 @@ def claims(means: Means) -> list[Claim]:
 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
-    """One seed: means by supporter."""
+    """One seed: means by baseline."""
     dialogues = transcripts(arguments.half, seed)
     means = means_of(dialogues)
-    return by_supporter(dialogues, means, claims(means), 3)
+    return by_baseline(dialogues, means, claims(means), 3)
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -107,7 +107,7 @@ def _rewritten(out: Path) -> None:
 
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    measure(__doc__, played, kept=_rewritten)
+    measure(__doc__, played, written=_rewritten)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How quickly does a large report open? `python benchmarks/report_opening.py`
 
-Scripted supporters meet the shipped people and the embedded user until there are 2,000 dialogues; their report is written and
+Baselines meet the shipped people and the embedded user until there are 2,000 dialogues; their report is written and
 opened from disk in Chromium, a fresh browser each time, so that nothing is kept from the time before. Prints and writes medians
 and worst values. Covers opening the page, the list of dialogues, one dialogue, and both searches. Does not cover a slow disk
 or a phone; the operating system may still hold the files in memory.
@@ -45,7 +45,7 @@ LIMIT_MS = 2000.0
 
 
 def make_run(path: Path, dialogues: int) -> None:
-    """A run directory with so many dialogues: repeats of the shipped supportive people by every supporter."""
+    """A run directory with so many dialogues: repeats of the shipped supportive people by every baseline."""
     scenarios = load_scenarios("support")
     sage = Sage(scenarios, EmbeddedUser())
     names = list(BASELINES)

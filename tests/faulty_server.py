@@ -1,15 +1,15 @@
-"""A local OpenAI-compatible server whose faults are switched on by name: what the client and the evaluation are tried on.
+"""A local OpenAI-compatible server that injects faults by name, for tests of the client and of evaluation.
 
-It plays three parts, told apart by the system prompt: the appraisal of a SAGE simulator (it asks for `"change"`), EMPA's judges
-(`"regress"`, `"score"`) or PERM's (`"score"`, `"relevant"`), a SAGE simulator's answer (`"leaves"`), and else a supporter;
-`/embeddings` has vectors of letter counts. By hand:
+It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
+(`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
+letter counts. From a shell:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
-    FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --simulator faulty/other --limit 4
+    FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --user faulty/other --limit 4
 
-A fault is written `name[@part][:amount]`. The part is policy, simulator, feel, speak or embed. The amount is how many
-requests have it, from the first on (`:2`), or its share of them (`:0.1`); without one, every request has it. A share is
-drawn from the seed and the request's own text, so it does not depend on the order in which requests arrive.
+A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak or embed. The amount is the number of first
+requests with the fault (`:2`) or a share of all (`:0.1`); without it, every request has the fault. A share is drawn from the
+seed and the request's text, so it does not depend on the order of requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAULTS = {
     "rate_limit": "429 with Retry-After",
     "error_500": "500",
     "error_503": "503 with an HTML body",
-    "timeout": "no answer for as long as anyone waits",
+    "timeout": "no answer until the client disconnects",
     "drop": "the connection is cut before the headers",
     "drop_body": "the connection is cut within the body",
     "truncated_json": "200 with half of the body",
@@ -50,13 +50,13 @@ FAULTS = {
     "rate_limit_bare": "429 without Retry-After",
     "rate_limit_odd": "429 with a Retry-After that is neither seconds nor a date",
     "error_502": "502 with an empty body",
-    "stall": "half of the body, then nothing for as long as anyone waits",
+    "stall": "half of the body, then nothing until the client disconnects",
     "huge": "a completion of 10 MB",
-    "huge_stream": "10 MB in pieces, their length not told",
-    "bad_utf8": "200 whose content is no UTF-8",
+    "huge_stream": "10 MB in chunks, without Content-Length",
+    "bad_utf8": "200 with invalid UTF-8",
     "garbage": "200 with random bytes",
-    "bad_gzip": "200 that is said to be gzip and is not",
-    "no_http": "bytes that are no HTTP",
+    "bad_gzip": "200 with a false gzip header",
+    "no_http": "bytes that are not HTTP",
     "wrong_types": "200 with numbers, lists and null where text and objects belong",
     "odd_error": "422 whose error has the wrong types",
     "huge_count": "a usage of 10^400 tokens",
@@ -79,12 +79,12 @@ FAULTS = {
     "unknown_model": "404",
     "bad_request": "400",
     "no_quota": "429 insufficient_quota",
-    # simulators and policies
-    "bad_json": "simulator: broken JSON",
-    "contradiction": "simulator: two answers that differ",
-    "wrong_answer": "simulator: an answer of the wrong types",
-    "out_of_range": "simulator: a change of 25",
-    "speaks_for_npc": "simulator: an answer that goes on as the NPC",
+    # user simulators and policies
+    "bad_json": "user: broken JSON",
+    "contradiction": "user: two answers that differ",
+    "wrong_answer": "user: an answer of the wrong types",
+    "out_of_range": "user: a change of 25",
+    "speaks_for_npc": "user: an answer that goes on as the NPC",
     "silence": "policy: an empty reply",
 }
 """What can be switched on."""
@@ -107,7 +107,7 @@ _SIMULATOR_ONLY = {
     "silence": {"policy"},
     **{name: {"embed"} for name in VECTOR_FAULTS},
 }
-_PARTS = {"embed": {"embed"}, "policy": {"policy"}, "simulator": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
+_PARTS = {"embed": {"embed"}, "policy": {"policy"}, "user": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
 
 
 class Fault(NamedTuple):
@@ -454,7 +454,7 @@ _MARKS = ("relevant", "clear", "concise", "sober", "accurate")
 
 
 def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
-    """A simulator or a supporter, well enough for whole dialogues."""
+    """An answer of a user simulator, judge or policy that is good enough for whole dialogues."""
     said = str(asked.body["messages"][-1]["content"])
     if asked.part == "policy":
         if kind == "silence":
@@ -506,7 +506,7 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
 
 
 def _form(said: str, draw: random.Random) -> dict[str, Any]:
-    """The levels of EMPA's judge, each with the last words of the supporter as its quote."""
+    """The levels of EMPA's judge, each with the policy's last reply as its quote."""
     quote = re.findall(r"^Supporter: (.+)$", said, re.MULTILINE)[-1]
     levels = {axis: (draw.randint(0, 2), draw.randint(-1, 0)) for axis in "CAP"}
     return {
@@ -519,7 +519,7 @@ def _form(said: str, draw: random.Random) -> dict[str, Any]:
 
 
 def broken(kind: str | None, answer: dict[str, Any]) -> str:
-    """A simulator's answer as text, with those faults that lie in its JSON."""
+    """A user simulator's answer as text, with the faults that concern its JSON."""
     text = json.dumps(answer)
     if kind == "bad_json":
         return text[:-2] + ',,"'

@@ -424,7 +424,7 @@ def test_the_environment_names_a_cache(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized@simulator") as server:
+    async with FaultyServer("unauthorized@user") as server:
         words = (*EVAL[:-2], "--out", "run")
         done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_CACHE="kept/answers.sqlite")
     assert done.code == 1

@@ -580,7 +580,7 @@ async def test_a_short_placeholder_key_is_not_scrubbed() -> None:
     ("faults", "failed"),
     [
         ([], 0),
-        (["bad_json:2", "out_of_range:2", "speaks_for_npc:2", "length@simulator:2", "silence:1", "drop:2", "rate_limit:2"], 0),
+        (["bad_json:2", "out_of_range:2", "speaks_for_npc:2", "length@user:2", "silence:1", "drop:2", "rate_limit:2"], 0),
         (["bad_json"], 6),
     ],
 )

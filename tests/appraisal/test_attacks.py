@@ -143,7 +143,7 @@ def _yardstick() -> float:
 
 def test_a_usual_reply_takes_under_four_milliseconds(dolores: Story) -> None:
     slower = max(1.0, _yardstick() / 0.005)
-    # 2 ms before the supporter's earlier sentences were compared for their form, which reads them, too
+    # 2 ms before the baseline's earlier sentences were compared for their form, which reads them, too
     assert _best_time(GOOD[0] + " Take whatever time it takes, the coffee can wait for both of us.", dolores, 60) < 0.004 * slower
 
 

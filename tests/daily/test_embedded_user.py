@@ -153,7 +153,7 @@ def test_any_text_gets_a_level_with_words_that_stand_in_it(reply: str) -> None:
         assert grade.quote in reply or stands_in(grade.quote, [reply])
 
 
-class TestScriptedSupporters:
+class TestBaselines:
     @pytest.mark.parametrize("name", BASELINES)
     async def test_they_answer_and_are_scored(self, name: str) -> None:
         transcript = await play(Daily([LIE], EmbeddedUser()), LIE.id, Baseline(name), seed=2)

@@ -1,6 +1,6 @@
-"""The embedded judge of EQ-Bench3: which criteria it marks, what it refuses; and the scripted supporters, who answer in sections.
+"""The embedded judge of EQ-Bench3: which criteria it marks, what it refuses; and the baselines, which answer in sections.
 
-No order of supporters is claimed: the rules stand in for a judge so that a checkout can be tried without a key.
+No order of baselines is claimed: the rules stand in for a judge so that a checkout can be tried without a key.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Dein Nachbar hat deine Leiter ein Jahr lang behalten und sagt nun, sie habe imme
             EQBench([scenario], EmbeddedUser())
 
 
-class TestSupporters:
+class TestBaselines:
     @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_each_answers_in_the_sections_that_are_asked_for(self, scenarios: list[Scenario], name: str) -> None:
         for scenario in scenarios[:2]:

@@ -137,7 +137,7 @@ def by_words(body: dict[str, Any]) -> str:
 class TestParity:
     """Rule 1."""
 
-    async def test_the_embedded_user_and_a_supporter(self) -> None:
+    async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
         ours = await played(EmbeddedUser(), resolve("heartloop/listener"), epochs=2)
         assert {(s.id, s.epoch): spoken(told(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
@@ -205,7 +205,7 @@ class TestFailures:
             ("empty_choices@policy", "policy", "TransportError"),
             ("content_filter@feel", "simulator", "AnswerError"),
             ("length@speak", "simulator", "AnswerError"),
-            ("unknown_model@simulator", "simulator", "RefusedByServer"),
+            ("unknown_model@user", "simulator", "RefusedByServer"),
         ],
     )
     async def test_a_failed_instrument_is_an_error_and_unscored(

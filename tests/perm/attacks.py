@@ -137,7 +137,7 @@ def the_scenario_in_frames(messages: Sequence[Message]) -> str:
 
 
 def very_long(messages: Sequence[Message]) -> str:
-    """Everything a supporter could say, at once, and the same again."""
+    """Everything a policy could say, at once, and the same again."""
     analysis = f"They are afraid and tender. {_scenario(messages)} {_query(messages)} " * 5
     return _answer(
         analysis, " ".join([f"You said: {_query(messages)}", _STOCK, "You could rest, or talk, or write it down."] * 6)

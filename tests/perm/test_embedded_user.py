@@ -1,4 +1,4 @@
-"""The embedded judges of PERM: what each counts, what it does not, and that the scripted supporters keep to the form."""
+"""The embedded judges of PERM: what each counts, what it does not, and that the baselines keep to the form."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: st
     assert 0 <= beside(seen).score <= 100
 
 
-class TestScriptedSupporters:
+class TestBaselines:
     async def played(self, name: str) -> Transcript:
         return await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline(name), seed=2)
 

@@ -67,7 +67,7 @@ def flattery(messages: Sequence[Message]) -> str:
 
 
 def very_long(messages: Sequence[Message]) -> str:
-    """Everything a supporter could say, at once."""
+    """Everything a policy could say, at once."""
     return " ".join(
         [f"You said: {_last(messages)}", *_EMPATHIC] * 2
         + ["You could talk to them, you could write a letter, you could take a walk, you could see a counsellor."] * 3

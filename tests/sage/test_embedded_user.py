@@ -1,6 +1,6 @@
 """What the embedded user must get right. Do not loosen these without a page in docs/decisions.
 
-1. The scripted supporters come out in the order written before tuning, on the half that was not tuned on.
+1. The baselines come out in the order written before tuning, on the half that was not tuned on.
 2. The hidden intention decides: the same reply lifts one person and sinks another.
 3. Specificity is measured against this person: another person's reply earns nothing for being specific.
 4. It cannot be gamed: every known attack ends below a plain listener.
@@ -40,7 +40,7 @@ HELD_OUT = [s for s in SUPPORT if half_of(s.id) == "held-out"]
 
 
 def dialogue(scenario: Scenario, policy: Callable[[Sequence[Message]], str] | str, seed: int = 0) -> Transcript:
-    """One dialogue with a function or a scripted supporter."""
+    """One dialogue with a function or a baseline."""
     model = Baseline(policy) if isinstance(policy, str) else ScriptedChat(policy)
     return asyncio.run(play(Sage([scenario], EmbeddedUser()), scenario.id, model, seed=seed))
 

@@ -1,6 +1,6 @@
 """The answers that teach the laptop policy PERM's form.
 
-1. Each is of the form, short, its parts by supporters of different quality.
+1. Each is of the form, short, its parts by baselines of different quality.
 2. Whom a recipe holds out is never learned from, and a recipe that would hold out others is refused.
 3. A heading is one token, line breaks and all; a prompt holds persona, scenario and query, and fits.
 4. What makes them leaves the talks of the other environments, and the names of their policies, as they were.
@@ -54,7 +54,7 @@ def test_each_is_of_perms_form_and_short(answers: Talks) -> None:
     assert not any(part.broken for part in parts)
     assert max(words_in(part.analysis) for part in parts) <= SETTINGS.longest_analysis
     assert max(words_in(part.response) for part in parts) <= SETTINGS.longest_response
-    assert len({part.analysis.split()[0] for part in parts}) > 2, "more than one supporter"
+    assert len({part.analysis.split()[0] for part in parts}) > 2, "more than one baseline"
 
 
 def test_whom_a_recipe_holds_out_is_never_learned_from() -> None:

@@ -191,7 +191,7 @@ def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks:
     assert {talk.scenario for talk in apart} <= set(people_of("eibench", "test").scenario_ids)
 
 
-def test_replies_are_short_whole_and_of_more_than_one_supporter(talks: Talks) -> None:
+def test_replies_are_short_whole_and_of_more_than_one_baseline(talks: Talks) -> None:
     replies = [m.content for talk in talks[0] for m in talk.messages if m.role == "assistant"]
     assert max(map(words_in, replies)) <= SMALL.longest_reply
     assert all(reply.rstrip('"')[-1] in ".!?…" for reply in replies)
@@ -207,7 +207,7 @@ def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
     assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
 
 
-def test_supporters_quote_what_was_said_word_by_word(talks: Talks) -> None:
+def test_baselines_quote_what_was_said_word_by_word(talks: Talks) -> None:
     quotes = [
         (quote, [m.content for m in talk.messages[:place]])
         for talk in talks[0] for place, message in enumerate(talk.messages) if message.role == "assistant"
