@@ -25,20 +25,22 @@ from benchmarks.learning_replies import ends_with_punctuation
 from benchmarks.machine import machine
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
-from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.environments.registry import stratified
+from heartloop.evaluation.settings import dialogue_seed
 from heartloop.training.checkpoints import CheckpointModel
-from heartloop.training.laptop.corpus import people_of
+from heartloop.training.laptop.corpus import CorpusSettings, environment_for
 from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
 
 RESULTS = Path(__file__).parent / "results" / "laptop_policy.json"
+TEST = environment_for(CorpusSettings().held_out[0])
+"""EIBench's test set with the embedded user."""
 
 
-async def talk(model: CheckpointModel, people: Sequence[str], rollouts: int, sampling: Sampling) -> list[list[Transcript]]:
-    """So many dialogues with each person, person by person."""
-    environment = people_of("eibench", "test")
-    jobs = [(person, number) for person in people for number in range(rollouts)]
+async def talk(model: CheckpointModel, scenarios: Sequence[str], rollouts: int, sampling: Sampling) -> list[list[Transcript]]:
+    """`rollouts` dialogues with each scenario, scenario by scenario."""
+    jobs = [(scenario, number) for scenario in scenarios for number in range(rollouts)]
     played = await asyncio.gather(
-        *(play(environment, person, model, seed=dialogue_seed(0, person, n), repeat=n, sampling=sampling) for person, n in jobs)
+        *(play(TEST, name, model, seed=dialogue_seed(0, name, n), repeat=n, sampling=sampling) for name, n in jobs)
     )
     return [list(played[start : start + rollouts]) for start in range(0, len(played), rollouts)]
 
@@ -89,10 +91,10 @@ def main() -> None:
         found["perplexity"] = start.perplexity
         path = start.model
     torch.set_num_threads(1)  # of a model this small two threads are no faster
-    people = [person.id for person in stratified(list(people_of("eibench", "test").scenarios.values()), arguments.people)]
+    scenarios = [scenario.id for scenario in stratified(list(TEST.scenarios.values()), arguments.people)]
     sampling = Sampling(temperature=arguments.temperature, max_tokens=48)
     started = time.perf_counter()
-    groups = asyncio.run(talk(CheckpointModel(path), people, arguments.rollouts, sampling))
+    groups = asyncio.run(talk(CheckpointModel(path), scenarios, arguments.rollouts, sampling))
     found |= {"talking_seconds": round(time.perf_counter() - started, 1), **measured(groups)}
     print(json.dumps(found, indent=1))
     arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -8,20 +8,20 @@ from datasets import Dataset
 from peft import LoraConfig
 from trl import GRPOConfig, GRPOTrainer
 
-from heartloop.integrations.trl import perm_reward, perm_rows
+from heartloop.integrations.trl import dataset_rows, reward_function
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("model", help="a Hugging Face name, or a directory")
-parser.add_argument("--judge", default="embedded", help="the model behind the four judges, e.g. openrouter/openai/gpt-4o-mini")
-parser.add_argument("--steps", type=int, default=-1, help="of the optimiser; by default once through the samples")
-parser.add_argument("--tokens", type=int, default=1536, help="of the longest answer")
+parser.add_argument("--judge", default="embedded", help="model of the four judges, e.g. openrouter/openai/gpt-4o-mini")
+parser.add_argument("--steps", type=int, default=-1, help="optimiser steps; default: one epoch")
+parser.add_argument("--tokens", type=int, default=1536, help="maximum number of tokens of an answer")
 parser.add_argument("--out", default="runs/perm_trl")
 parser.add_argument("--cpu", action="store_true")
 given = parser.parse_args()
 
 trainer = GRPOTrainer(
     model=given.model,
-    reward_funcs=perm_reward(judge=given.judge),
+    reward_funcs=reward_function("perm", user=given.judge),
     args=GRPOConfig(
         output_dir=given.out,
         learning_rate=1e-5,
@@ -36,7 +36,7 @@ trainer = GRPOTrainer(
         use_cpu=given.cpu,
         bf16=not given.cpu,
     ),
-    train_dataset=Dataset.from_list(perm_rows()),
+    train_dataset=Dataset.from_list(dataset_rows("perm")),
     peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"),
 )
 trainer.train()

@@ -1,7 +1,7 @@
-"""The door to TRL, as a specification.
+"""The integration with TRL, as a specification.
 
-1. A row is a sample: the messages that the policy reads, and the sample's id.
-2. The reward of an answer is the environment's, or made of the terms that were chosen; the parts are logged.
+1. A row is a scenario: the messages that the policy reads, and its id.
+2. The reward of an answer is the environment's, by its options; its terms are logged.
 3. An answer that no judge graded is worth None, whoever else was graded.
 4. TRL's trainer takes both as they are (skipped where TRL is not installed; it is no part of the extra `train`).
 """
@@ -19,10 +19,10 @@ from types import SimpleNamespace
 import pytest
 
 import heartloop
-from heartloop.environments.catalogue import entry_of
-from heartloop.environments.perm.environment import Rules
+from heartloop.core.errors import UseError
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
-from heartloop.integrations.trl import perm_reward, perm_rows
+from heartloop.environments.registry import load_environment
+from heartloop.integrations.trl import dataset_rows, reward_function
 from tests.faulty_server import FaultyServer
 from tests.perm_sample import SAMPLE
 
@@ -42,18 +42,19 @@ def said(text: str) -> list[dict[str, str]]:
 
 
 def test_a_row_is_what_the_policy_reads(samples: str) -> None:
-    (row,) = perm_rows(samples)
-    environment = entry_of("perm").build([SAMPLE], entry_of("perm").person(None))
+    (row,) = dataset_rows("perm", samples)
+    spec = load_environment("perm")
+    environment = spec.make([SAMPLE], spec.players())
     assert row["scenario"] == SAMPLE.id
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
     assert [message["content"] for message in row["prompt"]] == [environment.begin(SAMPLE.id).policy_prompt, SAMPLE.query]
     json.dumps(row)
-    assert len(perm_rows()) == 640
+    assert len(dataset_rows("perm")) == 640
 
 
 async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: str) -> None:
     logged: dict[str, float] = {}
-    reward = perm_reward(samples)
+    reward = reward_function("perm", samples)
     assert reward.__name__ == "perm"
     conversational = [said(ANSWER), said("I am sorry."), said(f"<think>jealous?</think>{ANSWER}")]
     found = await reward(
@@ -69,16 +70,32 @@ async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: 
     assert logged["perm/unscored"] == 0
     terms = sum(logged[f"perm/{name}_term"] for name in ("empathy", "bystander", "length"))
     assert terms == pytest.approx(first)
-    (without,) = await perm_reward(samples, rules=Rules(without=("bystander",)))(completions=[ANSWER], scenario=[SAMPLE.id])
+    (without,) = await reward_function("perm", samples, options={"without": ["bystander"]})(
+        completions=[ANSWER], scenario=[SAMPLE.id]
+    )
     assert without is not None
     assert without > first
+
+
+async def test_any_environment_of_one_answer() -> None:
+    row = dataset_rows("sage", "support", options={"max_turns": 1})[0]
+    assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+    reward = reward_function("sage", "support", options={"max_turns": 1, "start": 30})
+    (found,) = await reward(completions=["I hear you."], scenario=[row["scenario"]])
+    assert found is not None
+    assert 0.2 <= found <= 0.4, "the final emotion over 100, after one change of at most 10"
+    for call in (dataset_rows, reward_function):
+        with pytest.raises(UseError, match="max_turns"):
+            call("sage")
+        with pytest.raises(UseError, match="no rewards"):
+            call("daily")
 
 
 async def test_what_no_judge_graded_is_none(samples: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with FaultyServer("unauthorized:1") as server:
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
         logged: dict[str, float] = {}
-        reward = perm_reward(samples, judge="faulty/judge")
+        reward = reward_function("perm", samples, user="faulty/judge")
         found = await reward(completions=[ANSWER, "I am sorry."], scenario=[SAMPLE.id] * 2, log_metric=logged.__setitem__)
     assert found == [None, BROKEN_FORMAT]
     assert logged["perm/unscored"] == 1

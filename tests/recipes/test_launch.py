@@ -54,8 +54,8 @@ for step in range(done + 1, int(given["trainer.total_training_steps"]) + 1):
         time.sleep(600)
     failed = int(os.environ.get("FAILED", "0"))
     log(step, **{"dialogue/score": step / 10, "dialogue/failed": failed, "dialogue/scored": 10 - failed, "timing_s/step": 2.0,
-                 "timing_s/gen": 0.5, "dialogue/tokens": 300, "simulator/calls": 8, "simulator/prompt_tokens": 9000,
-                 "simulator/completion_tokens": 1000, "pid": os.getpid()})
+                 "timing_s/gen": 0.5, "dialogue/tokens": 300, "user/calls": 8, "user/prompt_tokens": 9000,
+                 "user/completion_tokens": 1000, "pid": os.getpid()})
     if step % int(given["trainer.save_freq"]) == 0:
         folder.mkdir(exist_ok=True)
         latest.write_text(str(step))
@@ -110,9 +110,9 @@ class TestARun:
         train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", tell=Told())
         data = read_metrics(tmp_path / "run")[-1]["data"]
         assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
-        assert data["simulator/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
+        assert data["user/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
         train(recipe_of(), tmp_path / "unpriced", tell=Told())
-        assert "simulator/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
+        assert "user/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
 
     def test_its_folder_holds_what_decided_it(self, tmp_path: Path) -> None:
         recipe = recipe_of()
@@ -124,11 +124,11 @@ class TestARun:
             recipe.hash,
             heartloop.__version__,
         )
-        assert (len(settings["people"]["train"]), len(settings["people"]["held_out"])) == (80, 20)
+        assert (len(settings["scenarios"]["train"]), len(settings["scenarios"]["held_out"])) == (80, 20)
         assert paths.train.is_file()
         assert paths.held_out.is_file()
         (loop,) = json.loads(paths.agent_loops.read_text())
-        assert loop["settings"]["environment"] == "sage"
+        assert loop["settings"]["environment"]["name"] == "sage"
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
 
@@ -174,7 +174,7 @@ class TestGoingOn:
         told = Told()
         ended = train(recipe_of(), tmp_path / "run", tell=told)
         assert (ended.step, ended.code) == (4, 0)
-        assert told[0] == "Going on after step 2."
+        assert told[0] == "Resuming after step 2."
         assert [text.split()[1] for text in told.steps] == ["3/4", "4/4"]
         lines = read_metrics(tmp_path / "run")
         assert [(line["step"], line["attempt"]) for line in lines] == [(0, "001"), (1, "001"), (2, "001"), (3, "002"), (4, "002")]
@@ -184,12 +184,15 @@ class TestGoingOn:
         train(recipe_of(), tmp_path / "run", tell=Told())
         told = Told()
         assert train(recipe_of(), tmp_path / "run", tell=told).step == 4
-        assert told == ["All 4 steps are made already."]
+        assert told == ["All 4 steps are done."]
         assert len(list((tmp_path / "run" / "attempts").iterdir())) == 1
 
     @pytest.mark.parametrize(
         ("settings", "said"),
-        [(["batch.steps=5"], "batch.steps differ"), (["people.train_limit=40"], "people.train, people.train_limit differ")],
+        [
+            (["batch.steps=5"], "batch.steps differ"),
+            (["scenarios.train_limit=40"], "scenarios.train, scenarios.train_limit differ"),
+        ],
     )
     def test_another_recipe_is_refused(self, tmp_path: Path, settings: Sequence[str], said: str) -> None:
         train(recipe_of(), tmp_path / "run", tell=Told())
@@ -207,6 +210,9 @@ class TestGoingOn:
             train(recipe_of(), tmp_path / "run", tell=Told())
         (tmp_path / "run" / "settings.json").write_text('{"models": []}', encoding="utf-8")
         with pytest.raises(InputError, match="is not a training run's"):
+            train(recipe_of(), tmp_path / "run", tell=Told())
+        (tmp_path / "run" / "settings.json").write_text('{"recipe": {}, "people": {}}', encoding="utf-8")
+        with pytest.raises(SettingsMismatch, match="older version"):
             train(recipe_of(), tmp_path / "run", tell=Told())
         with pytest.raises(UseError, match="is a file"):
             train(recipe_of(), tmp_path / "run" / "letters.txt", tell=Told())
@@ -290,7 +296,7 @@ class TestTheCommand:
         assert ("2 of 20 dialogues failed (10.0%)" in done.output) == (failed == "1")
 
     def test_a_dry_run_says_what_will_run_and_what_is_missing(self) -> None:
-        done = self.run("ctc_grpo_tiny", "--dry-run", "--set", "people.train=test", "--set", "people.held_out_share=0.2")
+        done = self.run("ctc_grpo_tiny", "--dry-run", "--set", "scenarios.train=test", "--set", "scenarios.held_out_share=0.2")
         assert "8 scenarios x 8 rollouts = 64 dialogues" in done.output
         assert "python -m verl.trainer.main_ppo" in done.output
         lacking = "the extra train is not installed" in done.output
@@ -300,7 +306,7 @@ class TestTheCommand:
     def test_people_that_are_not_here_are_missing_too(self) -> None:
         done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")
         assert done.exit_code == 2
-        assert "- the people cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
+        assert "- scenarios cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
 
     def test_the_recipes_are_listed(self) -> None:
         done = self.run("list")

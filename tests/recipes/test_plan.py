@@ -16,11 +16,12 @@ from typing import get_args
 import pytest
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.catalogue import entry_of
+from heartloop.environments.perm.drawn import DrawnSample
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.published import published
+from heartloop.environments.registry import load_environment
 from heartloop.training import readiness
-from heartloop.training.dataset import cast_of, dialogue_settings, rows, write_parquet
+from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
 from heartloop.training.plan import counts_of, plan_text
 from heartloop.training.readiness import gigabytes_per_gpu, missing
 from heartloop.training.recipe import read_recipe
@@ -55,9 +56,9 @@ class TestCounts:
         assert (counts.calls, counts.all_calls, counts.held_out_calls) == (1024, 95_232, 384)
         assert (counts.samples, counts.updates) == (256, 1)
         text = plan_text(recipe, None)
-        for said in ("at most 1 reply", "bystander weight 0.5", "LoRA of rank 16", "1,024 calls", "asked again comes on top"):
+        for said in ("at most 1 reply", "bystander weight 0.5", "LoRA of rank 16", "1,024 calls", "re-asks are not counted"):
             assert said in text
-        assert "learned from without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
+        assert "without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
 
     def test_rules_are_asked_nothing(self) -> None:
         counts = counts_of(read_recipe("ctc_grpo_tiny"), held_out=64)
@@ -73,73 +74,95 @@ class TestCounts:
             assert said in text
 
 
-class TestPeople:
+def groups_of(split: Split, environment: str) -> dict[str, int]:
+    training = load_environment(environment).training
+    assert training is not None
+    return split.held_out_groups(training.group)
+
+
+class TestScenarios:
     def test_one_set_is_parted(self) -> None:
-        cast = cast_of(read_recipe("rlver_ppo_tiny"))
-        assert (len(cast.train), len(cast.held_out)) == (80, 20)
-        assert not {person.id for person in cast.train} & {person.id for person in cast.held_out}
-        assert set(cast.strata().values()) == {2, 3}  # 20 over eight intentions
+        split = split_of(read_recipe("rlver_ppo_tiny"))
+        assert (len(split.train), len(split.held_out)) == (80, 20)
+        assert not {person.id for person in split.train} & {person.id for person in split.held_out}
+        assert set(groups_of(split, "sage").values()) == {2, 3}  # 20 over eight intentions
 
     def test_perms_people_are_logged_by_what_they_want(self) -> None:
-        cast = cast_of(read_recipe("perm_grpo_tiny"))
-        assert Counter(person.emotion for person in cast.held_out) == dict.fromkeys(EMOTIONS, 3)
-        assert set(cast.strata()) == set(get_args(Want))
-        assert {row["data_source"] for row in rows(cast.held_out, read_recipe("perm_grpo_tiny"), split="val")} == {
+        split = split_of(read_recipe("perm_grpo_tiny"))
+        assert Counter(person.emotion for person in split.held_out) == dict.fromkeys(EMOTIONS, 3)
+        assert set(groups_of(split, "perm")) == set(get_args(Want))
+        assert {row["data_source"] for row in rows(split.held_out, read_recipe("perm_grpo_tiny"), split="val")} == {
             f"perm_{want}" for want in get_args(Want)
         }
 
     def test_limits_are_spread(self) -> None:
         recipe = read_recipe(
             "ctc_grpo_tiny",
-            settings=["people.train=test", "people.held_out_share=0.25", "people.train_limit=12", "people.held_out_limit=8"],
+            settings=[
+                "scenarios.train=test",
+                "scenarios.held_out_share=0.25",
+                "scenarios.train_limit=12",
+                "scenarios.held_out_limit=8",
+            ],
         )
-        cast = cast_of(recipe)
-        assert Counter(person.scene for person in cast.train) == dict.fromkeys(("charm", "defense", "repair", "support"), 3)
-        assert cast.strata() == dict.fromkeys(("charm", "defense", "repair", "support"), 2)
+        split = split_of(recipe)
+        assert Counter(person.scene for person in split.train) == dict.fromkeys(("charm", "defense", "repair", "support"), 3)
+        assert groups_of(split, "eibench") == dict.fromkeys(("charm", "defense", "repair", "support"), 2)
 
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            (["people.train=support", "people.held_out=test"], "support holds people of sage; the recipe plays eibench"),
-            (["people.train=nobody.jsonl"], "unknown scenario set 'nobody.jsonl'"),
             (
-                ["people.train=test", "people.held_out_share=0.25", "people.train_limit=4"],
-                "4 people are trained on, fewer than the 8",
+                ["scenarios.train=support", "scenarios.held_out=test"],
+                "support holds scenarios of sage; the recipe's environment is eibench",
+            ),
+            (["scenarios.train=nobody.jsonl"], "unknown scenario set 'nobody.jsonl'"),
+            (
+                ["scenarios.train=test", "scenarios.held_out_share=0.25", "scenarios.train_limit=4"],
+                "4 training scenarios are fewer than the 8",
             ),
         ],
     )
     def test_people_that_cannot_be(self, settings: list[str], said: str) -> None:
         with pytest.raises(UseError, match=said):
-            cast_of(read_recipe("ctc_grpo_tiny", settings=settings))
+            split_of(read_recipe("ctc_grpo_tiny", settings=settings))
 
-    def test_composed_people_are_eibenchs(self) -> None:
-        with pytest.raises(UseError, match="EIBench's training set"):
-            cast_of(read_recipe("rlver_ppo_tiny", settings=["people.train=composed", "people.held_out_share=null"]))
+    def test_scenarios_that_the_user_cannot_play_are_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "drawn.jsonl"
+        drawn = DrawnSample(
+            form="perm-drawn/1", id="perm-jealous-0123abcd", emotion="jealous", source="a study",
+            scenario="A colleague was chosen instead of me.", query="He was chosen.",
+        )  # fmt: skip
+        file.write_text(drawn.model_dump_json() + "\n", encoding="utf-8")
+        settings = [f"scenarios.train={file}", "scenarios.held_out_share=null", "batch.scenarios=1"]
+        with pytest.raises(InputError, match="perm-jealous-0123abcd"):
+            split_of(read_recipe("perm_grpo_tiny", settings=settings))
+        assert len(split_of(read_recipe("perm_grpo_tiny", settings=[*settings, "dialogue.user=heartloop/listener"])).train) == 1
 
     def test_a_file_that_holds_held_out_people(self, tmp_path: Path) -> None:
-        file = tmp_path / "people.jsonl"
-        people = entry_of("sage").load("support")[:40]
+        file = tmp_path / "scenarios.jsonl"
+        people = load_environment("sage").load("support")[:40]
         file.write_text("".join(person.model_dump_json() + "\n" for person in people), encoding="utf-8")
-        settings = [f"people.train={file}", "people.held_out_share=null"]
-        with pytest.raises(InputError, match="40 people are both trained on and held out"):
-            cast_of(read_recipe("rlver_ppo_tiny", settings=settings))
+        settings = [f"scenarios.train={file}", "scenarios.held_out_share=null"]
+        with pytest.raises(InputError, match="40 scenarios are both trained on and held out"):
+            split_of(read_recipe("rlver_ppo_tiny", settings=settings))
 
     def test_rows_name_people_and_hold_no_prompt(self, tmp_path: Path) -> None:
         import pyarrow.parquet
 
         recipe = read_recipe("rlver_ppo_tiny", seed=3)
-        cast = cast_of(recipe)
-        write_parquet(rows(cast.held_out, recipe, split="held_out"), tmp_path / "a" / "b.parquet")
+        split = split_of(recipe)
+        write_parquet(rows(split.held_out, recipe, split="held_out"), tmp_path / "a" / "b.parquet")
         found = pyarrow.parquet.read_table(tmp_path / "a" / "b.parquet").to_pylist()
-        assert [row["extra_info"]["scenario"] for row in found] == [person.id for person in cast.held_out]
+        assert [row["extra_info"]["scenario"] for row in found] == [person.id for person in split.held_out]
         first = found[0]
-        assert first["data_source"] == f"sage_{cast.held_out[0].stratum}"
+        assert first["data_source"] == f"sage_{split.held_out[0].stratum}"
         assert (first["extra_info"]["split"], first["extra_info"]["seed"], first["agent_name"]) == ("held_out", 3, "heartloop")
 
     def test_the_agent_loop_is_told_where_people_are(self, tmp_path: Path) -> None:
         recipe = read_recipe("ctc_grpo_tiny", settings=["watching.transcripts_every=0"], seed=5)
         found = dialogue_settings(recipe, RunPaths(tmp_path))
-        assert found.scenarios == (str(tmp_path / "data" / "composed.jsonl"), "test")
+        assert found.scenarios == ("train", "test")
         assert (found.seed, found.transcripts) == (5, None)
         kept = dialogue_settings(read_recipe("ctc_grpo_tiny"), RunPaths(tmp_path))
         assert (kept.transcripts, kept.transcripts_every) == (str(tmp_path / "transcripts"), 20)
@@ -171,7 +194,7 @@ class TestMissing:
     @pytest.mark.usefixtures("bare")
     def test_a_bare_machine_lacks_all_of_it(self) -> None:
         found = missing(read_recipe("ctc_grpo_qwen3_32b"))
-        said = " ".join(f"{item.what} {item.mend}" for item in found)
+        said = " ".join(f"{item.what} {item.remedy}" for item in found)
         for what in (
             "the extra train",
             "vllm",
@@ -186,7 +209,7 @@ class TestMissing:
     @pytest.mark.usefixtures("bare")
     def test_a_laptop_recipe_wants_the_extra_and_some_memory(self) -> None:
         extra, memory = missing(read_recipe("ctc_grpo_tiny"))
-        assert (extra.mend.startswith("pip install 'heartloop[train]'"), extra.stops) == (True, True)
+        assert (extra.remedy.startswith("pip install 'heartloop[train]'"), extra.stops) == (True, True)
         assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
 
     @pytest.mark.usefixtures("full")
@@ -204,7 +227,7 @@ class TestMissing:
         assert found.stops
         monkeypatch.delenv("HF_HUB_OFFLINE")
         (found,) = missing(read_recipe("ctc_grpo_tiny", settings=["policy.model=some/other-8B"]))
-        assert (found.mend, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
+        assert (found.remedy, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
     @pytest.mark.parametrize("logger", ["tensorboard", "trackio", "wandb"])
@@ -214,14 +237,14 @@ class TestMissing:
         monkeypatch.setattr(readiness, "find_spec", lambda name: None if name == logger else object())
         (found,) = missing(recipe)
         assert (found.what, found.stops) == (f"the logger {logger} is not installed", True)
-        assert f"pip install {logger}" in found.mend
+        assert f"pip install {logger}" in found.remedy
 
     @pytest.mark.usefixtures("full")
     def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:
         assert missing(read_recipe("rlver_grpo_tiny", settings=["dialogue.user=heartloop/listener"])) == []
         for name, said in (("nobody/x", "unknown service 'nobody'"), ("gpt-4", "expected service/model")):
             (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[f"dialogue.user={name}"]))
-            assert said in found.mend
+            assert said in found.remedy
             assert found.stops
 
     @pytest.mark.usefixtures("full")

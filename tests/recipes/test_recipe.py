@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -45,21 +45,21 @@ EIBENCH = {
     "rollout_top_k": "policy.top_k",
     "turn_credit_weight_alpha": "algorithm.alpha",
     "grpo_sigma_min": "algorithm.sigma_min",
-    "max_dialogue_turns": "dialogue.max_turns",
+    "max_dialogue_turns": "environment.options.max_turns",
 }
 RLVER = {
     "base_model": "policy.model",
     "batch_size": "batch.scenarios",
     "learning_rate": "optimiser.learning_rate",
     "warmup_steps": "optimiser.warmup_steps",
-    "dialogue_turns": "dialogue.max_turns",
+    "dialogue_turns": "environment.options.max_turns",
     "policy_sampling_temperature": "policy.temperature",
-    "early_stop_emotion_at_most": "dialogue.leaves_at",
+    "early_stop_emotion_at_most": "environment.options.leaves_at",
 }
 PERM = {
     "base_model": "policy.model",
-    "training_samples": "people.train_limit",
-    "lambda_bys": "dialogue.bystander_weight",
+    "training_samples": "scenarios.train_limit",
+    "lambda_bys": "environment.options.bystander_weight",
     "training_gpus": "machine.ranks",
 }
 PUBLISHED = [
@@ -86,8 +86,12 @@ def printed(table: str, setting: str) -> str:
 def valued(recipe: Recipe, name: str) -> object:
     found: object = recipe
     for part in name.split("."):
-        found = getattr(found, part)
+        found = found[part] if isinstance(found, Mapping) else getattr(found, part)
     return found
+
+
+def options_of(name: str, *variants: str) -> Mapping[str, Any]:
+    return read_recipe(name, variants=variants).environment.options
 
 
 class TestPublished:
@@ -141,16 +145,17 @@ class TestPublished:
         assert float(printed("perm_settings", "length_penalty_threshold_tokens")) == perspectives.FREE_TOKENS
         assert float(printed("perm_settings", "lambda_bys")) == perspectives.BYSTANDER_WEIGHT
         for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
-            told = read_recipe(name)
-            tried = [read_recipe(name, variants=[variant]).dialogue.bystander_weight for variant in told.variants]
-            sweep = {*tried, told.dialogue.bystander_weight} - {None}
-            assert sorted(map(float, filter(None, sweep))) == [0.1, 0.5, 1.0]
+            variants = read_recipe(name).variants
+            sweep = {options_of(name, variant)["bystander_weight"] for variant in variants} | {
+                options_of(name)["bystander_weight"]
+            }
+            assert sorted(sweep) == [0.1, 0.5, 1.0]
 
     def test_perms_ablations_are_variants(self) -> None:
         for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
             for part in ("resonation", "expression", "reception", "bystander"):  # Table 2
-                assert read_recipe(name, variants=[f"no_{part}"]).dialogue.rules.without == (part,)
-            assert read_recipe(name, variants=["unit"]).dialogue.preset == "unit"
+                assert options_of(name, f"no_{part}")["without"] == [part]
+            assert options_of(name, "unit")["preset"] == "unit"
 
     def test_rlvers_models(self) -> None:
         llama = read_recipe("rlver_ppo_qwen2.5_7b", variants=["llama"])
@@ -193,14 +198,14 @@ class TestPublished:
 
     def test_rlvers_rewards_users_and_templates_are_variants(self) -> None:
         name = "rlver_ppo_qwen2.5_7b"
-        assert (read_recipe(name).dialogue.reward, read_recipe(name).dialogue.form) == ("outcome", "think")
+        assert (read_recipe(name).dialogue.reward, options_of(name)["form"]) == ("outcome", "think")
         assert read_recipe(name, variants=["turn"]).dialogue.reward == "turn"
         assert read_recipe(name, variants=["mixed"]).dialogue.reward == "mixed"
-        assert read_recipe(name, variants=["challenging"]).dialogue.variant == "challenging"
-        direct = read_recipe(name, variants=["direct"]).dialogue
-        assert (direct.form, direct.think) == ("direct", False)
-        both = read_recipe(name, variants=["direct", "challenging"]).dialogue
-        assert (both.form, both.variant) == ("direct", "challenging")
+        assert options_of(name, "challenging")["variant"] == "challenging"
+        assert options_of(name, "direct")["form"] == "direct"
+        assert not read_recipe(name, variants=["direct"]).dialogue.think
+        both = options_of(name, "direct", "challenging")
+        assert (both["form"], both["variant"]) == ("direct", "challenging")
 
 
 SOURCE = re.compile(r"#.*(\bours\b|EIBench|RLVER|EMPA|PERM|GRPO has no turn credit)")
@@ -222,9 +227,9 @@ def test_every_setting_says_where_it_comes_from(name: str) -> None:
 def test_every_shipped_recipe_and_variant_is_valid(name: str) -> None:
     recipe = read_recipe(name)
     assert recipe.name == name
-    assert len({recipe.hash, *(read_recipe(name, variants=[variant]).hash for variant in recipe.variants)}) == 1 + len(
-        recipe.variants
-    )
+    different = [variant for variant in recipe.variants if (name, variant) != ("perm_grpo_tiny", "bystander_0.5")]  # the default
+    hashes = {read_recipe(name, variants=[variant]).hash for variant in different}
+    assert len({recipe.hash, *hashes}) == 1 + len(different)
 
 
 class TestSettings:
@@ -233,12 +238,14 @@ class TestSettings:
         assert (found.algorithm.alpha, found.batch.steps, found.seed) == (3, 2, 7)
 
     def test_values_are_read_as_yaml(self) -> None:
-        found = read_recipe("ctc_grpo_tiny", settings=["people.exclude_tags=[death]", "watching.keep=null", "algorithm.kl=5e-4"])
-        assert (found.people.exclude_tags, found.watching.keep, found.algorithm.kl) == (("death",), None, 5e-4)
+        found = read_recipe(
+            "ctc_grpo_tiny", settings=["scenarios.exclude_tags=[death]", "watching.keep=null", "algorithm.kl=5e-4"]
+        )
+        assert (found.scenarios.exclude_tags, found.watching.keep, found.algorithm.kl) == (("death",), None, 5e-4)
 
     def test_one_name_is_a_list_of_one(self) -> None:
-        found = read_recipe("ctc_grpo_tiny", settings=["people.exclude_tags=death", "watching.loggers=tensorboard"])
-        assert (found.people.exclude_tags, found.watching.loggers) == (("death",), ("tensorboard",))
+        found = read_recipe("ctc_grpo_tiny", settings=["scenarios.exclude_tags=death", "watching.loggers=tensorboard"])
+        assert (found.scenarios.exclude_tags, found.watching.loggers) == (("death",), ("tensorboard",))
 
     def test_open_ended_settings_take_any_name(self) -> None:
         found = read_recipe("ctc_grpo_tiny", settings=["policy.template.enable_thinking=false", "verl.trainer.nnodes=2"])
@@ -271,12 +278,10 @@ class TestSettings:
             ("batch.rollouts=1", "compares at least 2"),
             ("batch.tokens_per_device=500", "one sample can have 1088"),
             ("dialogue.reply_tokens=600", "less than dialogue.reply_tokens"),
-            ("dialogue.variant=loud", "eibench has no variant 'loud'; expected think or direct"),
-            ("dialogue.seed=1", "seed is not set here; seed says it"),
             ("dialogue.credit=to_go", "ctc_grpo needs 'group'"),
             ("machine.engine=vllm", "hf_cpu goes with cpu"),
             ("algorithm.critic_learning_rate=1", "only ppo has a critic"),
-            ("people.train=test", "held_out_share"),
+            ("scenarios.train=test", "held_out_share"),
             ("verl.trainer.use_v1=false", "drops the rewards by turn"),
         ],
     )
@@ -288,34 +293,47 @@ class TestSettings:
         ("setting", "said"),
         [
             ("policy.lora_rank=8", "lora_rank is 8, lora_alpha None"),
-            ("dialogue.max_turns=2", "max_turns is 2; a dialogue of perm has one turn"),
-            ("dialogue.without=[resonation, expression, reception]", "leaves none of"),
-            ("dialogue.without=warmth", "'warmth': it should be 'resonation'"),
-            ("dialogue.bystander_weight=-1", "bystander_weight is -1"),
-            ("policy.warm_start={}", r"policy.warm_start.corpus is None; in perm a laptop policy learns from answers"),
+            ("policy.warm_start={}", r"policy.warm_start.corpus is {}; a laptop policy learns from answers"),
         ],
     )
     def test_values_that_cannot_be_in_perm(self, setting: str, said: str) -> None:
         with pytest.raises(InputError, match=said):
             read_recipe("perm_grpo_tiny", settings=[setting])
 
+    @pytest.mark.parametrize(
+        ("recipe", "setting", "parts"),
+        [
+            ("perm_grpo_tiny", "max_turns=2", ("max_turns", "perm", "2", "at most 1")),
+            ("perm_grpo_tiny", "without=[resonation, expression, reception]", ("without", "perm")),
+            ("perm_grpo_tiny", "without=warmth", ("without", "warmth", "length")),
+            ("perm_grpo_tiny", "bystander_weight=-1", ("bystander_weight", "-1", "at least 0")),
+            ("ctc_grpo_tiny", "variant=loud", ("variant", "eibench", "loud", "think or direct")),
+            ("ctc_grpo_tiny", "bystander_weight=0.1", ("eibench", "bystander_weight", "relation_weight")),
+        ],
+    )
+    def test_options_are_the_environments(self, recipe: str, setting: str, parts: tuple[str, ...]) -> None:
+        with pytest.raises(UseError) as error:
+            read_recipe(recipe, settings=[f"environment.options.{setting}"])
+        assert all(part in str(error.value) for part in parts)
+
+    def test_options_that_are_not_given_have_the_environments_defaults(self) -> None:
+        found = read_recipe("perm_grpo_tiny", settings=["environment.options.without=reception"]).environment
+        assert found.options == {
+            "preset": "released", "variant": "plain", "max_turns": 1, "bystander_weight": 0.5, "without": ["reception"]
+        }  # fmt: skip
+
+    def test_what_changes_the_reward_alone_is_not_played(self) -> None:
+        found = read_recipe("perm_grpo_tiny", variants=["no_reception", "bystander_0.1", "unit"]).environment
+        assert found.chosen.model_dump() | {"without": (), "bystander_weight": 0.5} == found.played.model_dump()
+        assert found.played.preset == "unit"
+        rlver = read_recipe("rlver_grpo_tiny").environment
+        assert rlver.played == rlver.chosen
+
     def test_an_unknown_recipe_or_variant(self) -> None:
         with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny' \(did you mean ctc_grpo_tiny\?\)"):
             read_recipe("ctc_grpo_tny")
         with pytest.raises(UseError, match=r"no variant 'no_floors' \(did you mean no_floor\?\)"):
             read_recipe("ctc_grpo_tiny", variants=["no_floors"])
-
-
-def test_settings_that_came_later_are_in_the_hash_only_where_they_are_set() -> None:
-    """A run that is older than they are keeps its name, and is gone on with."""
-    recipe = read_recipe("ctc_grpo_tiny")
-    body = recipe.decisive()
-    for section, name in (("dialogue", "without"), ("dialogue", "bystander_weight"), ("policy", "lora_rank"),
-                          ("policy", "lora_alpha"), ("policy", "lora_targets")):  # fmt: skip
-        assert body[section].pop(name) is None
-    assert recipe.hash == hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
-    hashes = {read_recipe("perm_grpo_tiny", variants=names).hash for names in ((), ("no_reception",), ("bystander_0.5",))}
-    assert len(hashes) == 3
 
 
 class TestFiles:
@@ -352,7 +370,7 @@ class TestFiles:
 
 class TestHash:
     @pytest.mark.parametrize(
-        "setting", ["batch.steps=5", "seed=3", "people.held_out_limit=8", "verl.actor_rollout_ref.actor.shuffle=true"]
+        "setting", ["batch.steps=5", "seed=3", "scenarios.held_out_limit=8", "verl.actor_rollout_ref.actor.shuffle=true"]
     )
     def test_what_decides_the_result_is_in_it(self, setting: str) -> None:
         assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash != read_recipe("ctc_grpo_tiny").hash
@@ -362,7 +380,8 @@ class TestHash:
         assert read_recipe("ctc_grpo_tiny", settings=[setting]).hash == read_recipe("ctc_grpo_tiny").hash
 
 
-def test_an_environment_without_rewards_for_training_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heartloop.training.recipe_sections.TRAINED", ("eibench", "sage"))
-    with pytest.raises(InputError, match="empa has no rewards for training; expected eibench or sage"):
-        read_recipe("empa_ctc_grpo_tiny")
+def test_an_environment_without_rewards_for_training_is_refused() -> None:
+    with pytest.raises(UseError, match=r"daily has no rewards for training"):
+        read_recipe("ctc_grpo_tiny", settings=["environment.name=daily"])
+    with pytest.raises(UseError, match=r"unknown environment 'sagge'.*nearest is 'sage'"):
+        read_recipe("ctc_grpo_tiny", settings=["environment.name=sagge"])

@@ -25,8 +25,8 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.catalogue import entry_of
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
+from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings, write_agent_loops
@@ -35,7 +35,9 @@ from tests.faulty_server import FaultyServer
 from tests.training import tiny_policy
 
 WORDS = tiny_policy.tokenizer()
-PEOPLE = [person.id for person in entry_of("eibench").load("test")][:4]
+SCENARIOS = [scenario.id for scenario in load_environment("eibench").load("test")][:4]
+EIBENCH: dict[str, Any] = {"environment": {"name": "eibench", "options": {"max_turns": 3}}, "scenarios": ("test",)}
+SAGE: dict[str, Any] = {"environment": {"name": "sage", "options": {"max_turns": 3, "start": 30}}, "scenarios": ("support",)}
 SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
 
 
@@ -79,7 +81,7 @@ def _fresh_stage() -> Iterator[None]:
 
 
 def loop_of(config: Any, client: FakeClient, **settings: Any) -> DialogueLoop:
-    chosen = DialogueSettings(**{"environment": "eibench", "scenarios": "test", "max_turns": 3, "reply_tokens": 9, **settings})
+    chosen = DialogueSettings(**{**EIBENCH, "reply_tokens": 9, **settings})
     return DialogueLoop(
         trainer_config=DictConfigWrap(config), server_manager=client, tokenizer=WORDS, processor=None, dataset_cls=RLHFDataset,
         data_config=DictConfigWrap(config.data), hf_model_type="qwen2",
@@ -88,7 +90,7 @@ def loop_of(config: Any, client: FakeClient, **settings: Any) -> DialogueLoop:
 
 
 async def roll(
-    config: Any, client: FakeClient, *, rollouts: int = 4, people: list[str] | None = None, step: int = 3, **settings: Any
+    config: Any, client: FakeClient, *, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3, **settings: Any
 ) -> list[list[Any]]:
     return await asyncio.gather(
         *[
@@ -96,7 +98,7 @@ async def roll(
                 dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5}, uid=f"u{i}", session_id=k,
                 global_steps=step, raw_prompt=[], index=i,
             )
-            for i, scenario in enumerate(people or PEOPLE[:2])
+            for i, scenario in enumerate(scenario_ids or SCENARIOS[:2])
             for k in range(rollouts)
         ]
     )  # fmt: skip
@@ -104,7 +106,7 @@ async def roll(
 
 async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
     client = FakeClient()
-    found = await roll(config, client, rollouts=1, people=PEOPLE[:1])
+    found = await roll(config, client, rollouts=1, scenario_ids=SCENARIOS[:1])
     rows = [output.as_dict() for output in found[0]]
     assert [row["prompts"].tolist() for row in rows] == [asked["prompt_ids"] for asked in client.asked]
     for before, after in itertools.pairwise(rows):
@@ -120,7 +122,7 @@ async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
 
 async def test_one_row_a_dialogue_masks_what_the_person_said(config: Any) -> None:
     client = FakeClient()
-    found = await roll(config, client, rollouts=1, people=PEOPLE[:1], sample="dialogue", credit="to_go")
+    found = await roll(config, client, rollouts=1, scenario_ids=SCENARIOS[:1], sample="dialogue", credit="to_go")
     (row,) = [output.as_dict() for output in found[0]]
     response, mask = row["responses"], row["response_mask"].bool()
     drawn = [WORDS.decode(response[start:stop]) for _, start, stop in row["extra_fields"]["credit"]["spans"]]
@@ -162,7 +164,7 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     advantages = ctc_grpo_advantages(rows, (len(rows), 9))
     assert advantages.abs().sum() > 0
     about = found[0][0].extra_fields["dialogue"]
-    assert about["stratum"] in {"charm", "defense", "repair", "support"}
+    assert about["group"] in {"charm", "defense", "repair", "support"}
     assert about["reply_tokens"] == [len(output.response_ids) for output in found[0]]
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
 
@@ -174,17 +176,19 @@ def _transcripts(folder: Path) -> list[Transcript]:
 async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    people = [person.id for person in entry_of("sage").load("support")][:2]
+    scenarios = [scenario.id for scenario in load_environment("sage").load("support")][:2]
+    sage = {**SAGE, "user": "faulty/person"}
     async with FaultyServer("unauthorized@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
-        found = await roll(config, FakeClient(), people=people, environment="sage", scenarios="support", user="faulty/person")
-        stage = loop_of(config, FakeClient(), environment="sage", scenarios="support", user="faulty/person").stage
+        found = await roll(config, FakeClient(), scenario_ids=scenarios, **sage)
+        stage = loop_of(config, FakeClient(), **sage).stage
         assert server.most_in_flight > 4  # dialogues wait for each other nowhere
     rows = [len(outputs) for outputs in found]
     assert sorted(rows) == [0] * 4 + [3] * 4
-    assert sum("failed and is left out (simulator, RefusedByServer)" in record.message for record in caplog.records) == 4
-    assert all(output.extra_fields["dialogue"]["simulator_calls"] >= 5 for outputs in found for output in outputs[:1])
-    assert stage._models[0]._connections._session is None
+    assert sum("failed and is left out (user, RefusedByServer)" in record.message for record in caplog.records) == 4
+    assert all(output.extra_fields["dialogue"]["user_calls"] >= 5 for outputs in found for output in outputs[:1])
+    (model,) = stage._models
+    assert model._connections._session is None  # type: ignore[attr-defined]
 
 
 class Answering(FakeClient):
@@ -203,34 +207,35 @@ class Answering(FakeClient):
                            extra_fields={"min_global_steps": 3, "max_global_steps": 3})  # fmt: skip
 
 
-SAMPLES = [sample.id for sample in entry_of("perm").load("samples")][:2]
-PERM: dict[str, Any] = {"environment": "perm", "scenarios": "samples", "max_turns": 1, "reply_tokens": 200}
+SAMPLES = [scenario.id for scenario in load_environment("perm").load("samples")][:2]
+PERM: dict[str, Any] = {"environment": {"name": "perm"}, "scenarios": ("samples",), "reply_tokens": 200}
 
 
 async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
     client = Answering()
-    found = await roll(config, client, people=SAMPLES, rollouts=3, **PERM)
+    found = await roll(config, client, scenario_ids=SAMPLES, rollouts=3, **PERM)
     assert [len(outputs) for outputs in found] == [1] * 6
     for (output,) in found:
         row = output.as_dict()
         credit, about = row["extra_fields"]["credit"], row["extra_fields"]["dialogue"]
         told = row["extra_fields"]["reward_extra_info"]
         assert row["rm_scores"].sum().item() == pytest.approx(credit["outcome"]) == pytest.approx(told["score"])
-        assert about["stratum"] in {"gladness", "company", "understanding", "thinking", "acknowledgement", "room"}
-        if about["parts"]["form"]:
-            terms = sum(about["parts"][f"{name}_term"] for name in ("empathy", "bystander", "length"))
+        assert about["group"] in {"gladness", "company", "understanding", "thinking", "acknowledgement", "room"}
+        if about["terms"]["form"]:
+            terms = sum(about["terms"][f"{name}_term"] for name in ("empathy", "bystander", "length"))
             assert terms == pytest.approx(credit["outcome"])
             assert {"resonation", "expression", "reception", "bystander", "response_tokens"} <= told.keys()
         else:
             assert credit["outcome"] == BROKEN_FORMAT
             assert about["counts"]["broken formats"] == 1
             assert "resonation" not in told
-    assert sum(output.extra_fields["dialogue"]["parts"]["form"] for (output,) in found) == 4
+    assert sum(output.extra_fields["dialogue"]["terms"]["form"] for (output,) in found) == 4
 
 
 async def test_perm_a_weight_changes_what_is_learned_and_not_the_score(config: Any) -> None:
-    plain = await roll(config, Answering(), people=SAMPLES, rollouts=3, **PERM)
-    heavy = await roll(config, Answering(), people=SAMPLES, rollouts=3, bystander_weight=1.0, **PERM)
+    plain = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, **PERM)
+    heavier = {**PERM, "environment": {"name": "perm", "options": {"bystander_weight": 1.0}}}
+    heavy = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, **heavier)
     for (one,), (other,) in zip(plain, heavy, strict=True):
         assert one.extra_fields["reward_extra_info"]["score"] == other.extra_fields["reward_extra_info"]["score"]
         assert other.extra_fields["credit"]["outcome"] < one.extra_fields["credit"]["outcome"]
@@ -242,7 +247,7 @@ async def test_perm_an_answer_that_a_judge_did_not_grade_leaves_its_group(
     """The third judge of every third answer says a number in words, twice; no row comes of that answer, and no zero."""
     (tmp_path / "wordy.py").write_text(JUDGE)
     monkeypatch.syspath_prepend(tmp_path)
-    found = await roll(config, Answering(), people=SAMPLES, rollouts=3, user="python:wordy:judge", **PERM)
+    found = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, user="python:wordy:judge", **PERM)
     assert sorted(len(outputs) for outputs in found) == [0, 0, 1, 1, 1, 1]
     outcomes = [outputs[0].extra_fields["credit"]["outcome"] for outputs in found if outputs]
     # shares 0.6, bystander 50: 0.6 - 0.25; the others kept no form
@@ -269,7 +274,8 @@ def judge(messages):
 async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
     stages = {id(loop_of(config, FakeClient()).stage) for _ in range(3)}
     assert len(stages) == 1
-    assert loop_of(config, FakeClient(), max_turns=2).stage.settings.max_turns == 2
+    shorter = loop_of(config, FakeClient(), environment={"name": "eibench", "options": {"max_turns": 2}})
+    assert shorter.stage.environment.options.max_turns == 2
 
 
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
@@ -283,8 +289,8 @@ async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
 
 def test_the_file_that_verl_reads_loads_the_loop(config: Any, tmp_path: Path) -> None:
     path = tmp_path / "loops.yaml"
-    write_agent_loops(DialogueSettings(environment="sage", scenarios=("support",), start=30), path)
+    write_agent_loops(DialogueSettings.model_validate(SAGE), path)
     (entry,) = OmegaConf.load(path)
     assert entry.name == AGENT
     assert entry._target_ == f"{DialogueLoop.__module__}.{DialogueLoop.__qualname__}"
-    assert json.loads(path.read_text())[0]["settings"]["start"] == 30
+    assert json.loads(path.read_text())[0]["settings"]["environment"]["options"]["start"] == 30

@@ -80,7 +80,8 @@ class Job:
         self._log = folder / "log.txt"
         size = (
             f"policy.model={policy}", "policy.max_prompt=3000", "policy.max_response=400", "dialogue.chat_format=template",
-            "dialogue.reply_tokens=8", "dialogue.max_turns=2", "batch.scenarios=2", "batch.mini_batch=2", "batch.rollouts=3",
+            "dialogue.reply_tokens=8", "environment.options.max_turns=2",
+            "batch.scenarios=2", "batch.mini_batch=2", "batch.rollouts=3",
             "batch.tokens_per_device=6000", "machine.ranks=2", "watching.validate_every=0", "watching.transcripts_every=1",
             "watching.save_every=1", "optimiser.learning_rate=0.001", "optimiser.warmup_ratio=0", "optimiser.warmup_steps=0",
         )  # fmt: skip
@@ -177,8 +178,8 @@ def _words(transcripts: list[Transcript]) -> list[tuple[Any, ...]]:
 def test_ctc_grpo_learns_drops_what_failed_and_goes_on_after_a_kill(policy: Path, tmp_path: Path) -> None:
     (tmp_path / "patchy.py").write_text(PATCHY)
     job = Job(
-        "ctc_grpo_tiny", tmp_path, policy, "people.train=test", "people.held_out=test", "people.held_out_share=0.02",
-        "people.held_out_limit=null", "dialogue.user=python:patchy:person", "batch.steps=3", "dialogue.sample=turn",
+        "ctc_grpo_tiny", tmp_path, policy, "scenarios.train=test", "scenarios.held_out=test", "scenarios.held_out_share=0.02",
+        "scenarios.held_out_limit=null", "dialogue.user=python:patchy:person", "batch.steps=3", "dialogue.sample=turn",
         PATCHY_COUNT=str(tmp_path / "count"),
     )  # fmt: skip
     hold = tmp_path / "hold"
@@ -197,7 +198,7 @@ def test_ctc_grpo_learns_drops_what_failed_and_goes_on_after_a_kill(policy: Path
     assert sorted(transcript.scored for transcript in job.transcripts(1)) == [False] * 5 + [True]
     assert (second["dialogue/failed"], second["dialogue/scored"], second["training/skipped_updates"]) == (0, 6, 0)
     assert second["actor/grad_norm"] > 0
-    assert second["simulator/calls"] == 12
+    assert second["user/calls"] == 12
     assert {"dialogue/score", "dialogue/group_std", "dialogue/reply_tokens/turn_2", "actor/entropy"} <= second.keys()
     assert _moved(start, job.weights(2))
     updates = job.updates(2)
@@ -223,7 +224,7 @@ def test_ctc_grpo_learns_drops_what_failed_and_goes_on_after_a_kill(policy: Path
 
 def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:
     job = Job(
-        "rlver_ppo_tiny", tmp_path, policy, "people.held_out_share=0.05", "people.held_out_limit=null", "batch.rollouts=1",
+        "rlver_ppo_tiny", tmp_path, policy, "scenarios.held_out_share=0.05", "scenarios.held_out_limit=null", "batch.rollouts=1",
         "batch.scenarios=4", "batch.mini_batch=4", "batch.steps=2", "algorithm.critic_warmup=0",
         "verl.algorithm.rollout_correction.bypass_mode=false",
     )  # fmt: skip

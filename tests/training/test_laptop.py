@@ -1,8 +1,8 @@
-"""The laptop policy, made on the spot: words, prompts, talks, warm start, and the checkpoint as a model under test.
+"""The laptop policy, made on the spot: words, prompts, examples, warm start, and the checkpoint as a model under test.
 
 1. What the tokenizer knows comes back as it was written.
 2. A prompt is its messages one after the other, and an own reply stands in it as the ids it was generated as.
-3. The same settings give the same talks, however many processes play them.
+3. The same settings give the same examples, however many processes play them.
 4. A warm start lowers the loss, and the same settings find what was made before.
 5. A checkpoint plays dialogues through the one turn loop.
 """
@@ -27,32 +27,38 @@ from heartloop.training.chat_format import ChatFormat
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import (
     CorpusSettings,
+    Example,
     Mixture,
-    Talk,
-    kept_talks,
-    people_of,
-    talks_of,
+    dialogues_of,
+    environment_for,
+    held_out_texts,
+    layout_of,
+    read_or_make,
     whole_sentences,
     words_in,
-    words_of_strangers,
 )
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
 
-Talks = tuple[list[Talk], list[Talk]]
+Examples = tuple[list[Example], list[Example]]
 
-SMALL = CorpusSettings(eibench=6, sage=0, test=2)
-MICRO = WarmStartSettings(corpus=SMALL, least_count=1, strangers=False, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
+LEARN, TUNING = CorpusSettings().learn
+(HELD_OUT,) = CorpusSettings().held_out
+SMALL = CorpusSettings(learn=(LEARN.model_copy(update={"count": 6}),), held_out=(HELD_OUT.model_copy(update={"count": 2}),))
+MICRO = WarmStartSettings(
+    corpus=SMALL, least_count=1, held_out_words=False, width=64, layers=2, steps=20, rows=2, learning_rate=0.01
+)
 
 
 @pytest.fixture(scope="module")
-def talks() -> Talks:
-    return talks_of(SMALL)
+def examples() -> Examples:
+    return dialogues_of(SMALL)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(talks: Talks) -> Any:
-    return build_tokenizer((message.content for talk in talks[0] for message in talk.messages), least=1)
+def tokenizer(examples: Examples) -> Any:
+    texts = (message.content for example in examples[0] for message in example.messages)
+    return build_tokenizer(texts, least=1, layout=layout_of(SMALL))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WarmStart]:
 
 
 def test_two_hundred_sentences_come_back_as_they_were_written() -> None:
-    people = people_of("eibench", "train").scenarios.values()
+    people = environment_for(LEARN).scenarios.values()
     texts = [beat.text for person in list(people)[::70] for beat in person.beats][:200]
     tokenizer = build_tokenizer(texts, least=1)
     known = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
@@ -101,18 +107,18 @@ def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
     assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
 
 
-def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(talks: Talks) -> None:
-    strangers = words_of_strangers()
-    texts = [message.content for talk in talks[0] for message in talk.messages]
+def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(examples: Examples) -> None:
+    strangers = held_out_texts(SMALL)
+    texts = [message.content for example in examples[0] for message in example.messages]
     without, knowing = build_tokenizer(texts), build_tokenizer(texts, known=strangers)
     unknown = [sum(t.encode(text).count(1) for text in strangers) for t in (without, knowing)]
     assert unknown[0] > 1000
     assert unknown[1] == 0
 
 
-def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(talks: Talks, tokenizer: Any) -> None:
+def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(examples: Examples, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
-    messages = talks[0][0].messages[:-1]
+    messages = examples[0][0].messages[:-1]
     own = {
         place: tokenizer.encode(message.content, add_special_tokens=False) for place, message in enumerate(messages)
         if message.role == "assistant"
@@ -133,9 +139,9 @@ def test_recorded_ids_are_never_made_anew(tokenizer: Any) -> None:
     assert form.prompt_ids(messages, {1: odd})[-len(odd) - 2 : -2] == odd
 
 
-def test_the_next_prompt_begins_with_the_last_one_and_its_reply(talks: Talks, tokenizer: Any) -> None:
+def test_the_next_prompt_begins_with_the_last_one_and_its_reply(examples: Examples, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
-    messages = talks[0][0].messages
+    messages = examples[0][0].messages
     first = form.prompt_ids(messages[:2])
     reply = [*tokenizer.encode(messages[2].content, add_special_tokens=False), form.end]
     later = form.prompt_ids(messages[:4], {2: reply})
@@ -143,7 +149,7 @@ def test_the_next_prompt_begins_with_the_last_one_and_its_reply(talks: Talks, to
 
 
 def test_of_a_system_prompt_goal_knowledge_and_situation_remain(tokenizer: Any) -> None:
-    environment = people_of("eibench", "train")
+    environment = environment_for(LEARN)
     scenario = environment.scenarios[environment.scenario_ids[0]]
     prompt = environment.begin(scenario.id).policy_prompt
     text = tokenizer.apply_chat_template([{"role": "system", "content": prompt}], tokenize=False)
@@ -176,23 +182,23 @@ def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
         ChatFormat(bare)
 
 
-def test_the_same_settings_give_the_same_talks(talks: Talks) -> None:
-    assert talks_of(SMALL, processes=2) == talks
-    other = talks_of(SMALL.model_copy(update={"seed": 1}))
-    assert [talk.scenario for talk in other[0]] == [talk.scenario for talk in talks[0]]
-    assert other != talks
+def test_the_same_settings_give_the_same_examples(examples: Examples) -> None:
+    assert dialogues_of(SMALL, processes=2) == examples
+    other = dialogues_of(SMALL.model_copy(update={"seed": 1}))
+    assert [example.scenario for example in other[0]] == [example.scenario for example in examples[0]]
+    assert other != examples
 
 
-def test_talks_are_of_training_people_and_those_kept_apart_of_test_people(talks: Talks) -> None:
-    learn, apart = talks
+def test_examples_are_of_training_people_and_those_kept_apart_of_test_people(examples: Examples) -> None:
+    learn, apart = examples
     assert len(learn) == 6
     assert len(apart) == 2
-    assert {talk.scenario for talk in learn} <= set(people_of("eibench", "train").scenario_ids)
-    assert {talk.scenario for talk in apart} <= set(people_of("eibench", "test").scenario_ids)
+    assert {example.scenario for example in learn} <= set(environment_for(LEARN).scenario_ids)
+    assert {example.scenario for example in apart} <= set(environment_for(HELD_OUT).scenario_ids)
 
 
-def test_replies_are_short_whole_and_of_more_than_one_baseline(talks: Talks) -> None:
-    replies = [m.content for talk in talks[0] for m in talk.messages if m.role == "assistant"]
+def test_replies_are_short_whole_and_of_more_than_one_baseline(examples: Examples) -> None:
+    replies = [m.content for example in examples[0] for m in example.messages if m.role == "assistant"]
     assert max(map(words_in, replies)) <= SMALL.longest_reply
     assert all(reply.rstrip('"')[-1] in ".!?…" for reply in replies)
     assert len(set(replies)) > 0.8 * len(replies)
@@ -207,10 +213,10 @@ def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
     assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
 
 
-def test_baselines_quote_what_was_said_word_by_word(talks: Talks) -> None:
+def test_baselines_quote_what_was_said_word_by_word(examples: Examples) -> None:
     quotes = [
-        (quote, [m.content for m in talk.messages[:place]])
-        for talk in talks[0] for place, message in enumerate(talk.messages) if message.role == "assistant"
+        (quote, [m.content for m in example.messages[:place]])
+        for example in examples[0] for place, message in enumerate(example.messages) if message.role == "assistant"
         for quote in re.findall(r'"([^"]{12,})"', message.content)
     ]  # fmt: skip
     assert len(quotes) > 5
@@ -225,20 +231,20 @@ async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
     assert len(set(replies)) > 6
 
 
-def test_kept_talks_are_read_back_and_a_broken_file_is_named(talks: Talks, tmp_path: Path) -> None:
-    file = tmp_path / "talks.jsonl"
-    assert kept_talks(file, lambda: talks_of(SMALL)) == talks
-    assert kept_talks(file, lambda: ([], [])) == talks, "what is there is not made again"
+def test_read_or_make_are_read_back_and_a_broken_file_is_named(examples: Examples, tmp_path: Path) -> None:
+    file = tmp_path / "examples.jsonl"
+    assert read_or_make(file, lambda: dialogues_of(SMALL)) == examples
+    assert read_or_make(file, lambda: ([], [])) == examples, "what is there is not made again"
     file.write_text('{"scenario": 3}\n')
-    with pytest.raises(InputError, match=r"talks\.jsonl:1"):
-        kept_talks(file, lambda: talks)
+    with pytest.raises(InputError, match=r"examples\.jsonl:1"):
+        read_or_make(file, lambda: examples)
 
 
-def test_only_replies_are_learned(talks: Talks, tokenizer: Any) -> None:
+def test_only_replies_are_learned(examples: Examples, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
-    (row,) = rows_of(talks[0][:1], form)
+    (row,) = rows_of(examples[0][:1], form)
     learned = tokenizer.decode([token for token, said in zip(row.tokens, row.said, strict=True) if said])
-    replies = [m.content for m in talks[0][0].messages if m.role == "assistant"]
+    replies = [m.content for m in examples[0][0].messages if m.role == "assistant"]
     assert learned.count("<end>") == len(replies)
     assert " ".join(learned.split("<end>")[0].split()) == replies[0]
 
@@ -303,7 +309,7 @@ def test_the_same_settings_give_the_same_weights(made: tuple[Path, WarmStart], t
 
 
 async def test_a_checkpoint_plays_a_dialogue(made: tuple[Path, WarmStart]) -> None:
-    environment = people_of("eibench", "test")
+    environment = environment_for(HELD_OUT)
     model = CheckpointModel(made[1].model)
     settings = Sampling(max_tokens=12)
     transcript = await play(environment, environment.scenario_ids[0], model, seed=3, sampling=settings)
@@ -327,11 +333,11 @@ async def test_what_a_checkpoint_sees_is_what_it_was_trained_on(made: tuple[Path
     assert reply.usage.prompt_tokens == len(form.prompt_ids(messages))
 
 
-def test_whoever_loads_the_checkpoint_gets_its_own_tokenizer(made: tuple[Path, WarmStart], talks: Talks) -> None:
+def test_whoever_loads_the_checkpoint_gets_its_own_tokenizer(made: tuple[Path, WarmStart], examples: Examples) -> None:
     from transformers import AutoTokenizer
 
     loaded = AutoTokenizer.from_pretrained(made[1].model)
-    replies = [m.content for m in talks[0][0].messages if m.role == "assistant"]
+    replies = [m.content for m in examples[0][0].messages if m.role == "assistant"]
     assert [loaded.decode(loaded.encode(reply, add_special_tokens=False)) for reply in replies] == replies
 
 

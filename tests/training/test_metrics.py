@@ -10,12 +10,12 @@ import pytest
 from heartloop.training.metrics import dialogue_metrics
 
 
-def dialogue(score: float, *reply_tokens: int, stratum: str = "charm", **counts: int) -> dict[str, Any]:
+def dialogue(score: float, *reply_tokens: int, group: str = "charm", **counts: int) -> dict[str, Any]:
     return {
-        "stratum": stratum, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
+        "group": group, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
         "turns": len(reply_tokens), "samples": len(reply_tokens), "reply_tokens": list(reply_tokens), "counts": counts,
-        "simulator_calls": len(reply_tokens),
-        "simulator_prompt_tokens": 100 * len(reply_tokens), "simulator_completion_tokens": 10 * len(reply_tokens),
+        "user_calls": len(reply_tokens),
+        "user_prompt_tokens": 100 * len(reply_tokens), "user_completion_tokens": 10 * len(reply_tokens),
     }  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def test_a_step_in_numbers() -> None:
     dialogues = [
         dialogue(0.5, 10, 20, silences=1),
         dialogue(-0.5, 30, 0, silences=1, overflows=1),  # the second prompt did not fit
-        dialogue(0.2, 12, stratum="repair"),
+        dialogue(0.2, 12, group="repair"),
     ]
     found = dialogue_metrics(dialogues, ["a", "a", "b"], expected=6)
     assert (found["dialogue/scored"], found["dialogue/failed"]) == (3, 3)
@@ -38,7 +38,7 @@ def test_a_step_in_numbers() -> None:
     assert (found["dialogue/counts/silences"], found["dialogue/counts/overflows"]) == (2, 1)
     assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
     assert found["dialogue/tokens"] == 10 + 20 + 30 + 0 + 12
-    assert (found["simulator/calls"], found["simulator/prompt_tokens"], found["simulator/completion_tokens"]) == (5, 500, 50)
+    assert (found["user/calls"], found["user/prompt_tokens"], found["user/completion_tokens"]) == (5, 500, 50)
 
 
 def test_a_step_without_a_scored_dialogue_has_no_means() -> None:
@@ -46,7 +46,7 @@ def test_a_step_without_a_scored_dialogue_has_no_means() -> None:
 
 
 def test_parts_of_the_reward_are_means_over_those_that_have_them() -> None:
-    good, poor, broken = ({**dialogue(0.1, 10), "parts": parts} for parts in (
+    good, poor, broken = ({**dialogue(0.1, 10), "terms": terms} for terms in (
         {"form": 1.0, "reception": 4.0}, {"form": 1.0, "reception": 1.0}, {"form": 0.0},
     ))  # fmt: skip
     found = dialogue_metrics([good, poor, broken, broken], ["a"] * 4, expected=4)

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,11 +21,10 @@ from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.catalogue import entry_of
-from heartloop.environments.empa import Empa
 from heartloop.environments.episode import SILENCE, play
-from heartloop.environments.perm.environment import Rules
-from heartloop.scoring.credit import REWARDS
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Returns
+from heartloop.scoring.credit import REWARDS, RewardKind
 from heartloop.training.generation import Generated
 from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
 from heartloop.training.template_format import TemplateFormat
@@ -67,9 +65,9 @@ def policy_of(server: FakeServer, **settings: Any) -> TokenPolicy:
 
 
 async def dialogue(policy: TokenPolicy, *, environment: str = "sage", turns: int = 3, which: int = 0) -> Transcript:
-    entry = entry_of(environment)
-    people = entry.load(entry.sets[0])
-    return await play(entry.build(people, entry.person(None), max_turns=turns), people[which].id, policy, seed=7)
+    spec = load_environment(environment)
+    scenarios = spec.load()
+    return await play(spec.make(scenarios, spec.players(), {"max_turns": turns}), scenarios[which].id, policy, seed=7)
 
 
 def byte_by_byte(text: str) -> list[int]:
@@ -217,61 +215,29 @@ async def test_somebody_elses_reply_in_the_history_is_refused() -> None:
         await policy.complete(messages, sampling=Sampling())
 
 
-async def test_rewards_of_eibench_and_sage() -> None:
-    policy = policy_of(FakeServer("I hear you."))
-    bench = await dialogue(policy, environment="eibench")
-    worth = worth_of(bench, policy.spoken, kind="outcome")
-    assert worth.outcome == bench.score
-    assert worth.process.tolist() == list(bench.rewards)
-    assert worth.rewards.tolist() == [0.0] * (len(bench.turns) - 1) + [bench.score]
-    policy = policy_of(FakeServer("I hear you."))
-    sage = await dialogue(policy)
-    worth = worth_of(sage, policy.spoken, kind="mixed")
-    emotions = [sage.start["emotion"], *(turn.state["emotion"] for turn in sage.turns if turn.state)]
-    turns = np.diff(emotions) / 10
-    assert worth.outcome == pytest.approx((turns.sum() + emotions[-1] / 100) / 2)
-    assert worth.process == pytest.approx(turns)
+RETURNS = Returns(outcome=0.35, process=[0.5, -1.0], worst_outcome=0.0, worst_turns=-4.0)
 
 
-async def test_rewards_of_empa_are_success_and_the_share_of_what_was_lacking() -> None:
-    policy = policy_of(FakeServer("I hear you."))
-    case = await dialogue(policy, environment="empa", turns=3)
-    lacking = math.hypot(*case.start.values())
-    worth = worth_of(case, policy.spoken, kind="mixed")
-    assert worth.process == pytest.approx([energy / lacking for energy in case.rewards])
-    assert worth.outcome == pytest.approx(worth.process.sum() / 2)  # no success
-    done = case.model_copy(update={"stop": "success"})
-    assert worth_of(done, policy.spoken, kind="outcome").outcome == 1.0
-    assert worth_of(done, policy.spoken, kind="mixed").outcome == pytest.approx((1 + worth.process.sum()) / 2)
-    broken = worth_of(case, policy.spoken, kind="turn", think=True)  # 45 windows that go back as far as a form can say
-    assert broken.outcome == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / lacking)
-
-
-async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:
-    entry = entry_of("empa")
-    (case, *_) = entry.load("cases")
-    policy = policy_of(FakeServer("I hear you.", "You waited so long for that call."))
-    environment = Empa([case], entry.person(None), max_turns=5, window=2)
-    transcript = await play(environment, case.id, policy, seed=7)
-    worth = worth_of(transcript, policy.spoken, kind="turn")
-    lacking = math.hypot(*transcript.start.values())
-    first, second, third = transcript.rewards
-    assert worth.process == pytest.approx(np.array([0.0, first, 0.0, second, third]) / lacking)
+@pytest.mark.parametrize(
+    ("kind", "rewards"), [("outcome", [0.0, 0.35]), ("turn", [0.5, -1.0]), ("mixed", [0.25, (0.35 - 1.0) / 2])]
+)
+def test_rewards_by_kind(kind: RewardKind, rewards: list[float]) -> None:
+    worth = worth_of(RETURNS, [], kind=kind)
+    assert worth.rewards == pytest.approx(rewards)
+    assert worth.outcome == pytest.approx(sum(rewards))
+    assert worth.process.tolist() == [0.5, -1.0]
+    assert not worth.broken
 
 
 async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
-    transcript = await dialogue(policy)
-    good = worth_of(transcript, policy.spoken[::2], kind="outcome", think=True)
-    assert not good.broken
-    for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):  # a mood of 40 can lose 4 turn rewards
-        broken = worth_of(transcript, policy.spoken, kind=kind, think=True)  # type: ignore[arg-type]
+    await dialogue(policy)
+    assert not worth_of(RETURNS, policy.spoken[::2], kind="outcome", think=True).broken
+    for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):
+        broken = worth_of(RETURNS, policy.spoken, kind=kind, think=True)  # type: ignore[arg-type]
         assert broken.broken
         assert broken.outcome == lowest
         assert not broken.process.any()
-    failed = transcript.model_copy(update={"score": None})
-    with pytest.raises(UseError, match="unscored"):
-        worth_of(failed, policy.spoken, kind="outcome")
 
 
 @given(
@@ -317,19 +283,8 @@ def test_templates_that_lose_replies_are_refused() -> None:
         TemplateFormat(_Bare("x")).prompt_ids(messages, {0: [5]})
 
 
-async def test_an_answer_in_perm_is_worth_its_reward() -> None:
-    """Its one turn has the outcome as its reward, so every kind of reward is the same."""
-    answer = "# Analysis\nThey are sad.\n\n# Response\nWhat was the hardest of it?"
-    policy = policy_of(FakeServer(answer))
-    transcript = await dialogue(policy, environment="perm", turns=1)
+def test_where_the_one_turn_is_the_outcome_every_kind_is_the_same() -> None:
+    returns = Returns(outcome=0.35, process=[0.35], worst_outcome=-1.0, worst_turns=-1.0)
     for kind in REWARDS:
-        worth = worth_of(transcript, policy.spoken, kind=kind)
-        assert worth.outcome == pytest.approx(transcript.score)
-        assert not worth.broken
-        assert worth.process.tolist() == [transcript.score]
-    weighed = worth_of(transcript, policy.spoken, kind="outcome", rules=Rules(1.0))
-    bystander = transcript.turns[0].evidence["scores"]["bystander"]
-    assert transcript.score is not None
-    assert weighed.outcome == pytest.approx(transcript.score - 0.5 * (1 - bystander / 100))
-    thoughtless = worth_of(transcript, policy.spoken, kind="outcome", think=True, rules=Rules(1.0))
-    assert (thoughtless.outcome, thoughtless.broken) == (-1.0, True)
+        assert worth_of(returns, [], kind=kind).outcome == pytest.approx(0.35)
+        assert worth_of(returns, [Spoken([1], [2], [0.0], "no block", "", None)], kind=kind, think=True).outcome == -1.0

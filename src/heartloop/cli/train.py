@@ -1,4 +1,4 @@
-"""The `heartloop train` command; the same rules as in `cli`."""
+"""The `heartloop train` command."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ train_app = typer.Typer(rich_markup_mode=None)
 
 @train_app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="A shipped recipe, such as ctc_grpo_tiny, or a YAML file; list shows them.")],
+    recipe: Annotated[str, typer.Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run, its calls and tokens, what is missing here; train nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan, its calls and tokens, and what is missing here; train nothing.")
     ] = False,
     variant: Annotated[
-        list[str] | None, typer.Option("--variant", help="One of the recipe's variants, such as no_process; repeat for several.")
+        list[str] | None, typer.Option("--variant", help="Variant of the recipe, e.g. no_process; may be repeated.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting in place of the recipe's, e.g. batch.steps=20; may be repeated."),
+        typer.Option("--set", help="Override a setting, e.g. batch.steps=20; may be repeated (docs/recipe-settings.md)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="In place of the recipe's.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ and a name with the settings' hash.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; overrides the recipe's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; default: runs/ and a name with the hash of the settings.")
+    ] = None,
 ) -> None:
-    """Train a policy with simulated people, on verl. The same command again goes on from the last checkpoint."""
+    """Train a policy against a user simulator, on verl. Rerun the same command to resume."""
     from heartloop.core.errors import InputError, UseError
     from heartloop.models.names import load_env
-    from heartloop.training.dataset import cast_of
+    from heartloop.training.dataset import split_of
     from heartloop.training.plan import command_text, plan_text
     from heartloop.training.readiness import Missing, missing
     from heartloop.training.recipe import read_recipe, recipe_names
@@ -52,27 +54,27 @@ def train(
         raise typer.Exit(_train(chosen, run))
     lacking = missing(chosen)
     try:
-        cast = cast_of(chosen)
+        split = split_of(chosen)
     except (UseError, InputError) as error:
-        cast = None
-        lacking.insert(0, Missing("the people cannot be read", f"{error}; see docs/training.md, or --set people.train=..."))
-    typer.echo(plan_text(chosen, cast))
+        split = None
+        lacking.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
+    typer.echo(plan_text(chosen, split))
     paths = RunPaths(run.resolve())
     model = str(paths.policies / "..." / "model") if chosen.policy.model == LAPTOP else chosen.policy.model
-    arguments = overrides(chosen, paths, model=model, train_rows=len(cast.train) if cast else chosen.batch.scenarios)
+    arguments = overrides(chosen, paths, model=model, train_rows=len(split.train) if split else chosen.batch.scenarios)
     settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
-    typer.echo(f"\nverl's command, which heartloop prepares:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
+    typer.echo(f"\nverl's command:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
     if not lacking:
         typer.echo(f"Nothing is missing on this machine. Run: {run}")
         return
     typer.echo("Missing on this machine:")
     for item in lacking:
-        typer.echo(f"- {item.what}: {item.mend}{'' if item.stops else ' (no hindrance)'}")
+        typer.echo(f"- {item.what}: {item.remedy}{'' if item.stops else ' (training can start without it)'}")
     raise typer.Exit(2 if any(item.stops for item in lacking) else 0)
 
 
 def _train(recipe: Recipe, run: Path) -> int:
-    """Trains, says how it ended, and returns the exit code."""
+    """Trains, prints the result, and returns the exit code."""
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
 
@@ -80,19 +82,19 @@ def _train(recipe: Recipe, run: Path) -> int:
     failures = ended.failures
     if failures.failed:
         share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"
-        typer.echo(f"{share}; they were left out of their groups and taught nothing.", err=True)
+        typer.echo(f"{share}; they were left out of training.", err=True)
     if ended.code:
         typer.echo(
             f"heartloop: verl stopped with exit status {ended.code} after step {ended.step}: {ended.why}\n"
-            f"Its log: {ended.log}. The same command goes on from the last checkpoint.",
+            f"Log: {ended.log}. Rerun the same command to resume from the last checkpoint.",
             err=True,
         )
         return 1
-    dialogue = recipe.dialogue
-    who = "--user embedded" if dialogue.user == "embedded" else f"--simulator {dialogue.user}"
-    who += f" --variant {dialogue.variant}" if dialogue.variant else ""
+    environment, variant = recipe.environment, recipe.environment.chosen.variant
+    default = type(environment.chosen)().variant
+    options = f" --user {recipe.dialogue.user}" + (f" -E variant={variant}" if variant != default else "")
     checkpoint = launch.policy_at(run, ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
-    typer.echo(f"Evaluate it: heartloop eval {dialogue.environment} --model checkpoint:{checkpoint} {who}")
+    typer.echo(f"Evaluate it: heartloop eval {environment.name} --model checkpoint:{checkpoint}{options}")
     typer.echo(f"See its curves: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0

@@ -25,6 +25,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.episode import Environment
 
 __all__ = [
+    "AnswerForm",
     "DemoRun",
     "EnvironmentSpec",
     "Judge",
@@ -47,6 +48,8 @@ __all__ = [
     "bounded_sums",
     "load_attribute",
     "option",
+    "rewards_by_turn",
+    "score_of",
 ]
 
 Lazy = str
@@ -120,6 +123,11 @@ class Options(BaseModel):
     """Form of the dialogue."""
     max_turns: int = option(10, ge=1)
     """Maximum number of policy replies."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _one_value_is_a_list(cls, value: Any, info: ValidationInfo) -> Any:
+        return (value,) if isinstance(value, str) and _is_tuple(cls.model_fields[str(info.field_name)]) else value
 
     @field_validator("*")
     @classmethod
@@ -494,21 +502,70 @@ class TrainingMetric(NamedTuple):
     source: str = "ours"
 
 
+class AnswerForm(NamedTuple):
+    """The form of an answer where a dialogue is one answer, for the laptop policy's warm start."""
+
+    headings: Mapping[str, str]
+    """By the name of a part, in order, what stands before it, line breaks included: an answer is headings and parts in turn."""
+    split: Callable[[str], Mapping[str, str]]
+    """The parts of an answer, by name; empty texts where the form is broken."""
+    message_words: int
+    """Words of the user's message that a small policy reads."""
+
+
 class Training(NamedTuple):
     """An environment's part of training."""
 
     returns: Callable[[Transcript, Any], Returns]
-    """`returns(transcript, options)` of a scored dialogue."""
+    """`returns(transcript, options)` of a scored dialogue; the options are the environment's."""
     calls_per_turn: int
     """Calls of a model that plays all roles, for one policy reply."""
     tokens_per_call: int
     """A rough mean, for the estimate of a dry run."""
     terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
-    """Further numbers of a dialogue to log, by name."""
+    """Further numbers of a scored dialogue to log, by name. A term `form` is 1 where the form of the reply was kept; a dialogue
+    whose `form` is 0 has no other term."""
     metrics: tuple[TrainingMetric, ...] = ()
     """The terms in words; a term that is not among them is shown by its name."""
-    answers: Lazy | None = None
-    """Writes answers in the environment's own form for the laptop policy's warm start; `None` where dialogues are played."""
+    reward_options: tuple[str, ...] = ()
+    """Options that change only what is learned from: dialogues are played and scored by their defaults."""
+    group: Callable[[Any], str] = lambda scenario: str(scenario.stratum)
+    """By what a scenario's numbers are logged."""
+    prompt_headings: tuple[str, ...] = ()
+    """Sections of the policy prompt that a small policy reads; it reads nothing of any other section."""
+    texts: Callable[[Any], Iterable[str]] = lambda scenario: ()
+    """What may be said to the policy with a scenario: a small policy's tokenizer knows the words of held-out scenarios."""
+    answer_form: AnswerForm | None = None
+    """`None` where a small policy learns from dialogues."""
+
+    def played(self, options: Options) -> Options:
+        """The options that dialogues are played and scored by: those that change the reward alone have their defaults."""
+        defaults = type(options)()
+        return options.model_copy(update={name: getattr(defaults, name) for name in self.reward_options})
+
+
+def score_of(transcript: Transcript) -> float:
+    """The score of a dialogue that is learned from.
+
+    Raises:
+        UseError: the dialogue is unscored.
+    """
+    if transcript.score is None:
+        raise UseError(f"the dialogue with {transcript.scenario} is unscored; leave unscored dialogues out")
+    return transcript.score
+
+
+def rewards_by_turn(transcript: Transcript) -> list[float]:
+    """The rewards of a transcript by policy turn; 0 where a turn was not judged.
+
+    Raises:
+        ValueError: the number of rewards is not that of the judged turns.
+    """
+    found = [0.0] * len(transcript.turns)
+    judged = [turn.index for turn in transcript.turns if turn.state is not None]
+    for index, reward in zip(judged, transcript.rewards, strict=True):
+        found[index] = reward
+    return found
 
 
 class ReplyLabels(NamedTuple):

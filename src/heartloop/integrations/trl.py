@@ -1,77 +1,102 @@
-"""PERM for TRL's `GRPOTrainer`: samples as rows of its dataset, and the reward as one of its reward functions (TRL 1.16).
+"""An environment of one answer for TRL's `GRPOTrainer`: rows of its dataset, and an async reward function (TRL 1.16).
 
-Covers what TRL's public API takes: rows with a conversational `prompt`, and an async function that is awaited with all
-completions of a step. Loads no TRL. Does not cover the trainer, of which nothing is overridden (`examples/perm_trl.py` makes
-one), nor environments of several turns.
+Covers what TRL's public API takes: rows with a conversational `prompt`, and a function that is awaited with all completions of a
+step. Loads no TRL. Does not cover the trainer, of which nothing is overridden (an example lies in `examples/`), nor dialogues of
+several turns.
 
-An answer that no judge could grade is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
-gives it an advantage of 0: it is never imputed. Its tokens still count where TRL averages the loss over tokens, and in a KL term,
-where there is one. A group of which one answer is left has no contrast, so it teaches nothing either.
+An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
+gives it an advantage of 0: it is never imputed. Its tokens still count where TRL averages the loss over tokens, and in a KL term.
+A group with one judged answer has no contrast, so it gives no gradient either.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
 from heartloop.core.chat import ScriptedChat
-from heartloop.environments.catalogue import Ready, entry_of
+from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
-from heartloop.environments.perm.environment import Rules
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import EnvironmentSpec, Options, Training
 from heartloop.models.names import close, resolve
-from heartloop.training.perm_terms import perm_log, perm_return
 
-__all__ = ["RewardFunction", "perm_reward", "perm_rows"]
+__all__ = ["RewardFunction", "dataset_rows", "reward_function"]
 
 RewardFunction = Callable[..., Awaitable[list[float | None]]]
-"""TRL calls it with `completions`, the dataset's other columns, and what it brings itself, all by name."""
+"""TRL calls it with `completions`, the dataset's other columns, and arguments of its own, all by name."""
 
 
-def perm_rows(scenarios: str = "samples", *, exclude_tags: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """A row for each sample: `prompt`, the messages that the policy reads, and `scenario`, the sample's id.
+def dataset_rows(
+    environment: str,
+    scenarios: str | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    exclude_tags: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """A row for each scenario: `prompt`, the messages that the policy reads, and `scenario`, the scenario's id.
+
+    Args:
+        environment: its name; a dialogue of it must have one policy reply, by itself or by `max_turns`.
+        scenarios: a set or file; the environment's default set without one.
+        options: of the environment.
 
     Raises:
-        UseError: no such set or file.
-        InputError: a sample that does not fit.
+        UseError: no such environment, set or file, options that do not fit, or dialogues of several turns.
+        InputError: a scenario that does not fit.
     """
-    entry = entry_of("perm")
-    environment = entry.build(entry.load(scenarios, exclude_tags=exclude_tags), entry.simulator(ScriptedChat([])))
-    return [_row(environment, scenario) for scenario in environment.scenario_ids]
+    spec, _, chosen = _of_one_answer(environment, options or {})
+    player = spec.players(dict.fromkeys(spec.role_names, ScriptedChat([])))  # opens dialogues, judges none
+    ready = spec.make(spec.load(scenarios, variant=chosen.variant, exclude_tags=exclude_tags), player, chosen)
+
+    async def row(scenario: str) -> dict[str, Any]:
+        episode = ready.begin(scenario)
+        messages = {"system": episode.policy_prompt, "user": await episode.open()}
+        prompt = [{"role": role, "content": content} for role, content in messages.items() if content]
+        return {"prompt": prompt, "scenario": scenario}
+
+    async def rows() -> list[dict[str, Any]]:
+        return [await row(scenario) for scenario in ready.scenario_ids]
+
+    with ThreadPoolExecutor(1) as pool:  # a notebook's thread has a running event loop
+        return pool.submit(asyncio.run, rows()).result()
 
 
-def perm_reward(
-    scenarios: str = "samples",
+def reward_function(
+    environment: str,
+    scenarios: str | None = None,
     *,
-    judge: str = "embedded",
-    preset: str | None = None,
-    rules: Rules | None = None,
+    user: str = "embedded",
+    options: Mapping[str, Any] | None = None,
     max_connections: int = 64,
     seed: int = 0,
 ) -> RewardFunction:
-    """PERM's reward as an async reward function, named `perm` in TRL's log.
+    """The environment's training reward as an async reward function, which has the environment's name in TRL's log.
 
-    It logs, by TRL's `log_metric`, the mean of each part over the answers of a step that have it, and how many went unscored.
+    It logs, by TRL's `log_metric`, the mean of each of the environment's terms over the answers of a step that have it, and the
+    number of unscored answers.
 
     Args:
-        scenarios: the set or file whose ids the rows name.
-        judge: `embedded`, or the model behind the four judges.
-        preset: as `heartloop eval perm --preset` takes it.
-        rules: what the reward is made of; by default all of it, the bystander at 0.5.
-        max_connections: calls in flight at the judge's endpoint.
-        seed: of the judges; TRL's step is added to it, so that the answers of a group are judged alike.
+        environment: its name; a dialogue of it must have one policy reply, by itself or by `max_turns`.
+        scenarios: the set or file whose ids the rows name; the environment's default set without one.
+        user: `embedded`, or the model that plays the environment's roles, judges included.
+        options: of the environment; those that change the reward alone change no score.
+        max_connections: maximum concurrent calls to the model's endpoint.
+        seed: of the user; TRL's step is added to it, so that the answers of a group are judged alike.
 
     Raises:
-        UseError: no such set, model or preset, or rules that do not hold.
-        InputError: a sample that does not fit.
+        UseError: no such environment, set or model, options that do not fit, dialogues of several turns, or no rewards.
+        InputError: a scenario that does not fit.
     """
-    entry = entry_of("perm")
-    model = None if judge == "embedded" else resolve(judge, max_connections=max_connections)
-    environment = entry.build(entry.load(scenarios), entry.person(model), preset=preset)
-    chosen = rules or Rules()
+    spec, training, chosen = _of_one_answer(environment, options or {})
+    model = None if user == "embedded" else resolve(user, max_connections=max_connections)
+    player = spec.players(dict.fromkeys(spec.role_names, model))
+    ready = spec.make(spec.load(scenarios, variant=chosen.variant), player, training.played(chosen))
 
-    async def perm(
+    async def reward(
         completions: Sequence[str | Sequence[Mapping[str, str]]],
         scenario: Sequence[str],
         trainer_state: Any = None,
@@ -79,31 +104,33 @@ def perm_reward(
         **_: Any,
     ) -> list[float | None]:
         step = int(getattr(trainer_state, "global_step", 0))
-        answers = [said if isinstance(said, str) else said[-1]["content"] for said in completions]
+        answers = [answer if isinstance(answer, str) else answer[-1]["content"] for answer in completions]
         try:
-            played = await asyncio.gather(
+            transcripts = await asyncio.gather(
                 *(
-                    play(environment, who, ScriptedChat([answer], name="policy"), seed=seed + step)
-                    for who, answer in zip(scenario, answers, strict=True)
+                    play(ready, name, ScriptedChat([answer], name="policy"), seed=seed + step)
+                    for name, answer in zip(scenario, answers, strict=True)
                 )
             )
         finally:
             if model is not None:
-                await close([model])  # nobody else could: TRL's event loop ends with the process
+                await close([model])  # TRL's event loop ends with the process
         if log_metric is not None:
-            told = [perm_log(transcript) for transcript in played if transcript.score is not None]
-            for name in sorted({name for parts in told for name in parts}):
-                log_metric(f"perm/{name}", fmean(parts[name] for parts in told if name in parts))
-            log_metric("perm/unscored", float(len(played) - len(told)))
-        return [None if transcript.score is None else perm_return(transcript, chosen) for transcript in played]
+            terms = [training.terms(transcript, chosen) for transcript in transcripts if transcript.scored]
+            for name in sorted({name for of_one in terms for name in of_one}):
+                log_metric(f"{spec.name}/{name}", fmean(of_one[name] for of_one in terms if name in of_one))
+            log_metric(f"{spec.name}/unscored", float(len(transcripts) - len(terms)))
+        return [training.returns(one, chosen).outcome if one.scored else None for one in transcripts]
 
-    return perm
+    reward.__name__ = spec.name
+    return reward
 
 
-def _row(environment: Ready, scenario: str) -> dict[str, Any]:
-    sample = environment.scenarios[scenario]
-    prompt = environment.begin(scenario).policy_prompt
-    return {
-        "prompt": [{"role": "system", "content": prompt}, {"role": "user", "content": sample.query}],
-        "scenario": scenario,
-    }
+def _of_one_answer(environment: str, given: Mapping[str, Any]) -> tuple[EnvironmentSpec, Training, Options]:
+    spec = load_environment(environment)
+    chosen = spec.read_options(given)
+    if spec.training is None:
+        raise UseError(f"{environment} has no rewards for training")
+    if chosen.max_turns != 1:
+        raise UseError(f"a dialogue of {environment} has up to {chosen.max_turns} replies; set the option max_turns to 1")
+    return spec, spec.training, chosen

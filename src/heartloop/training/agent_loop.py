@@ -27,9 +27,8 @@ from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
 from heartloop.models.names import close
-from heartloop.training.dialogue_settings import DialogueSettings, group_of
+from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.generation import Generated
-from heartloop.training.perm_terms import perm_log
 from heartloop.training.rollouts import PromptFormat, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
 from heartloop.training.template_format import TemplateFormat
 
@@ -109,18 +108,18 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", scenario, why.role, why.kind, why.detail)
             return []
         opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
-        worth = worth_of(
-            transcript, policy.spoken, kind=settings.reward, think=settings.think, opened=opened, rules=settings.rules
-        )
+        training, chosen = settings.environment.training, settings.environment.chosen
+        returns = training.returns(transcript, chosen)
+        worth = worth_of(returns, policy.spoken, kind=settings.reward, think=settings.think, opened=opened)
         metrics = {
             "generate_sequences": server.seconds,
             "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
             "compute_score": 0.0,
         }
         found = samples(policy.spoken, per=settings.sample, max_response=int(rollout.response_length))
-        parts = perm_log(transcript) if transcript.environment == "perm" else {}
-        stratum = group_of(stage.environment.scenarios[scenario])
-        about = _about(transcript, policy, worth, stratum=stratum, samples=len(found), parts=parts)
+        terms = training.terms(transcript, chosen)
+        group = training.group(stage.environment.scenarios[scenario])
+        about = _about(transcript, policy, worth, group=group, samples=len(found), terms=terms)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
@@ -138,7 +137,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                         "score": transcript.score,
                         "return": worth.outcome,
                         "turns": len(transcript.turns),
-                        **parts,
+                        **terms,
                     },
                     "credit": {
                         "rollout": session,
@@ -268,28 +267,28 @@ def _seed(*parts: Any) -> int:
 
 
 def _about(
-    transcript: Transcript, policy: TokenPolicy, worth: Worth, *, stratum: str, samples: int, parts: Mapping[str, float]
+    transcript: Transcript, policy: TokenPolicy, worth: Worth, *, group: str, samples: int, terms: Mapping[str, float]
 ) -> dict[str, Any]:
-    """What the trainer's metrics tell of a dialogue."""
-    instruments = [call for call in transcript.calls if call.role != "policy"]
+    """A dialogue as `metrics.dialogue_metrics` takes it. The user's calls are those of all roles beside the policy."""
+    calls = [call for call in transcript.calls if call.role != "policy"]
     return {
-        "stratum": stratum,
+        "group": group,
         "score": transcript.score,
         "return": worth.outcome,
         "stop": transcript.stop,
         "turns": len(transcript.turns),
         "samples": samples,
         "reply_tokens": [len(said.tokens) for said in policy.spoken],
-        "parts": dict(parts),
+        "terms": dict(terms),
         "counts": {
             **transcript.counts,
             "overflows": policy.overflows,
             "reencoded": _reencoded(policy.spoken),
             "broken format": int(worth.broken),
         },
-        "simulator_calls": len(instruments),
-        "simulator_prompt_tokens": sum(call.usage.prompt_tokens for call in instruments),
-        "simulator_completion_tokens": sum(call.usage.completion_tokens for call in instruments),
+        "user_calls": len(calls),
+        "user_prompt_tokens": sum(call.usage.prompt_tokens for call in calls),
+        "user_completion_tokens": sum(call.usage.completion_tokens for call in calls),
     }
 
 

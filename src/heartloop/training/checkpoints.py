@@ -119,7 +119,7 @@ class CheckpointModel:
 
         from heartloop.training.chat_format import ChatFormat
         from heartloop.training.generation import BatchedGenerator, end_tokens
-        from heartloop.training.laptop.tokenizer import ANSWERS, TALKS, chat_template
+        from heartloop.training.laptop.tokenizer import is_laptop_template
         from heartloop.training.template_format import TemplateFormat
 
         disable_progress_bar()
@@ -135,8 +135,7 @@ class CheckpointModel:
             model = model.to("cuda")
         ends = end_tokens(model, tokenizer)
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends)
-        ours = tokenizer.chat_template in map(chat_template, (TALKS, ANSWERS))
-        form = ChatFormat(tokenizer) if ours else TemplateFormat(tokenizer)
+        form = ChatFormat(tokenizer) if is_laptop_template(tokenizer.chat_template) else TemplateFormat(tokenizer)
         drawn = model.generation_config
         defaults = Sampling(temperature=1.0 if drawn.temperature is None else drawn.temperature, top_p=drawn.top_p or 1.0)
         generator = BatchedGenerator(model, eos=ends, pad=pad, max_batch=self._max_batch)

@@ -1,14 +1,14 @@
-"""A training run in its folder: prepared, started, followed, gone on with.
+"""A training run in its directory: prepared, started, followed, resumed.
 
-    settings.json    the recipe, resolved; a run is gone on with only by the same
-    data/            people as verl reads them
-    attempts/001/    one folder each time it was started: log.txt, verl's metrics.jsonl, hydra's configuration
+    settings.json    the recipe, resolved; only the same recipe resumes a run
+    data/            scenarios as verl reads them
+    attempts/001/    one folder for each start: log.txt, verl's metrics.jsonl, hydra's configuration
     metrics.jsonl    a line a step, over all attempts
     checkpoints/     verl's; global_step_N/actor/huggingface is a policy that `checkpoint:DIR` names
-    transcripts/     dialogues, where the recipe keeps them
+    transcripts/     dialogues, where the recipe asks for them
 
 Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own. Does not cover
-what it does (verl, and our parts in it), nor the command line (`cli_train`).
+what it does (verl, and our plug-in), nor the command line (`heartloop.cli.train`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from pydantic import ValidationError
 
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.training.dataset import Cast, cast_of, dialogue_settings, rows, write_parquet
+from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
 from heartloop.training.dialogue_settings import write_agent_loops
 from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line
 from heartloop.training.readiness import missing
 from heartloop.training.recipe import Recipe
-from heartloop.training.recipe_sections import COMPOSED, LAPTOP
+from heartloop.training.recipe_sections import LAPTOP
 from heartloop.training.verl_config import RunPaths, environment_of, overrides
 
 if TYPE_CHECKING:
@@ -66,39 +66,40 @@ class Ended(NamedTuple):
 
 
 def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
-    """Prepares a run's folder, trains, and follows it to its end. A run that is there is gone on with from its last checkpoint.
+    """Prepares the run directory, trains, and follows training to its end. An existing run resumes from its last checkpoint.
 
     Args:
-        tell: is told what happens, a line at a time.
+        tell: takes each line of progress.
 
     Raises:
-        UseError: something is missing here, or another process has the run.
+        UseError: something is missing on this machine, or another process uses the run.
         SettingsMismatch: the run has other settings; names them.
-        InputError: people that cannot be read or played.
+        InputError: scenarios that cannot be read or played.
     """
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
-        raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.mend}" for item in stops))
+        raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     warm_start = _warm_start(recipe) if recipe.policy.model == LAPTOP else None
-    cast = cast_of(recipe)
+    split = split_of(recipe)
     if warm_start is not None:
-        _check_strangers(cast, warm_start)
+        _check_held_out(split, warm_start)
     paths = RunPaths(run.resolve())
     with _held(paths):
-        _write_settings(recipe, cast, paths)
-        _write_people(recipe, cast, paths)
-        _mend_tracker(paths)
+        _write_settings(recipe, split, paths)
+        _write_data(recipe, split, paths)
+        _repair_tracker(paths)
         resumed = checkpoint_step(paths.run)
+        held_out = split.held_out_groups(recipe.environment.training.group)
         metrics = MetricsFile(
-            paths, resumed=resumed, environment=recipe.dialogue.environment, held_out=cast.strata(), price=recipe.watching.price
+            paths, resumed=resumed, environment=recipe.environment.name, held_out=held_out, price=recipe.watching.price
         )
         if resumed >= recipe.batch.steps:
-            tell(f"All {recipe.batch.steps} steps are made already.")
+            tell(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
         model = _policy(recipe, paths, warm_start, tell)
-        arguments = overrides(recipe, paths, model=model, train_rows=len(cast.train))
+        arguments = overrides(recipe, paths, model=model, train_rows=len(split.train))
         if resumed:
-            tell(f"Going on after step {resumed}.")
+            tell(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
         return _follow(recipe, paths, arguments, metrics, resumed, tell)
 
@@ -111,7 +112,7 @@ def checkpoint_step(run: Path) -> int:
         return 0
 
 
-def _mend_tracker(paths: RunPaths) -> None:
+def _repair_tracker(paths: RunPaths) -> None:
     """verl's note of its last checkpoint, left empty by a kill while it was written; all else of the checkpoint is there."""
     tracker = paths.checkpoints / _TRACKER
     if not tracker.exists() or tracker.read_bytes().strip().isdigit():
@@ -151,72 +152,79 @@ def _held(paths: RunPaths) -> Iterator[None]:
         lock.release()
 
 
-def _write_settings(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
-    people = {
-        split: {person.id: person.fingerprint for person in chosen} for split, chosen in zip(cast._fields, cast, strict=True)
-    }
-    mine = {"recipe": recipe.decisive(), "people": people}
+def _write_settings(recipe: Recipe, split: Split, paths: RunPaths) -> None:
+    scenarios = {name: {scenario.id: scenario.fingerprint for scenario in part} for name, part in split._asdict().items()}
+    mine = {"recipe": recipe.decisive(), "scenarios": scenarios}
     if paths.settings.exists():
         try:
             saved = json.loads(paths.settings.read_text(encoding="utf-8"))
-            theirs = {"recipe": saved["recipe"], "people": saved["people"]}
+            if "people" in saved:
+                raise SettingsMismatch(
+                    f"{paths.run} was made by an older version, which wrote other settings; "
+                    "it can be reported, not resumed: choose another --out"
+                )
+            theirs = {"recipe": saved["recipe"], "scenarios": saved["scenarios"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{paths.settings} is not a training run's; choose another --out") from error
         theirs["recipe"] = {name: theirs["recipe"].get(name) for name in mine["recipe"]}
         changed = sorted(_differences(mine, theirs))
         if changed:
             raise SettingsMismatch(
-                f"{paths.run} was made with other settings: {', '.join(changed[:5])} differ; "
-                "repeat the first command to go on with it, or choose another --out"
+                f"{paths.run} has other settings: {', '.join(changed[:5])} differ; "
+                "repeat the first command to resume it, or choose another --out"
             )
-    body = {"recipe": recipe.model_dump(mode="json"), "people": people, "hash": recipe.hash, "heartloop": heartloop.__version__}
+    body = {
+        "recipe": recipe.model_dump(mode="json"),
+        "scenarios": scenarios,
+        "hash": recipe.hash,
+        "heartloop": heartloop.__version__,
+    }
     part = paths.settings.with_suffix(".part")
     part.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(paths.settings)
 
 
 def _differences(mine: Any, theirs: Any, name: str = "") -> Iterator[str]:
-    if isinstance(mine, dict) and isinstance(theirs, dict) and name not in ("people.train", "people.held_out"):
+    if isinstance(mine, dict) and isinstance(theirs, dict) and name not in ("scenarios.train", "scenarios.held_out"):
         for key in mine.keys() | theirs.keys():
             yield from _differences(mine.get(key), theirs.get(key), f"{name}.{key}" if name else key)
     elif mine != theirs:
         yield name.removeprefix("recipe.")
 
 
-def _write_people(recipe: Recipe, cast: Cast, paths: RunPaths) -> None:
-    for split, file in (("train", paths.train), ("held_out", paths.held_out)):
-        write_parquet(rows(getattr(cast, split), recipe, split=split), file)
-    if recipe.people.train == COMPOSED and not paths.composed.exists():
-        part = paths.composed.with_suffix(".part")
-        part.write_text("".join(person.model_dump_json() + "\n" for person in cast.train), encoding="utf-8")
-        part.replace(paths.composed)
+def _write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
+    write_parquet(rows(split.train, recipe, split="train"), paths.train)
+    write_parquet(rows(split.held_out, recipe, split="held_out"), paths.held_out)
     write_agent_loops(dialogue_settings(recipe, paths), paths.agent_loops)
 
 
 def _warm_start(recipe: Recipe) -> WarmStartSettings:
     from heartloop.training.laptop.warm_start import WarmStartSettings
 
+    given = dict(recipe.policy.warm_start)
+    if recipe.environment.training.answer_form is not None:
+        given["corpus"] = {"environment": recipe.environment.name, **given["corpus"]}
     try:
-        return WarmStartSettings.model_validate(dict(recipe.policy.warm_start))
+        return WarmStartSettings.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         loc = [str(part) for part in first["loc"]]
         if loc[:1] == ["corpus"]:
             del loc[1:2]  # which kind of corpus it was taken for
         where = ".".join(("policy.warm_start", *loc))
-        raise InputError(f"{where} is {first['input']!r}: {first['msg']}; mend it, or leave it out") from error
+        raise InputError(f"{where} is {first['input']!r}: {first['msg']}; correct it, or leave it out") from error
 
 
-def _check_strangers(cast: Cast, warm_start: WarmStartSettings) -> None:
-    """Nobody is held out whom the laptop policy learned to speak with."""
-    from heartloop.training.laptop.answers import AnswersSettings, people_learned
+def _check_held_out(split: Split, warm_start: WarmStartSettings) -> None:
+    """Refuses held-out scenarios that the warm start learns from."""
+    from heartloop.training.laptop.answers import AnswersSettings, learned_scenarios
 
     if isinstance(warm_start.corpus, AnswersSettings):
-        met = set(people_learned(warm_start.corpus)) & {person.id for person in cast.held_out}
-        if met:
+        both = set(learned_scenarios(warm_start.corpus)) & {scenario.id for scenario in split.held_out}
+        if both:
             raise InputError(
-                f"{len(met)} people are held out whom the warm start learns from, such as {min(met)}; "
-                "give policy.warm_start.corpus.held_out_share the share of people.held_out_share"
+                f"the warm start learns from {len(both)} held-out scenarios, such as {min(both)}; "
+                "set policy.warm_start.corpus.held_out_share to scenarios.held_out_share"
             )
 
 
@@ -245,7 +253,7 @@ def _follow(
     environment["PYTHONPATH"] = os.pathsep.join(modules)
     environment.setdefault("TENSORBOARD_DIR", str(paths.run / "tensorboard"))
     lines: list[dict[str, Any]] = []
-    tell(f"Starting verl; what it says goes to {log}")
+    tell(f"Starting verl; log: {log}")
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd=attempt, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,

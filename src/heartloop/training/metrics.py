@@ -1,8 +1,8 @@
-"""What a training step's dialogues come to in numbers, for the trainer's log.
+"""A training step's dialogues in numbers, for the trainer's log.
 
-Covers means over the dialogues of a step: outcome, per stratum, turns, reply length by turn, parts of the
-reward (PERM: over the dialogues that have them, those of a broken form have none), counts, simulator calls and tokens.
-Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
+Covers means over the dialogues of a step: score, by group of scenarios, turns, reply length by turn, the environment's terms
+(over the dialogues that have them), counts, and calls and tokens of the user (all roles beside the policy). Does not cover what
+the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     """Metrics of one step, by the name they are logged under.
 
     Args:
-        dialogues: what the agent loop tells of each (`agent_loop`), scored ones only.
-        groups: the prompt of each, as many.
-        expected: dialogues that were begun; those that are missing failed.
+        dialogues: each as the agent loop describes it (`agent_loop`), scored ones only.
+        groups: the group of rollouts that each belongs to.
+        expected: dialogues that were started; those that are missing failed.
     """
     found: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
     if not dialogues:
         return found
-    by_stratum: dict[str, list[float]] = defaultdict(list)
+    by_scenarios: dict[str, list[float]] = defaultdict(list)
     by_group: dict[str, list[float]] = defaultdict(list)
     by_turn: dict[int, list[int]] = defaultdict(list)
-    by_part: dict[str, list[float]] = defaultdict(list)
+    by_term: dict[str, list[float]] = defaultdict(list)
     counts: Counter[str] = Counter()
     stops: Counter[str] = Counter()
     for dialogue, group in zip(dialogues, groups, strict=True):
-        by_stratum[dialogue["stratum"]].append(dialogue["score"])
+        by_scenarios[dialogue["group"]].append(dialogue["score"])
         by_group[group].append(dialogue["return"])
         for turn, tokens in enumerate(dialogue["reply_tokens"], start=1):
             by_turn[turn].append(tokens)
-        for name, value in dialogue.get("parts", {}).items():
-            by_part[name].append(value)
+        for name, value in dialogue.get("terms", {}).items():
+            by_term[name].append(value)
         counts.update(dialogue["counts"])
         stops[dialogue["stop"]] += 1
     returns = [dialogue["return"] for dialogue in dialogues]
@@ -53,13 +53,13 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "dialogue/reply_tokens": _mean(tokens for turn in by_turn.values() for tokens in turn),
         "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
-        "simulator/calls": float(sum(dialogue["simulator_calls"] for dialogue in dialogues)),
-        "simulator/prompt_tokens": float(sum(dialogue["simulator_prompt_tokens"] for dialogue in dialogues)),
-        "simulator/completion_tokens": float(sum(dialogue["simulator_completion_tokens"] for dialogue in dialogues)),
+        "user/calls": float(sum(dialogue["user_calls"] for dialogue in dialogues)),
+        "user/prompt_tokens": float(sum(dialogue["user_prompt_tokens"] for dialogue in dialogues)),
+        "user/completion_tokens": float(sum(dialogue["user_completion_tokens"] for dialogue in dialogues)),
     }
-    found |= {f"dialogue/score/{stratum}": float(np.mean(values)) for stratum, values in sorted(by_stratum.items())}
+    found |= {f"dialogue/score/{name}": float(np.mean(values)) for name, values in sorted(by_scenarios.items())}
     found |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
-    found |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_part.items()}
+    found |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_term.items()}
     found |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
     found |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
     return found

@@ -1,51 +1,44 @@
-"""What a recipe will do, before it does it: who talks with whom, how often, what it asks of the simulator, and verl's command.
+"""What a recipe will do: environment, scenarios, dialogues and updates of a step, calls and tokens of the user, verl's command.
 
-Covers counts and their text. Upper bounds: dialogues may end before the turn limit. Does not cover what is missing for it
-(`readiness`).
+Covers counts and their text. Counts are upper bounds: dialogues may end before the turn limit. Does not cover what is missing on
+this machine (`readiness`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from heartloop.core.wording import amount
-from heartloop.training.dataset import Cast
-from heartloop.training.dialogue_settings import group_of
+from heartloop.training.dataset import Split
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
 
-__all__ = ["CALLS_PER_TURN", "TOKENS_PER_CALL", "Counts", "command_text", "counts_of", "plan_text"]
-
-CALLS_PER_TURN = {"eibench": 1, "empa": 3, "perm": 4, "sage": 2}
-"""Calls that a simulator model gets for one policy reply, re-asks left aside; PERM has four judges; rules make none."""
-TOKENS_PER_CALL = {"eibench": 1200, "empa": 3000, "perm": 1000, "sage": 2200}
-"""Prompt and answer together. EIBench App. B.2; SAGE and EMPA: ours, of five dialogues of eight or twelve turns, estimated from
-their length; PERM: ours, 865 with the short answers of scripted supporters, and room for longer ones."""
+__all__ = ["Counts", "command_text", "counts_of", "plan_text"]
 
 
 class Counts(NamedTuple):
-    """What one step and the whole run come to, at most."""
+    """Upper bounds of one step and of the whole run."""
 
     dialogues: int
     """In a step."""
     samples: int
     updates: int
     calls: int
-    """Of the simulator in a step; 0 where rules play the person."""
+    """Of the model that plays the roles, in a step; 0 with the embedded user."""
     all_calls: int
-    """In all steps, held-out evaluations left aside."""
+    """In all steps, without held-out evaluations."""
     all_tokens: int
-    """Of the simulator, in all steps."""
+    """Of that model, in all steps."""
     evaluations: int
     held_out_calls: int
-    """In one evaluation on the held-out people."""
+    """In one evaluation on the held-out scenarios."""
 
 
 def counts_of(recipe: Recipe, held_out: int) -> Counts:
-    """Counts of a run with so many held-out people.
+    """Counts of a run with `held_out` scenarios held out.
 
     >>> from heartloop.training.recipe import read_recipe
     >>> counts = counts_of(read_recipe("ctc_grpo_qwen3_8b"), held_out=213)
@@ -53,9 +46,10 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
     (1024, 256000, 307200000)
     """
     batch, dialogue, watching = recipe.batch, recipe.dialogue, recipe.watching
-    per_turn = 0 if dialogue.user == "embedded" else CALLS_PER_TURN[dialogue.environment]
-    samples = batch.dialogues * (dialogue.max_turns if dialogue.sample == "turn" else 1)
-    calls = batch.dialogues * dialogue.max_turns * per_turn
+    training, max_turns = recipe.environment.training, recipe.environment.chosen.max_turns
+    per_turn = 0 if dialogue.user == "embedded" else training.calls_per_turn
+    samples = batch.dialogues * (max_turns if dialogue.sample == "turn" else 1)
+    calls = batch.dialogues * max_turns * per_turn
     every = watching.validate_every
     evaluations = math.ceil(batch.steps / every) + watching.validate_first if every else 0
     return Counts(
@@ -64,44 +58,50 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
         updates=math.ceil(samples / batch.samples_per_update) * batch.passes,
         calls=calls,
         all_calls=calls * batch.steps,
-        all_tokens=calls * batch.steps * TOKENS_PER_CALL[dialogue.environment],
+        all_tokens=calls * batch.steps * training.tokens_per_call,
         evaluations=evaluations,
-        held_out_calls=held_out * dialogue.max_turns * per_turn,
+        held_out_calls=held_out * max_turns * per_turn,
     )
 
 
-def plan_text(recipe: Recipe, cast: Cast | None) -> str:
-    """The recipe in lines; without the people where they could not be read."""
+def plan_text(recipe: Recipe, split: Split | None) -> str:
+    """The recipe in lines.
+
+    Args:
+        split: `None` where the scenarios could not be read.
+    """
     dialogue, policy, batch, machine = recipe.dialogue, recipe.policy, recipe.batch, recipe.machine
-    counts = counts_of(recipe, len(cast.held_out) if cast else 0)
-    lines = [("environment", f"{dialogue.environment}{_of(recipe)}, at most {amount(dialogue.max_turns, 'reply', 'replies')}")]
-    if cast:
-        trained = ", ".join(f"{name} {n}" for name, n in Counter(map(group_of, cast.train)).items())
-        lines.append(("people", f"{len(cast.train):,} trained on ({trained}), {len(cast.held_out)} held out"))
+    max_turns = recipe.environment.chosen.max_turns
+    counts = counts_of(recipe, len(split.held_out) if split else 0)
+    lines = [("environment", f"{recipe.environment.name}{_options(recipe)}, at most {amount(max_turns, 'reply', 'replies')}")]
+    if split:
+        groups = Counter(map(recipe.environment.training.group, split.train))
+        trained = ", ".join(f"{name} {n}" for name, n in groups.items())
+        lines.append(("scenarios", f"{len(split.train):,} for training ({trained}), {len(split.held_out)} held out"))
     played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
     updates = amount(counts.updates, "update")
     lines += [
-        ("person", "rules, no model" if dialogue.user == "embedded" else dialogue.user),
+        ("user", "embedded, no model" if dialogue.user == "embedded" else dialogue.user),
         ("policy", _policy(recipe)),
         ("algorithm", _algorithm(recipe)),
         ("optimiser", _optimiser(recipe)),
         ("a step", f"{played} = {amount(counts.dialogues, 'dialogue')}"),
         ("", f"up to {counts.samples:,} samples, {batch.samples_per_update:,} an update, so up to {updates}"),
-        ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out people"),
-        ("simulator", _simulator(counts)),
-        ("policy tokens", f"up to {counts.dialogues * dialogue.max_turns * dialogue.reply_tokens:,} drawn a step"),
+        ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out scenarios"),
+        ("user calls", _user_calls(counts)),
+        ("policy tokens", f"up to {counts.dialogues * max_turns * dialogue.reply_tokens:,} a step"),
         ("machine", _machine(recipe)),
     ]
     if recipe.variants:
         lines.append(("variants", ", ".join(recipe.variants)))
     if policy.model == LAPTOP:
-        lines.append(("first", "the policy is made and taught to speak, on the spot"))
+        lines.append(("first", "the laptop policy is made and warm-started"))
     if machine.device == "gpu":
         lines.append(
-            ("not tried", "GPU recipes are checked against verl's configuration; their numbers are the papers', not ours")
+            ("untested", "GPU recipes are checked against verl's configuration only; their numbers are the papers', not ours")
         )
     width = max(len(name) for name, _ in lines)
-    return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *(f"  {name:{width}}  {said}" for name, said in lines)])
+    return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *(f"  {name:{width}}  {text}" for name, text in lines)])
 
 
 def command_text(python: str, arguments: list[str]) -> str:
@@ -109,15 +109,17 @@ def command_text(python: str, arguments: list[str]) -> str:
     return " \\\n    ".join([f"{python} -m verl.trainer.main_ppo", *(f"'{argument}'" for argument in arguments)])
 
 
-def _of(recipe: Recipe) -> str:
-    dialogue = recipe.dialogue
-    named = ("preset", "variant", "form", "start", "leaves_at", "bystander_weight")
-    said = [(name, getattr(dialogue, name)) for name in named]
-    shown = [
-        (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else value) for name, value in said if value is not None
-    ]
-    without = f", learned from without {', '.join(dialogue.without)}" if dialogue.without else ""
-    return "".join(f", {name} {value}" for name, value in shown) + without
+def _options(recipe: Recipe) -> str:
+    """The environment's options, the turn limit and what is off left out."""
+    chosen = recipe.environment.chosen.model_dump(exclude={"max_turns"})
+    shown = [(name.replace("_", " "), value) for name, value in chosen.items() if value not in (None, False, ())]
+    return "".join(f", {name} {_value(value)}" for name, value in shown)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _policy(recipe: Recipe) -> str:
@@ -150,21 +152,21 @@ def _optimiser(recipe: Recipe) -> str:
     return f"AdamW, learning rate {optimiser.learning_rate:g}, warm-up {warm}, then {optimiser.schedule}{end}"
 
 
-def _simulator(counts: Counts) -> str:
+def _user_calls(counts: Counts) -> str:
     if not counts.all_calls:
-        return "no calls"
-    said = (
+        return "none"
+    text = (
         f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, about {counts.all_tokens / 1e6:,.0f} million tokens"
     )
     if counts.evaluations and counts.held_out_calls:
-        said += f"; each evaluation up to {counts.held_out_calls:,} more"
-    return f"{said}; what has to be asked again comes on top"
+        text += f"; each evaluation up to {counts.held_out_calls:,} more"
+    return f"{text}; re-asks are not counted"
 
 
 def _machine(recipe: Recipe) -> str:
     machine = recipe.machine
     if machine.device == "cpu":
-        return f"processors alone, {machine.ranks} training process{'es' if machine.ranks > 1 else ''}"
+        return f"CPU, {amount(machine.ranks, 'training process', 'training processes')}"
     wanted = gigabytes_per_gpu(recipe)
     weights = f"; the weights take about {wanted:.0f} GB on each" if wanted is not None else ""
     return f"{machine.nodes} x {machine.ranks} GPUs, {machine.engine}{weights}"

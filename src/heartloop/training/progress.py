@@ -1,10 +1,9 @@
-"""What a run's steps came to: verl's lines of all attempts as one file, and a line to read for each step.
+"""The steps of a run: verl's lines of all attempts as one file, and a line to read for each step.
 
-Covers `metrics.jsonl` of a run, what follows from verl's numbers (held-out means over all people, reply tokens per second, the
-simulator's cost), failures of the simulator, the time that is left. Does not cover who writes verl's lines (verl's file
-logger), nor curves (`heartloop.report`).
+Covers `metrics.jsonl` of a run, what follows from verl's numbers (held-out means over all scenarios, reply tokens per second, the
+cost of the user), failed dialogues, the time left. Does not cover verl's file logger, nor curves (`heartloop.report`).
 
-A run that was cut off and gone on with made the steps since its last checkpoint twice: those of the later attempt count.
+A run that was interrupted and resumed made the steps since its last checkpoint twice: those of the later attempt count.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"]
 
 _RECENT = 10
-"""Steps by whose duration the time left is told."""
+"""Steps whose mean duration gives the time left."""
 
 
-_NO_PARTS = {"return", "reward", "turns"}
-"""What verl's validation tells besides scores and parts of the reward."""
+_NO_TERMS = {"return", "reward", "turns"}
+"""What verl's validation logs beside scores and the environment's terms."""
 
 
 class Failures(NamedTuple):
@@ -45,14 +44,14 @@ class Failures(NamedTuple):
 class MetricsFile:
     """Writes the run's `metrics.jsonl`: a line a step with `step`, `attempt` and `data`.
 
-    Begins with what is known of the steps up to `resumed`: lines of later steps are taken out, and a line that a kill kept from
-    being taken over is taken from the attempt that logged it, or, where the kill came between checkpoint and log, from the
-    checkpoint, which knows the step's numbers but no evaluation after it.
+    Starts with the lines known up to the step `resumed`; lines of later steps are dropped. A line that a kill kept out of the
+    file is taken from the attempt that logged it, or, where the kill came between checkpoint and log, from the checkpoint, which
+    has the step's numbers but no evaluation after it.
 
     Args:
-        resumed: the step whose checkpoint the next attempt begins with.
-        held_out: people held out, by scene or intention: the weights of the held-out mean.
-        price: of the simulator; without one nothing is said of cost.
+        resumed: the step whose checkpoint the next attempt starts from.
+        held_out: number of held-out scenarios by group: the weights of the held-out mean.
+        price: of the user's tokens; without one no cost is logged.
     """
 
     def __init__(
@@ -92,33 +91,33 @@ class MetricsFile:
 
     def _line(self, found: Mapping[str, Any], attempt: str) -> dict[str, Any]:
         data = found["data"]
-        return {"step": found["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._took(data)}
+        return {"step": found["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._speed_and_cost(data)}
 
     def _held_out_means(self, data: Mapping[str, Any]) -> dict[str, float]:
         by_name: dict[str, dict[str, float]] = {}
         for name, value in data.items():
             if value is not None and (match := self._mean.fullmatch(name)):
                 by_name.setdefault(match[2], {})[match[1]] = float(value)
-        scenes = by_name.pop("score", {})
-        if not scenes:
+        scores = by_name.pop("score", {})
+        if not scores:
             return {}
-        found = {f"held_out/score/{scene}": score for scene, score in scenes.items()}
-        if (mean := _mean_of(scenes, self._held_out)) is not None:
-            found["held_out/score"] = mean
-        kept = by_name.get("form", {})  # those of a broken form have no other part
-        scored = {scene: people * kept.get(scene, 1.0) for scene, people in self._held_out.items()}
-        for name in by_name.keys() - _NO_PARTS:
-            weights = self._held_out if name == "form" else scored
+        means = {f"held_out/score/{group}": score for group, score in scores.items()}
+        if (mean := _mean_of(scores, self._held_out)) is not None:
+            means["held_out/score"] = mean
+        form = by_name.get("form", {})  # dialogues whose form was broken have no other term
+        in_form = {group: number * form.get(group, 1.0) for group, number in self._held_out.items()}
+        for name in by_name.keys() - _NO_TERMS:
+            weights = self._held_out if name == "form" else in_form
             if (mean := _mean_of(by_name[name], weights)) is not None:
-                found[f"held_out/parts/{name}"] = mean
-        return found
+                means[f"held_out/parts/{name}"] = mean
+        return means
 
-    def _took(self, data: Mapping[str, Any]) -> dict[str, float]:
+    def _speed_and_cost(self, data: Mapping[str, Any]) -> dict[str, float]:
         found = {}
         if data.get("dialogue/tokens") and data.get("timing_s/gen"):
             found["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
-        if self._price is not None and data.get("simulator/calls") is not None:
-            found["simulator/cost"] = self._price.of(data["simulator/prompt_tokens"], data["simulator/completion_tokens"])
+        if self._price is not None and data.get("user/calls") is not None:
+            found["user/cost"] = self._price.of(data["user/prompt_tokens"], data["user/completion_tokens"])
         return found
 
 

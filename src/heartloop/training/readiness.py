@@ -1,7 +1,7 @@
-"""What a recipe needs that this machine lacks, each with what to do about it.
+"""What a recipe needs and this machine lacks, each with a remedy.
 
-Covers the extra, GPUs and memory, the policy's weights, the simulator's endpoint, Ray's cluster. Asks no network and
-loads no engine, so that it can be asked anywhere. Does not cover the people (`dataset`).
+Covers the extra, GPUs and memory, the policy's weights, the endpoint of the user simulator, Ray's cluster. Uses no network and
+loads no engine, so that it runs anywhere. Does not cover the scenarios (`dataset`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LEAST_MEMORY = 3.0
 
 
 class Missing(NamedTuple):
-    """Something that is not there."""
+    """Something that a run needs."""
 
     what: str
-    mend: str
+    remedy: str
     stops: bool = True
     """Whether a run cannot start without it."""
 
 
 def missing(recipe: Recipe) -> list[Missing]:
     """What this machine lacks for a recipe; what stops a run comes first."""
-    found = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_simulator(recipe)]
+    found = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_user(recipe)]
     return sorted(found, key=lambda item: not item.stops)
 
 
@@ -117,13 +117,13 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
         )
 
 
-def _simulator(recipe: Recipe) -> Iterator[Missing]:
+def _user(recipe: Recipe) -> Iterator[Missing]:
     if recipe.dialogue.user == "embedded":
         return
     try:
         resolve(recipe.dialogue.user)
     except UseError as error:
-        yield Missing("the simulator cannot be asked", f"{error}; or another one: --set dialogue.user=service/model")
+        yield Missing("the user simulator cannot be called", f"{error}; or choose another: --set dialogue.user=service/model")
 
 
 def _gpus() -> list[float]:

@@ -25,22 +25,16 @@ from heartloop.training.recipe_sections import (
     Algorithm,
     Batch,
     Dialogue,
+    EnvironmentSettings,
     Machine,
     Optimiser,
-    People,
     Policy,
+    ScenarioSets,
     Section,
     Watching,
 )
 
 __all__ = ["Recipe", "read_recipe", "recipe_names"]
-
-
-_CAME_LATER = {
-    "dialogue": ("without", "bystander_weight"),
-    "policy": ("lora_rank", "lora_alpha", "lora_targets"),
-}
-"""Settings that are no part of the hash where they are not set: so runs that are older than these keep theirs."""
 
 
 class Recipe(Section):
@@ -51,9 +45,10 @@ class Recipe(Section):
     about: str
     """One sentence."""
     seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of the order of people, the words drawn, the people played by rules; `--seed` sets it, too."""
-    people: People
-    dialogue: Dialogue
+    """Random seed of the order of scenarios, the policy's sampling and the embedded user; `--seed` sets it, too."""
+    environment: EnvironmentSettings
+    scenarios: ScenarioSets
+    dialogue: Dialogue = Dialogue()
     policy: Policy
     algorithm: Algorithm
     optimiser: Optimiser
@@ -80,12 +75,11 @@ class Recipe(Section):
         longest = self.dialogue.reply_tokens
         if longest > self.policy.max_response:
             raise ValueError(f"policy.max_response is {self.policy.max_response}, less than dialogue.reply_tokens ({longest})")
-        answers = "answers" in dict(self.policy.warm_start.get("corpus") or {})
-        if self.policy.model == LAPTOP and answers != (self.dialogue.environment == "perm"):
-            corpus = self.policy.warm_start.get("corpus")
+        corpus = dict(self.policy.warm_start.get("corpus") or {})
+        if self.policy.model == LAPTOP and ("answers" in corpus) != (self.environment.training.answer_form is not None):
             raise ValueError(
-                f"policy.warm_start.corpus is {corpus!r}; in perm a laptop policy learns from answers, as in {{answers: 4}}, "
-                "elsewhere from talks"
+                f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where the "
+                "environment has a form of answers, elsewhere from dialogues"
             )
         if self.policy.warm_start and self.policy.model != LAPTOP:
             raise ValueError(f"policy.warm_start is for the policy {LAPTOP!r}; {self.policy.model!r} has learned already")
@@ -99,12 +93,7 @@ class Recipe(Section):
     @property
     def hash(self) -> str:
         """First 10 hex digits of the SHA-256 of what decides the result: all but `about`, `watching`, `machine`, `variants`."""
-        body = self.decisive()
-        for section, names in _CAME_LATER.items():
-            for name in names:
-                if body[section][name] is None:
-                    del body[section][name]
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
+        return hashlib.sha256(json.dumps(self.decisive(), sort_keys=True).encode()).hexdigest()[:10]
 
     def decisive(self) -> dict[str, Any]:
         """What may not change when a run is gone on with."""

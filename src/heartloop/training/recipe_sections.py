@@ -1,7 +1,7 @@
-"""The sections of a recipe: who is met, how a dialogue goes, what learns, from what, how much, and where.
+"""The sections of a recipe: environment, scenarios, dialogue, policy, algorithm, optimiser, batch, logging, machine.
 
-Covers the settings, their meanings, ranges and what fits together within a section. Does not cover what fits between sections,
-nor the file that a recipe is (`recipe`).
+Covers the settings, their meanings, ranges, and the checks within a section. Does not cover checks between sections, nor the
+file that a recipe is (`recipe`). An environment's options are its own (`heartloop environments show NAME`).
 """
 
 from __future__ import annotations
@@ -9,33 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from heartloop.environments.catalogue import entry_of
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import UseError
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import EnvironmentSpec, Options, Training
 from heartloop.models.budget import DEAREST, Price
-from heartloop.scoring.credit import ALPHA, SIGMA_MIN
-from heartloop.training.dialogue_settings import TRAINED, DialogueSettings
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 
 __all__ = [
-    "COMPOSED",
     "LAPTOP",
     "Algorithm",
     "Batch",
     "Dialogue",
+    "EnvironmentSettings",
     "Machine",
     "Optimiser",
-    "People",
     "Policy",
     "Prices",
+    "ScenarioSets",
     "Section",
     "Watching",
 ]
 
-COMPOSED = "composed"
-"""Name of EIBench's composed training set (`heartloop scenarios compose`)."""
-
 LAPTOP = "laptop"
-"""Name of the policy that is made on the spot, before training (`training.laptop`)."""
+"""Name of the small policy that is made before training (`training.laptop`)."""
 
 
 class Section(BaseModel):
@@ -45,55 +44,102 @@ class Section(BaseModel):
 
     @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
     @classmethod
-    def _several(cls, given: Any) -> Any:
+    def _one_value_is_a_list(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
 
-class People(Section):
-    """Who is talked with."""
+class EnvironmentSettings(Section):
+    """The environment of a run."""
+
+    name: str
+    """An installed environment with rewards for training; `heartloop environments` lists all."""
+    options: Mapping[str, Any] = Field(default_factory=dict, validate_default=True)
+    """Its options by name; `heartloop environments show NAME` lists them. What is not given takes the environment's default."""
+
+    @field_validator("name")
+    @classmethod
+    def _has_rewards(cls, name: str) -> str:
+        if load_environment(name).training is None:
+            raise UseError(f"{name} has no rewards for training; choose another environment (heartloop environments)")
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _resolved(cls, options: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        if "name" not in info.data:
+            return options
+        return load_environment(info.data["name"]).read_options(options).model_dump(mode="json")
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        return load_environment(self.name)
+
+    @property
+    def training(self) -> Training:
+        training = self.spec.training
+        assert training is not None  # checked above
+        return training
+
+    @property
+    def chosen(self) -> Options:
+        """The options as values; they decide what is learned from."""
+        return self.spec.read_options(self.options)
+
+    @property
+    def played(self) -> Options:
+        """The options that dialogues are played and scored by."""
+        return self.training.played(self.chosen)
+
+
+class ScenarioSets(Section):
+    """The scenarios of a run."""
 
     train: str
-    """`composed` (EIBench's training set), a set's name, or a file of scenarios."""
+    """Training scenarios: the name of a set, or a file."""
     held_out: str
-    """A set's name or a file; nobody of it is trained on."""
+    """Held-out scenarios: the name of a set, or a file."""
     exclude_tags: tuple[str, ...] = ()
-    """Nobody with one of these content tags is met."""
+    """Content tags whose scenarios are left out."""
     held_out_share: float | None = Field(default=None, gt=0.0, lt=1.0)
-    """Where both are one set: the share of it that is held out, spread evenly over intentions or scenes."""
+    """Where both are one set: the share of it that is held out, stratified."""
     train_limit: int | None = Field(default=None, ge=1)
-    """So many training scenarios, evenly over intentions or scenes; all by default."""
+    """Maximum number of training scenarios, stratified; all by default."""
     held_out_limit: int | None = Field(default=None, ge=1)
-    """So many held-out scenarios, spread in the same way."""
+    """Maximum number of held-out scenarios, stratified; all by default."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if (self.train == self.held_out) != (self.held_out_share is not None):
-            raise ValueError("held_out_share is for one set that is both trained on and held out from, and needed there")
+            raise ValueError(
+                f"held_out_share is {self.held_out_share}; it is needed where train and held_out are one set, and only there"
+            )
         return self
 
 
-class Dialogue(DialogueSettings):
-    """How a dialogue goes: `DialogueSettings`, of which `scenarios`, `transcripts` and `seed` follow from the run."""
+class Dialogue(Section):
+    """How rollouts are played, cut into samples, and rewarded."""
 
-    scenarios: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_the_run(cls, given: Any) -> Any:
-        for name, says in (("scenarios", "people.train"), ("seed", "seed"), ("transcripts", "watching.transcripts_every")):
-            if isinstance(given, Mapping) and name in given:
-                raise ValueError(f"{name} is not set here; {says} says it")
-        return given
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        entry = entry_of(self.environment)
-        if self.environment not in TRAINED:
-            raise ValueError(f"{self.environment} has no rewards for training; expected {' or '.join(TRAINED)}")
-        for what, chosen, known in (("preset", self.preset, entry.presets), ("variant", self.variant, entry.variants)):
-            if chosen is not None and chosen not in known:
-                raise ValueError(f"{self.environment} has no {what} {chosen!r}; expected {' or '.join(known)}")
-        return self
+    user: str = "embedded"
+    """`embedded`, or the name of the model that plays the environment's roles."""
+    user_sampling: Sampling = Sampling()
+    """Sampling of that model: `temperature`, `top_p`, `max_tokens`, `seed`; by default the endpoint's own."""
+    max_connections: int = Field(default=64, ge=1)
+    """Maximum concurrent calls to that model's endpoint, per agent-loop worker."""
+    sample: Literal["turn", "dialogue"] = "turn"
+    """`turn`: every policy turn is a sample, its context the dialogue so far without think blocks. `dialogue`: turns that follow
+    each other token for token are one sample; a new one begins where a think block was dropped or the length is used up."""
+    reward: RewardKind = "outcome"
+    """Reward of a rollout: its outcome, the sum of its turns, or the mean of both."""
+    credit: Literal["group", "to_go"] = "group"
+    """Where the reward is placed. `group`: the whole return on the last token of every sample, for estimators that compare the
+    rollouts of a scenario. `to_go`: each turn's reward on its last token, the rest of the dialogue's at the end of the sample,
+    for estimators that go token by token (GAE with gamma = lambda = 1)."""
+    think: bool = False
+    """Whether a reply must be `<think>...</think>` followed by text; a dialogue that breaks this gets the lowest reward."""
+    reply_tokens: int = Field(default=512, ge=1)
+    """Maximum number of tokens of a reply."""
+    chat_format: Literal["template", "messages"] = "template"
+    """`template`: the tokenizer's chat template over the whole dialogue. `messages`: message by message (the laptop policy)."""
 
 
 class Policy(Section):

@@ -20,23 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling, Transcript, Usage, visible, writable
+from heartloop.core.dialogue import Message, Sampling, Usage, visible, writable
 from heartloop.core.errors import UseError
-from heartloop.environments.empa import MAX_TURNS
-from heartloop.environments.empa.scoring import longest_step
 from heartloop.environments.episode import SILENCE
-from heartloop.environments.perm.environment import Rules
-from heartloop.environments.perm.scoring import broken_form
+from heartloop.environments.spec import Returns
 from heartloop.scoring.credit import (
     RewardKind,
     broken_format_return,
     dialogue_rewards,
     keeps_format,
-    outcome_reward,
     rewards_to_go,
 )
 from heartloop.training.generation import TokenServer
-from heartloop.training.perm_terms import perm_return
 
 __all__ = ["PromptFormat", "Sample", "Span", "Spoken", "TokenPolicy", "Worth", "samples", "token_rewards", "worth_of"]
 
@@ -223,59 +218,23 @@ class Worth(NamedTuple):
     process: npt.NDArray[np.float64]
     """The environment's process reward by policy turn, shape (T,); 0 where a turn was not judged or the format was broken."""
     broken: bool
-    """Whether a reply broke the think format; PERM's own form is counted by its environment."""
+    """Whether a reply broke the think format; an environment's own form is counted by the environment."""
 
 
-def worth_of(
-    transcript: Transcript,
-    spoken: Sequence[Spoken],
-    *,
-    kind: RewardKind,
-    think: bool = False,
-    opened: bool = False,
-    rules: Rules | None = None,
-) -> Worth:
-    """The rewards of a scored dialogue.
-
-    Outcomes: EIBench in [-1, 1], SAGE the final emotion over 100, EMPA 1 for a success and 0 otherwise, PERM its reward. Turns:
-    EIBench Eq. 3; SAGE (e_t - e_{t-1})/10; EMPA the energy of the window over |P_0|, at the reply that closes it (ours: in sum 1
-    is the energy that a success needs); PERM has one, its outcome.
+def worth_of(returns: Returns, spoken: Sequence[Spoken], *, kind: RewardKind, think: bool = False, opened: bool = False) -> Worth:
+    """The rewards of a dialogue by a kind of reward.
 
     Args:
-        think: a reply that is not a think block and then something said makes the dialogue worth a constant, the lowest there is.
+        returns: outcome and process rewards, as the environment's `Training.returns` gives them.
+        think: a reply that is not a think block followed by text makes the dialogue worth a constant, the lowest there is.
         opened: the prompt already holds the opening tag.
-        rules: PERM only, what its reward is made of.
-
-    Raises:
-        UseError: the dialogue is unscored, or of an environment without rewards for training.
     """
-    if transcript.score is None:
-        raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected such ones to be left out")
-    start = transcript.start
-    turns = len(transcript.turns)
-    process = np.zeros(turns)
-    process[[turn.index for turn in transcript.turns if turn.state is not None]] = transcript.rewards
-    if transcript.environment == "sage":
-        outcome, worst_outcome, worst_turns = outcome_reward(transcript.score), 0.0, -start["emotion"] / 10.0
-    elif transcript.environment == "eibench":
-        outcome, worst_outcome, worst_turns = transcript.score, -1.0, -(100.0 - start["a"] + start["t"]) / 200.0
-    elif transcript.environment == "empa":
-        lacking = float(np.linalg.norm(list(start.values())))
-        process = process / lacking
-        outcome, worst_outcome = float(transcript.stop == "success"), 0.0
-        worst_turns = -MAX_TURNS * longest_step(preset=transcript.preset) / lacking
-    elif transcript.environment == "perm":
-        rules = rules or Rules()
-        outcome = perm_return(transcript, rules)
-        process, worst_outcome = np.array([outcome]), broken_form(rules.weight)
-        worst_turns = worst_outcome
-    else:
-        raise UseError(f"no rewards are known for {transcript.environment!r}; expected sage, eibench, empa or perm")
+    process = np.array(returns.process, dtype=np.float64)
     if think and not all(keeps_format(said.text, opened=opened) for said in spoken if said.tokens):
-        rewards = np.zeros(turns)
-        rewards[-1] = broken_format_return(kind, worst_outcome=worst_outcome, worst_turns=worst_turns)
-        return Worth(float(rewards[-1]), rewards, np.zeros(turns), True)
-    rewards = dialogue_rewards(outcome, process, kind)
+        rewards = np.zeros_like(process)
+        rewards[-1] = broken_format_return(kind, worst_outcome=returns.worst_outcome, worst_turns=returns.worst_turns)
+        return Worth(float(rewards[-1]), rewards, np.zeros_like(process), True)
+    rewards = dialogue_rewards(returns.outcome, process, kind)
     return Worth(float(rewards.sum()), rewards, process, False)
 
 

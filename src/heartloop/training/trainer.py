@@ -1,11 +1,11 @@
-"""verl's synchronous V1 trainer, told who its rows are: `trainer.v1.trainer_mode=heartloop`.
+"""verl's synchronous V1 trainer with rows that know their rollout: `trainer.v1.trainer_mode=heartloop`.
 
-Covers three things that in verl 0.9.1 only the trainer can do: an estimator learns which rollout and turns a row is
-(`estimators.Row`), a rollout that has nothing to be compared with teaches nothing, and the numbers of the dialogues reach the
-log. Everything else is verl's. Does not cover how rows are made (`agent_loop`).
+Covers three things that in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row
+(`estimators.Row`), a rollout without another one of its group gives no gradient, and the numbers of the dialogues reach the log.
+Everything else is verl's. Does not cover how rows are made (`agent_loop`).
 
-A dialogue whose simulator failed has no rows. A group of which one rollout is left gets mask 0: no gradient, no entropy, no KL
-from it. Where that holds of a whole step, the actor is not updated and the step is counted.
+A failed dialogue has no rows. A group with one rollout left gets mask 0: no gradient, no entropy, no KL from it. Where that holds
+for a whole step, the actor is not updated and the step is counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
                 raise
             raise ModelError(
                 f"all dialogues of step {self.global_steps} failed; the warnings above say of what. "
-                "Mend the simulator, then start the run again: it goes on from its last checkpoint"
+                "Repair the user simulator, then rerun the command: it resumes from the last checkpoint"
             ) from error
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **how: Any) -> Any:

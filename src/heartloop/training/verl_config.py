@@ -47,11 +47,6 @@ class RunPaths(NamedTuple):
         return self.run / "data" / "held_out.parquet"
 
     @property
-    def composed(self) -> Path:
-        """EIBench's training set, where it is composed for the run."""
-        return self.run / "data" / "composed.jsonl"
-
-    @property
     def agent_loops(self) -> Path:
         return self.run / "agent_loops.yaml"
 

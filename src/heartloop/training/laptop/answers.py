@@ -1,11 +1,10 @@
-"""The answers from which the laptop policy learns PERM's form: scripted supporters, good and bad, each part by another.
+"""The answers from which the laptop policy learns an environment's form: scripted baselines, good and bad, part by part.
 
-At every answer one supporter is drawn for the analysis and one for the response, so that a poor analysis stands before a fine
-response and the other way round: which parts are worth what is left to be found by training. People are the samples that a
-recipe trains on; those it holds out are never answered to learn from. Nobody judges these answers. Does not cover talks of
-several turns (`corpus`), the tokenizer (`tokenizer`), nor how it is learned (`warm_start`).
+For each part of an answer another baseline is drawn, so that a poor part stands before a good one and the other way round: which
+parts are worth what is left to training. Answers are to the scenarios that a recipe trains on, never to held-out ones. They are
+not judged. Does not cover dialogues of several turns (`corpus`), the tokenizer (`tokenizer`), nor learning (`warm_start`).
 
-Deterministic: the same settings give the same answers, word by word.
+Deterministic: the same settings give the same answers, word for word.
 """
 
 from __future__ import annotations
@@ -16,23 +15,25 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.environments.catalogue import Ready, entry_of
-from heartloop.environments.perm.format import parse
-from heartloop.environments.perm.scenario import Scenario
+from heartloop.core.errors import UseError
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import AnswerForm, Ready, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.dataset import parted
-from heartloop.training.laptop.corpus import Talk, whole_sentences
+from heartloop.training.laptop.corpus import Example, whole_sentences
+from heartloop.training.laptop.tokenizer import Layout
 
-__all__ = ["PARTS_BY", "AnswersSettings", "answers_of", "people_learned", "words_of_held_out"]
+__all__ = ["SHARES", "AnswersSettings", "answers_of", "held_out_texts", "layout_of", "learned_scenarios"]
 
-PARTS_BY: Mapping[str, float] = {
+SHARES: Mapping[str, float] = {
     "listener": 1.0, "coach": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
 }  # fmt: skip
-"""How often each supporter writes a part."""
+"""How often each baseline writes a part."""
 
 
 class AnswersSettings(BaseModel):
@@ -40,89 +41,110 @@ class AnswersSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    environment: str
+    """An environment with a form of answers; scenarios are those of its default set."""
     answers: int = Field(ge=1)
-    """To each sample."""
+    """To each scenario."""
     seed: int = 0
     held_out_share: float = Field(default=0.2, gt=0.0, lt=1.0)
-    """Of the shipped samples; as the recipe's `people.held_out_share`."""
+    """Of the scenarios; as the recipe's `scenarios.held_out_share`."""
     test: int = Field(default=24, ge=0)
-    """Held-out samples that are answered for the held-out perplexity alone."""
-    longest_analysis: int = Field(default=40, ge=8)
-    """Words and punctuation marks; a longer one loses whole sentences, by lot. So the response."""
-    longest_response: int = Field(default=40, ge=8)
-    shares: Mapping[str, float] = PARTS_BY
+    """Number of held-out scenarios that are answered, for the held-out perplexity alone."""
+    longest_part: int = Field(default=40, ge=8)
+    """Maximum number of words and punctuation marks of a part; a longer part loses whole sentences at random."""
+    shares: Mapping[str, float] = SHARES
 
 
-def people_learned(settings: AnswersSettings) -> list[str]:
-    """Ids of the samples that are learned from."""
-    return [sample.id for sample in _people(settings.held_out_share)[0]]
+def learned_scenarios(settings: AnswersSettings) -> list[str]:
+    """Ids of the scenarios that are learned from."""
+    return [scenario.id for scenario in _scenarios(settings)[0]]
 
 
-def words_of_held_out(settings: AnswersSettings) -> list[str]:
-    """What the held-out people say and what is told of them, sorted, as `corpus.words_of_strangers`: for a tokenizer alone."""
-    told = ((sample.person, sample.scenario, sample.query) for sample in _people(settings.held_out_share)[1])
-    return sorted({text for texts in told for text in texts})
+def held_out_texts(settings: AnswersSettings) -> list[str]:
+    """Texts of the held-out scenarios, sorted, as `corpus.held_out_texts`: for a tokenizer's words alone."""
+    texts = _training(settings.environment).texts
+    return sorted({text for scenario in _scenarios(settings)[1] for text in texts(scenario)})
 
 
-def answers_of(settings: AnswersSettings, *, processes: int = 1) -> tuple[list[Talk], list[Talk]]:
-    """Answers to learn from, and those kept apart, to held-out samples; as talks of one turn without a score.
+def layout_of(settings: AnswersSettings) -> Layout:
+    """What of a dialogue stands in a prompt, and the headings of an answer."""
+    form = _form(settings.environment)
+    return Layout(_training(settings.environment).prompt_headings, form.message_words, tuple(form.headings.values()))
+
+
+def answers_of(settings: AnswersSettings, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
+    """Answers to learn from, and answers to held-out scenarios; as dialogues of one turn without a score.
 
     About 40 ms each on one core.
     """
-    train, held_out = _people(settings.held_out_share)
-    apart = held_out[:: max(1, len(held_out) // max(1, settings.test))][: settings.test]
-    jobs = [(sample.id, settings.seed + again) for again in range(settings.answers) for sample in train]
-    jobs += [(sample.id, settings.seed) for sample in apart]
+    train, held_out = _scenarios(settings)
+    test = held_out[:: max(1, len(held_out) // max(1, settings.test))][: settings.test]
+    learn = [(scenario.id, settings.seed + again) for again in range(settings.answers) for scenario in train]
+    jobs = [*learn, *((scenario.id, settings.seed) for scenario in test)]
     if processes == 1:
-        talks = _answered(jobs, settings)
+        answers = _answered(jobs, settings)
     else:
         parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:  # as in `corpus`
-            talks = [talk for found in pool.map(_answered, parts, [settings] * len(parts)) for talk in found]
-    return talks[: len(jobs) - len(apart)], talks[len(jobs) - len(apart) :]
+            answers = [example for examples in pool.map(_answered, parts, [settings] * len(parts)) for example in examples]
+    return answers[: len(learn)], answers[len(learn) :]
+
+
+def _training(environment: str) -> Training:
+    training = load_environment(environment).training
+    if training is None or training.answer_form is None:
+        raise UseError(f"{environment} has no form of answers; leave policy.warm_start.corpus.answers out")
+    return training
+
+
+def _form(environment: str) -> AnswerForm:
+    form = _training(environment).answer_form
+    assert form is not None  # checked above
+    return form
 
 
 @cache
-def _stage() -> Ready:
-    entry = entry_of("perm")
-    return entry.build(entry.load("samples"), entry.person(None))
+def _ready(environment: str) -> Ready:
+    spec = load_environment(environment)
+    return spec.make(spec.load(), spec.players())
 
 
-def _people(share: float) -> tuple[list[Scenario], list[Scenario]]:
-    return parted(list(_stage().scenarios.values()), share)
+def _scenarios(settings: AnswersSettings) -> tuple[list[Any], list[Any]]:
+    return parted(list(_ready(settings.environment).scenarios.values()), settings.held_out_share)
 
 
-def _answered(jobs: Sequence[tuple[str, int]], settings: AnswersSettings) -> list[Talk]:
-    supporters = {name: Baseline(name, verbatim=True) for name in settings.shares}
-    return [asyncio.run(_answer(sample, seed, supporters, settings)) for sample, seed in jobs]
+def _answered(jobs: Sequence[tuple[str, int]], settings: AnswersSettings) -> list[Example]:
+    baselines = {name: Baseline(name, verbatim=True) for name in settings.shares}
+    return [asyncio.run(_answer(scenario, seed, baselines, settings)) for scenario, seed in jobs]
 
 
-async def _answer(sample: str, seed: int, supporters: Mapping[str, Baseline], settings: AnswersSettings) -> Talk:
-    episode = _stage().begin(sample, seed=seed)
+async def _answer(scenario: str, seed: int, baselines: Mapping[str, Baseline], settings: AnswersSettings) -> Example:
+    episode = _ready(settings.environment).begin(scenario, seed=seed)
     messages = [
         Message(role="system", content=episode.policy_prompt),
         Message(role="user", content=await episode.open() or ""),
     ]
-    rng = random.Random(f"{sample}|{seed}")
-    analysis = await _part("analysis", messages, settings.longest_analysis, supporters, settings.shares, rng)
-    response = await _part("response", messages, settings.longest_response, supporters, settings.shares, rng)
-    answer = Message(role="assistant", content=f"# Analysis\n{analysis}\n\n# Response\n{response}")
-    return Talk(sample, (*messages, answer), None)
+    rng = random.Random(f"{scenario}|{seed}")
+    form = _form(settings.environment)
+    text = "".join(
+        [heading + await _part(name, form, messages, baselines, settings, rng) for name, heading in form.headings.items()]
+    )
+    return Example(scenario, (*messages, Message(role="assistant", content=text)), None)
 
 
 async def _part(
-    which: str,
+    name: str,
+    form: AnswerForm,
     messages: Sequence[Message],
-    longest: int,
-    supporters: Mapping[str, Baseline],
-    shares: Mapping[str, float],
+    baselines: Mapping[str, Baseline],
+    settings: AnswersSettings,
     rng: random.Random,
 ) -> str:
-    """A supporter's part by lot; another one's where nothing of it is short enough."""
+    """The part of a baseline drawn at random; another one is drawn where no sentence of it is short enough."""
     for _ in range(100):
-        (name,) = rng.choices(list(shares), list(shares.values()))
-        answer = parse((await supporters[name].complete(messages, sampling=Sampling(seed=rng.randrange(2**31)))).text)
-        text = whole_sentences(getattr(answer, which), longest, rng)
+        (baseline,) = rng.choices(list(settings.shares), list(settings.shares.values()))
+        answer = await baselines[baseline].complete(messages, sampling=Sampling(seed=rng.randrange(2**31)))
+        text = whole_sentences(form.split(answer.text)[name], settings.longest_part, rng)
         if text:
             return text
-    raise RuntimeError(f"no supporter has an {which} of at most {longest} words and marks")
+    raise RuntimeError(f"no baseline has a part {name} of at most {settings.longest_part} words and marks")

@@ -1,12 +1,11 @@
-"""The talks from which the laptop policy learns English: scripted supporters, good and bad, with simulated people.
+"""The dialogues from which the laptop policy learns English: scripted baselines, good and bad, with the embedded user.
 
-At every reply one supporter is drawn and speaks, so that within one talk good and bad stand side by side and nothing but the
-moment decides which: what a reply is worth is left to be found by training. They quote what others said and what they know word
-by word, for to copy is easier learned than to turn "I" into "you". People are those of EIBench's composed training set
-and the tuning half of SAGE's, played by the embedded users. The test set of EIBench is never part of it. Does not cover the
-tokenizer (`tokenizer`) nor how it is learned (`warm_start`).
+At every reply one baseline is drawn, so that one dialogue holds good and bad replies and nothing but the moment decides which:
+what a reply is worth is left to training. The baselines quote messages and facts word for word, as copying is easier to learn
+than turning "I" into "you". `corpus.yaml` lists the scenarios. Does not cover the tokenizer (`tokenizer`) nor learning
+(`warm_start`).
 
-Deterministic: the same settings give the same talks, word by word, however many processes play them.
+Deterministic: the same settings give the same dialogues, word for word, however many processes play them.
 """
 
 from __future__ import annotations
@@ -18,33 +17,37 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from importlib import resources
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
-from heartloop.environments import sage
-from heartloop.environments.catalogue import Ready, entry_of
-from heartloop.environments.eibench.scenario_sets import load_people
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Ready
 from heartloop.models.baselines import Baseline
+from heartloop.training.laptop.tokenizer import Layout
 
 __all__ = [
     "SHARES",
     "CorpusSettings",
+    "Example",
     "Mixture",
-    "Talk",
-    "kept_talks",
-    "people_of",
-    "talks_of",
+    "Source",
+    "dialogues_of",
+    "environment_for",
+    "held_out_texts",
+    "layout_of",
+    "read_or_make",
     "whole_sentences",
     "words_in",
-    "words_of_strangers",
 ]
 
 SHARES: Mapping[str, float] = {
@@ -52,31 +55,60 @@ SHARES: Mapping[str, float] = {
     "template": 0.3, "lecturer": 0.3, "fixer": 0.3, "flatterer": 0.3,
     "pushover": 0.3, "rigid": 0.3, "excuser": 0.3, "interviewer": 0.3,
 }  # fmt: skip
-"""How often each supporter speaks. Four are worth hearing in some scene; with these shares the mixture ends below zero in
-EIBench, and every scene has room upwards. `silent` and `garbage` are no English; `coach` is as good as `listener`, and longer."""
+"""How often each baseline replies. Four are good in some scene; with these shares the mixture ends below zero in EIBench, and
+every scene has room upwards. `silent` and `garbage` are no English; `coach` is as good as `listener`, and longer."""
+
+_MESSAGE_WORDS = 48
+"""Words that the policy reads of a message."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 
+class Source(BaseModel):
+    """Scenarios of one environment, played with the embedded user."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    environment: str
+    scenarios: tuple[str, ...] = Field(min_length=1)
+    """Sets or files."""
+    half: Literal["tuning", "held-out"] | None = None
+    """Only the scenarios of this half; all without it."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """Of the environment."""
+    count: int | None = Field(default=None, ge=0)
+    """Number of scenarios, spread evenly over the list; all by default."""
+    repeats: int = Field(default=1, ge=1)
+    """Dialogues with each scenario."""
+
+
+@cache
+def _shipped() -> Mapping[str, Any]:
+    text = (resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def _sources(name: str) -> tuple[Source, ...]:
+    return tuple(Source.model_validate(source) for source in _shipped()[name])
+
+
 class CorpusSettings(BaseModel):
-    """What decides the talks."""
+    """What decides the dialogues."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
-    eibench: int = Field(default=2009, ge=0, le=2009)
-    """People of the composed training set, spread evenly over it."""
-    sage: int = Field(default=2, ge=0)
-    """Talks with each person of SAGE's tuning half."""
-    test: int = Field(default=24, ge=0, le=213)
-    """People of EIBench's test set whose talks are kept apart, for the held-out perplexity."""
+    learn: tuple[Source, ...] = Field(default_factory=lambda: _sources("learn"), min_length=1)
+    """Scenarios to learn from; those of `corpus.yaml` by default."""
+    held_out: tuple[Source, ...] = Field(default_factory=lambda: _sources("held_out"))
+    """Scenarios kept apart, for the held-out perplexity."""
     longest_reply: int = Field(default=36, ge=8)
-    """Words and punctuation marks; a longer reply loses whole sentences, by lot."""
+    """Maximum number of words and punctuation marks; a longer reply loses whole sentences at random."""
     shares: Mapping[str, float] = SHARES
 
 
-class Talk(NamedTuple):
-    """One talk as the policy sees it."""
+class Example(NamedTuple):
+    """One dialogue as the policy sees it."""
 
     scenario: str
     messages: tuple[Message, ...]
@@ -105,11 +137,11 @@ def whole_sentences(text: str, longest: int, rng: random.Random) -> str:
 
 
 class Mixture:
-    """Scripted supporters in turn, by lot: a `ChatModel`.
+    """Scripted baselines, one drawn for each reply: a `ChatModel`.
 
     Args:
-        shares: how often each speaks, by name.
-        longest: words and marks in a reply.
+        shares: how often each replies, by name.
+        longest: maximum number of words and punctuation marks of a reply.
     """
 
     name = "mixture"
@@ -117,119 +149,135 @@ class Mixture:
     def __init__(self, shares: Mapping[str, float] = SHARES, *, longest: int) -> None:
         self._shares = dict(shares)
         self._longest = longest
-        self._supporters = {name: Baseline(name, verbatim=True) for name in shares}
+        self._baselines = {name: Baseline(name, verbatim=True) for name in shares}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One supporter's reply, by a lot that depends on the messages and the sampling seed alone."""
+        """The reply of one baseline, drawn by the messages and the sampling seed alone."""
         said = "|".join(message.content for message in messages[1:])
         rng = random.Random(f"{sampling.seed if sampling else None}|{said}")
         for name in (*rng.choices(list(self._shares), list(self._shares.values()), k=8), next(iter(self._shares))):
-            answer = await self._supporters[name].complete(messages, sampling=sampling)
+            answer = await self._baselines[name].complete(messages, sampling=sampling)
             text = whole_sentences(answer.text, self._longest, rng)
             if text:
                 break
         return Reply(text, usage=estimate_usage(messages, text))
 
 
+def environment_for(source: Source) -> Ready:
+    """The environment over the scenarios of a source, with the embedded user; made once a process."""
+    return _environment(source.model_dump_json(exclude={"count", "repeats"}))
+
+
 @cache
-def people_of(environment: str, part: str) -> Ready:
-    """The people of a part with the embedded user: `train` or `test` of EIBench, `tuning` or `held-out` of SAGE.
+def _environment(source_json: str) -> Ready:
+    source = Source.model_validate_json(source_json)
+    spec = load_environment(source.environment)
+    options = spec.read_options(source.options)
+    loaded = [scenario for name in source.scenarios for scenario in spec.load(name, variant=options.variant)]
+    scenarios = [scenario for scenario in loaded if source.half in (None, half_of(scenario.id))]
+    return spec.make(scenarios, spec.players(), options)
 
-    EIBench's policy prompt is of the form without thinking: the policy is too small to gain by it.
+
+def layout_of(settings: CorpusSettings) -> Layout:
+    """What of a dialogue stands in a prompt: the sections of the policy prompts that the sources' environments name."""
+    trainings = [load_environment(source.environment).training for source in settings.learn]
+    headings = [heading for training in trainings if training is not None for heading in training.prompt_headings]
+    return Layout(tuple(dict.fromkeys(headings)), _MESSAGE_WORDS)
+
+
+def held_out_texts(settings: CorpusSettings) -> list[str]:
+    """Texts of all scenarios of the held-out sources, sorted: for a tokenizer's words alone.
+
+    A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these scenarios,
+    mostly those that matter, so that no policy could say them back.
     """
-    entry = entry_of(environment)
-    people: list[Any]
-    if environment == "eibench":
-        return entry.build(load_people(part), entry.person(None), variant="direct")
-    people = [person for name in sage.SETS for person in sage.load_scenarios(name) if half_of(person.id) == part]
-    return entry.build(people, entry.person(None))
-
-
-def words_of_strangers() -> list[str]:
-    """What the people of EIBench's test set say and what the model is told of them, sorted: for a tokenizer's words alone.
-
-    A large model's tokenizer leaves no word out. One of whole words would drop every fourteenth of these people's, mostly those
-    that matter, and nobody could say them back.
-    """
-    found: set[str] = set()
-    for person in people_of("eibench", "test").scenarios.values():
-        lines = [line for kind in person.lines.model_dump().values() for line in kind]
-        found |= {person.opening or "", *(beat.text for beat in person.beats), *lines}
-        found |= {person.model.goal, person.model.background, *person.model.knows}
-    return sorted(found)
+    texts: set[str] = set()
+    for source in settings.held_out:
+        training = load_environment(source.environment).training
+        if training is not None:
+            texts |= {text for scenario in environment_for(source).scenarios.values() for text in training.texts(scenario)}
+    return sorted(texts)
 
 
 class _Job(NamedTuple):
-    environment: str
-    part: str
+    source: Source
     scenario: str
     seed: int
 
 
-def talks_of(settings: CorpusSettings, *, processes: int = 1) -> tuple[list[Talk], list[Talk]]:
-    """The talks to learn from, and those kept apart (of EIBench's test people).
+def _jobs(sources: Sequence[Source], seed: int) -> list[_Job]:
+    return [
+        _Job(source, scenario, seed + again)
+        for source in sources
+        for again in range(source.repeats)
+        for scenario in _spread(environment_for(source), source.count)
+    ]
 
-    About 50 ms each on one core; a talk that failed would be a fault of ours and is raised.
+
+def dialogues_of(settings: CorpusSettings, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
+    """The dialogues to learn from, and the held-out ones.
+
+    About 50 ms each on one core. A failed dialogue is a fault of ours and is raised.
     """
-    learn = [_Job("eibench", "train", name, settings.seed) for name in _spread(people_of("eibench", "train"), settings.eibench)]
-    for again in range(settings.sage):
-        learn += [_Job("sage", "tuning", name, settings.seed + again) for name in people_of("sage", "tuning").scenario_ids]
-    apart = [_Job("eibench", "test", name, settings.seed) for name in _spread(people_of("eibench", "test"), settings.test)]
-    jobs = [*learn, *apart]
+    learn, held_out = _jobs(settings.learn, settings.seed), _jobs(settings.held_out, settings.seed)
+    jobs = [*learn, *held_out]
     if processes == 1:
-        talks = _played(jobs, settings)
+        played = _played(jobs, settings)
     else:
         parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
-        # spawned, not forked: whoever calls may have torch's threads running
+        # spawned, not forked: the caller may have torch's threads running
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            talks = [talk for found in pool.map(_played, parts, [settings] * len(parts)) for talk in found]
-    return talks[: len(learn)], talks[len(learn) :]
+            played = [example for examples in pool.map(_played, parts, [settings] * len(parts)) for example in examples]
+    return played[: len(learn)], played[len(learn) :]
 
 
-def kept_talks(path: Path, make: Callable[[], tuple[list[Talk], list[Talk]]]) -> tuple[list[Talk], list[Talk]]:
-    """Talks to learn from and those kept apart, read from a JSON-lines file if it is there, else made and written to it.
+def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Example]]]) -> tuple[list[Example], list[Example]]:
+    """Dialogues to learn from and held-out ones, read from a JSON-lines file where it exists, else made and written to it.
 
     Raises:
         InputError: the file holds something else.
     """
     if not path.is_file():
         found = make()
-        rows = [json.dumps({"apart": apart, **_record(talk)}) for apart, talks in enumerate(found) for talk in talks]
+        rows = [json.dumps({"apart": apart, **_record(example)}) for apart, examples in enumerate(found) for example in examples]
         part = path.with_suffix(".part")
         part.write_text("\n".join(rows) + "\n", encoding="utf-8")
         part.replace(path)
         return found
-    learn: list[Talk] = []
-    apart: list[Talk] = []
+    learn: list[Example] = []
+    apart: list[Example] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             row = json.loads(line)
-            talk = Talk(row["scenario"], tuple(Message(role=r, content=c) for r, c in row["messages"]), row["score"])
+            example = Example(row["scenario"], tuple(Message(role=r, content=c) for r, c in row["messages"]), row["score"])
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}:{number} is no talk of the warm-up corpus; remove the file, it is made anew") from error
-        (apart if row["apart"] else learn).append(talk)
+            raise InputError(
+                f"{path}:{number} is no dialogue of the warm-start corpus; remove the file, it is made again"
+            ) from error
+        (apart if row["apart"] else learn).append(example)
     return learn, apart
 
 
-def _record(talk: Talk) -> dict[str, Any]:
-    return {"scenario": talk.scenario, "score": talk.score, "messages": [[m.role, m.content] for m in talk.messages]}
+def _record(example: Example) -> dict[str, Any]:
+    return {"scenario": example.scenario, "score": example.score, "messages": [[m.role, m.content] for m in example.messages]}
 
 
-def _spread(environment: Ready, count: int) -> Iterator[str]:
-    """So many scenarios, evenly over the list."""
+def _spread(environment: Ready, count: int | None) -> Iterator[str]:
+    """`count` scenarios, spread evenly over the list; all without a count."""
     ids = environment.scenario_ids
-    return (ids[(number * len(ids)) // count] for number in range(count))
+    number = len(ids) if count is None else count
+    return (ids[(place * len(ids)) // number] for place in range(number))
 
 
-def _played(jobs: Sequence[_Job], settings: CorpusSettings) -> list[Talk]:
+def _played(jobs: Sequence[_Job], settings: CorpusSettings) -> list[Example]:
     policy = Mixture(settings.shares, longest=settings.longest_reply)
-    return [asyncio.run(_talk(job, policy)) for job in jobs]
+    return [asyncio.run(_example(job, policy)) for job in jobs]
 
 
-async def _talk(job: _Job, policy: Mixture) -> Talk:
-    environment = people_of(job.environment, job.part)
+async def _example(job: _Job, policy: Mixture) -> Example:
+    environment = environment_for(job.source)
     transcript = await play(environment, job.scenario, policy, seed=job.seed)
     if transcript.failure is not None:
         raise RuntimeError(f"{job.scenario}: {transcript.failure.detail}")
@@ -240,4 +288,4 @@ async def _talk(job: _Job, policy: Mixture) -> Talk:
         messages.append(Message(role="assistant", content=turn.reply))
         if turn.message is not None:
             messages.append(Message(role="user", content=turn.message))
-    return Talk(job.scenario, tuple(messages), transcript.score)
+    return Example(job.scenario, tuple(messages), transcript.score)

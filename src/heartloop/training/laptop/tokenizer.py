@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["ANSWERS", "MARKERS", "TALKS", "Layout", "build_tokenizer", "chat_template"]
+__all__ = ["MARKERS", "Layout", "build_tokenizer", "chat_template", "is_laptop_template"]
 
 MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
@@ -30,18 +30,13 @@ _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPA
 class Layout(NamedTuple):
     """What of a dialogue stands in a prompt."""
 
-    headings: tuple[str, ...]
+    headings: tuple[str, ...] = ()
     """Sections of the system prompt that are kept; the others are left out."""
-    message_words: int
-    """Words that are kept of a message of the person."""
+    message_words: int = 48
+    """Words that are kept of a message of the user."""
     breaks: tuple[str, ...] = ()
     """Pieces of a reply that are one token each, line breaks included; without any, a reply is one line."""
 
-
-TALKS = Layout(("What you are after", "What you know", "Your situation"), 48)
-"""EIBench's goal, what it knows and the situation; of any other system prompt nothing."""
-ANSWERS = Layout(("Who they are", "What has happened"), 120, ("# Analysis\n", "\n\n# Response\n"))
-"""PERM's persona and scenario, and the form of an answer."""
 
 _TEMPLATE = """\
 {%- for m in messages -%}
@@ -77,8 +72,13 @@ def chat_template(layout: Layout) -> str:
     return found.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else found
 
 
+def is_laptop_template(template: str | None) -> bool:
+    """Whether a chat template is one of `chat_template`, whatever its layout."""
+    return (template or "").startswith(_TEMPLATE.partition("HEADINGS")[0])
+
+
 def build_tokenizer(
-    texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout = TALKS
+    texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout | None = None
 ) -> PreTrainedTokenizerFast:
     """A tokenizer that knows the words of some texts.
 
@@ -86,8 +86,9 @@ def build_tokenizer(
         texts: each counts once, however often it is given.
         least: how often a word must occur to be known.
         known: texts whose words are known however often they occur.
-        layout: what of a dialogue stands in a prompt.
+        layout: what of a dialogue stands in a prompt; by default no section of a system prompt.
     """
+    layout = layout or Layout()
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))

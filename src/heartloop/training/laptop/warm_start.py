@@ -1,10 +1,10 @@
 """The laptop policy's warm start: a small Llama that learns, in minutes on two cores, to speak as the scripted supporters do.
 
-Next-token loss on the replies alone, AdamW, cosine, whole talks as rows. What makes it quick, and the policy able to say back
+Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. What makes it quick, and the policy able to say back
 what people said whom it never met: first weights that can copy (`priming`), a share of the rows whose matter words are exchanged
 for others of their kind, everywhere in the row alike, so that nothing of them can be known by heart, and a larger weight on
 matter words, which are few among the supporters' set phrases. Deterministic on one machine for a given number of threads. Does
-not cover the talks (`corpus`) nor reinforcement learning.
+not cover the examples (`corpus`) nor reinforcement learning.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from torch.nn.functional import cross_entropy
 
 from heartloop.models.baselines.text import phrases
 from heartloop.training.chat_format import ChatFormat
-from heartloop.training.laptop.answers import AnswersSettings, answers_of, words_of_held_out
-from heartloop.training.laptop.corpus import CorpusSettings, Talk, kept_talks, talks_of, words_of_strangers
+from heartloop.training.laptop import answers, corpus
+from heartloop.training.laptop.answers import AnswersSettings
+from heartloop.training.laptop.corpus import CorpusSettings, Example, read_or_make
 from heartloop.training.laptop.priming import PRIMED_CONFIG, prime, primed_parameters
-from heartloop.training.laptop.tokenizer import ANSWERS, MARKERS, TALKS, build_tokenizer
+from heartloop.training.laptop.tokenizer import MARKERS, Layout, build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -42,23 +43,23 @@ class WarmStartSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     corpus: Annotated[
-        Annotated[CorpusSettings, Tag("talks")] | Annotated[AnswersSettings, Tag("answers")],
-        Discriminator(lambda given: "answers" if "answers" in dict(given) else "talks"),
-    ] = CorpusSettings()
-    """Talks in EIBench and SAGE, or, where it says `answers`, answers in PERM."""
+        Annotated[CorpusSettings, Tag("dialogues")] | Annotated[AnswersSettings, Tag("answers")],
+        Discriminator(lambda given: "answers" if "answers" in dict(given) else "dialogues"),
+    ] = Field(default_factory=CorpusSettings)
+    """Dialogues, or, where `answers` is set, answers in an environment's own form."""
     seed: int = 0
     """Of the first weights, the order of rows and the exchanged words."""
     least_count: int = Field(default=2, ge=1)
     """How many of the corpus's texts, each counted once, must hold a word in all, so that it is known."""
-    strangers: bool = True
-    """The tokenizer also knows every word of the people held out; which sentences they say is not learned."""
+    held_out_words: bool = True
+    """Whether the tokenizer also knows every word of the held-out scenarios; their sentences are not learned."""
     width: int = Field(default=128, ge=64, multiple_of=16)
     layers: int = Field(default=3, ge=2)
     heads: int = Field(default=4, ge=3)
     """Each of half the width, for the first weights' sake."""
     steps: int = Field(default=600, ge=1)
     rows: int = Field(default=4, ge=1)
-    """Talks in a step."""
+    """Examples in a step."""
     learning_rate: float = Field(default=4e-3, gt=0.0)
     exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
     """Share of rows with exchanged words."""
@@ -78,7 +79,7 @@ _BREAK_WEIGHT = 5.0
 
 
 class Row(NamedTuple):
-    """A talk as token ids; `said` marks the tokens of the replies, their end tokens included."""
+    """An example as token ids; `said` marks the tokens of the replies, their end tokens included."""
 
     tokens: tuple[int, ...]
     said: tuple[bool, ...]
@@ -95,14 +96,14 @@ class WarmStart(NamedTuple):
     """Of replies to people of the test set; `None` where none of them is of known words alone."""
 
 
-def rows_of(talks: Sequence[Talk], form: ChatFormat) -> list[Row]:
-    """Talks as rows. A reply with a word that the tokenizer does not know stands in its row and is not learned."""
+def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[Row]:
+    """Examples as rows. A reply with a word that the tokenizer does not know stands in its row and is not learned."""
     rows: list[Row] = []
     unknown = form.tokenizer.unk_token_id
-    for talk in talks:
+    for example in examples:
         tokens: list[int] = []
         said: list[bool] = []
-        for message in talk.messages:
+        for message in example.messages:
             ids = form.message_ids(message)
             tokens += ids
             if message.role == "assistant" and unknown not in form.tokenizer.encode(message.content, add_special_tokens=False):
@@ -253,10 +254,10 @@ def prepare(
 ) -> WarmStart:
     """A warm-started policy in `folder/<hash of its settings>`, made now or found there.
 
-    Talks are kept beside it under the hash of their own settings, so that another policy can learn from the same ones.
+    Examples are kept beside it under the hash of their own settings, so that another policy can learn from the same ones.
 
     Args:
-        processes: that play the talks.
+        processes: that play the examples.
         tell: is told now and then how far it is.
     """
     settings = settings or WarmStartSettings()
@@ -268,21 +269,20 @@ def prepare(
         return WarmStart(home / "model", curve, perplexity)
     home.mkdir(parents=True, exist_ok=True)
     (home / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    corpus = hashlib.sha256(settings.corpus.model_dump_json().encode()).hexdigest()[:12]
-    tell("Playing the talks to learn from.")
-    learn, apart = kept_talks(folder / f"talks-{corpus}.jsonl", lambda: _made(settings.corpus, processes))
-    texts = (message.content for talk in learn for message in talk.messages)
-    answers = isinstance(settings.corpus, AnswersSettings)
-    strangers = words_of_held_out(settings.corpus) if isinstance(settings.corpus, AnswersSettings) else words_of_strangers()
-    known = strangers if settings.strangers else ()
-    layout = ANSWERS if answers else TALKS
+    digest = hashlib.sha256(settings.corpus.model_dump_json().encode()).hexdigest()[:12]
+    tell("Playing the dialogues to learn from.")
+    made = _corpus(settings.corpus, processes)
+    learn, held_out_examples = read_or_make(folder / f"corpus-{digest}.jsonl", made.make)
+    texts = (message.content for example in learn for message in example.messages)
+    known = made.held_out_texts() if settings.held_out_words else ()
+    layout = made.layout
     tokenizer = build_tokenizer(texts, least=settings.least_count, known=known, layout=layout)
     form = ChatFormat(tokenizer)
-    rows, held_out = rows_of(learn, form), rows_of(apart, form)
+    rows, held_out = rows_of(learn, form), rows_of(held_out_examples, form)
     torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
     model = new_model(settings, tokenizer)
     size = sum(p.numel() for p in model.parameters())
-    tell(f"{len(rows)} talks, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
+    tell(f"{len(rows)} examples, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
     lines: list[str] = []
     breaks = tokenizer.convert_tokens_to_ids(list(layout.breaks))
     for line in train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks=breaks):
@@ -300,10 +300,24 @@ def prepare(
     return WarmStart(home / "model", curve, perplexity)
 
 
-def _made(corpus: CorpusSettings | AnswersSettings, processes: int) -> tuple[list[Talk], list[Talk]]:
-    if isinstance(corpus, AnswersSettings):
-        return answers_of(corpus, processes=processes)
-    return talks_of(corpus, processes=processes)
+class _Corpus(NamedTuple):
+    make: Callable[[], tuple[list[Example], list[Example]]]
+    held_out_texts: Callable[[], list[str]]
+    layout: Layout
+
+
+def _corpus(settings: CorpusSettings | AnswersSettings, processes: int) -> _Corpus:
+    if isinstance(settings, AnswersSettings):
+        return _Corpus(
+            lambda: answers.answers_of(settings, processes=processes),
+            lambda: answers.held_out_texts(settings),
+            answers.layout_of(settings),
+        )
+    return _Corpus(
+        lambda: corpus.dialogues_of(settings, processes=processes),
+        lambda: corpus.held_out_texts(settings),
+        corpus.layout_of(settings),
+    )
 
 
 def _fixed(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast, *, frequent: int = 300) -> set[int]:

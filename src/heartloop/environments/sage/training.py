@@ -1,0 +1,30 @@
+"""SAGE in training: RLVER's rewards (RLVER sections 2.1 and H.1).
+
+The outcome is the final emotion over 100. The process reward of a turn is the change of the emotion over 10. The lowest of both
+is an emotion of 0.
+"""
+
+from __future__ import annotations
+
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
+from heartloop.scoring.credit import TURN_SCALE, outcome_reward
+
+__all__ = ["TRAINING"]
+
+
+def _returns(transcript: Transcript, options: SageOptions) -> Returns:
+    return Returns(
+        outcome=outcome_reward(score_of(transcript)),
+        process=rewards_by_turn(transcript),
+        worst_outcome=0.0,
+        worst_turns=-transcript.start["emotion"] / TURN_SCALE,
+    )
+
+
+TRAINING = Training(
+    returns=_returns,
+    calls_per_turn=2,
+    tokens_per_call=2200,  # ours: five dialogues of eight turns, estimated from their length
+)

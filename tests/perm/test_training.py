@@ -1,0 +1,128 @@
+"""PERM in training, worked by hand.
+
+1. With all parts it is the environment's score, whatever the form.
+2. A part that is left out changes what is learned from, never the score.
+3. Breaking the form never pays, whatever the bystander weighs.
+4. The log has the terms of an answer that was judged; one of a broken form has none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.episode import play
+from heartloop.environments.perm.options import PermOptions
+from heartloop.environments.perm.scoring import BROKEN_FORMAT, PARTS, broken_form, perm_reward
+from heartloop.environments.registry import load_environment
+from tests.perm_sample import SAMPLE
+
+SPEC = load_environment("perm")
+ANSWER = "# Analysis\nHe is jealous, and ashamed of it.\n\n# Response\nYou carried the monitor to the window yourself."
+
+
+async def played(answer: str = ANSWER, *, preset: str = "released") -> Transcript:
+    environment = SPEC.make([SAMPLE], SPEC.players(), {"preset": preset})
+    return await play(environment, SAMPLE.id, ScriptedChat([answer]))
+
+
+def worth(transcript: Transcript, **options: Any) -> float:
+    assert SPEC.training is not None
+    returns = SPEC.training.returns(transcript, SPEC.read_options(options))
+    assert list(returns.process) == [returns.outcome]
+    return returns.outcome
+
+
+def terms(transcript: Transcript) -> dict[str, float]:
+    assert SPEC.training is not None
+    return dict(SPEC.training.terms(transcript, PermOptions()))
+
+
+def graded(transcript: Transcript, *scores: int, tokens: int = 10) -> Transcript:
+    """The same dialogue with other grades; its score stays what it was."""
+    turn = transcript.turns[0]
+    evidence = {**turn.evidence, "scores": dict(zip((*PARTS, "bystander"), scores, strict=True)), "tokens": tokens}
+    return transcript.model_copy(update={"turns": (turn.model_copy(update={"evidence": evidence}),)})
+
+
+async def test_with_all_parts_it_is_the_score() -> None:
+    for answer, preset in ((ANSWER, "released"), (ANSWER, "unit"), ("You carried it yourself.", "released")):
+        transcript = await played(answer, preset=preset)
+        assert worth(transcript) == transcript.score
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # shares 0.8, 0.4, 0.4: 3 / (1.25 + 2.5 + 2.5) = 0.48; bystander 60: weight x -0.4; 868 tokens: -0.1
+        ({"bystander_weight": 0.1}, 0.48 - 0.04 - 0.1),
+        ({"bystander_weight": 1.0}, 0.48 - 0.4 - 0.1),
+        ({"without": ["bystander"]}, 0.48 - 0.1),
+        ({"without": ["length"]}, 0.48 - 0.2),
+        ({"without": ["resonation"]}, 0.4 - 0.2 - 0.1),
+        ({"without": ["expression"]}, 2 / (1.25 + 2.5) - 0.2 - 0.1),
+        ({"without": ["resonation", "reception", "bystander", "length"]}, 0.4),
+    ],
+)
+async def test_a_part_left_out(options: dict[str, Any], expected: float) -> None:
+    transcript = graded(await played(), 4, 2, 2, 60, tokens=868)
+    assert worth(transcript, **options) == pytest.approx(expected)
+    assert transcript.score == (await played()).score
+
+
+async def test_the_preset_is_the_dialogues() -> None:
+    transcript = graded(await played(preset="unit"), 5, 3, 3, 100)
+    assert worth(transcript) == pytest.approx(3 / (1 + 2 + 2))
+
+
+@given(
+    scores=st.tuples(*[st.integers(1, 5)] * 3, st.integers(0, 100)), preset=st.sampled_from(["released", "unit"]),
+    weight=st.floats(0, 3), without=st.sets(st.sampled_from(["resonation", "expression", "bystander"])),
+)  # fmt: skip
+def test_breaking_the_form_never_pays(scores: tuple[int, int, int, int], preset: str, weight: float, without: set[str]) -> None:
+    used = 0.0 if "bystander" in without else weight
+    parts = [part for part in PARTS if part not in without]
+    valid = perm_reward(*scores, 10, preset=preset, parts=parts, bystander_weight=used)
+    assert broken_form(used) <= valid.total
+    assert broken_form(used) <= BROKEN_FORMAT
+
+
+async def test_a_broken_form_is_worth_the_worst() -> None:
+    broken = await played("You carried it yourself.")
+    assert worth(broken, bystander_weight=1.0) == -1.0
+    assert worth(broken, without=["bystander"]) == BROKEN_FORMAT == broken.score
+    assert SPEC.training is not None
+    returns = SPEC.training.returns(await played(), PermOptions(bystander_weight=1.0))
+    assert (returns.worst_outcome, returns.worst_turns) == (-1.0, -1.0)
+
+
+async def test_the_terms_of_an_answer() -> None:
+    transcript = await played()
+    found = terms(transcript)
+    scores = transcript.turns[0].evidence["scores"]
+    assert {name: found[name] for name in scores} == scores
+    assert found["form"] == 1.0
+    assert found["empathy_term"] + found["bystander_term"] + found["length_term"] == pytest.approx(transcript.score)
+    assert found["response_tokens"] == 12  # 47 characters
+    assert terms(await played("Hm.")) == {"form": 0.0}
+
+
+async def test_what_has_no_grades_is_refused() -> None:
+    transcript = await played()
+    with pytest.raises(UseError, match="unscored"):
+        worth(transcript.model_copy(update={"score": None}))
+    with pytest.raises(InputError, match="keeps no grades"):
+        terms(transcript.model_copy(update={"turns": ()}))
+    with pytest.raises(InputError, match="lacks"):
+        worth(transcript.model_copy(update={"turns": ()}))
+
+
+def test_scenarios_are_logged_by_what_the_person_wants() -> None:
+    assert SPEC.training is not None
+    assert SPEC.training.group(SAMPLE) == SAMPLE.want
