@@ -19,14 +19,12 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from heartloop.authoring.eibench_scenarios import read_released
-from heartloop.authoring.importers import read_profiles
-from heartloop.authoring.sage_logs import read_logs
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
 from heartloop.core.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt
+from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.perm.environment import View
@@ -36,7 +34,9 @@ from heartloop.environments.perm.llm_user import LLMUser
 from heartloop.environments.perm.scenario import read_scenarios as read_samples
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
+from heartloop.environments.sage.logs import read_logs
 from heartloop.environments.sage.released import load_people
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import read_run, write_scores
@@ -373,7 +373,7 @@ def _people(data: bytes) -> str:
 
 def _profiles(data: bytes) -> str:
     def read() -> str:
-        for person in read_profiles(_file("profiles.jsonl", data)):
+        for person in read_profiles(_file("profiles.jsonl", data)).scenarios:
             person.model_dump_json()
             assert person.fingerprint
             assert person.intention_text is not None

@@ -45,7 +45,7 @@ def test_a_folder_of_logs_is_one_run_of_several_models(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     write(tmp_path / "logs" / "a.jsonl", [log(0, [40, 45]), log(1, [40, 35])])
     write(tmp_path / "logs" / "b.jsonl", [log(0, [40, 50]), log(1, [40, 50])])
-    done = heartloop("import", "sage-logs", "logs", "--out", "run", "--simulator", "DeepSeek-V3", cwd=tmp_path)
+    done = heartloop("import", "sage-logs", "logs", "--out", "run", "--user", "DeepSeek-V3", cwd=tmp_path)
     assert done.code == 0, done
     scores = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
     assert [(row["model"], row["rank"], row["headline"]["mean"]) for row in scores["models"]] == [("b", 1, 50.0), ("a", 2, 40.0)]
@@ -56,10 +56,10 @@ async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) 
     write(tmp_path / "test.jsonl", [profile(0), profile(1)])
     done = heartloop("import", "sage-profiles", "test.jsonl", cwd=tmp_path)
     assert done.code == 0, done
-    assert "2 people written to test-imported.jsonl" in done.out
-    words = ("eval", "sage", "--model", "lab/policy", "--scenarios", "test-imported.jsonl", "--max-turns", "3", "--out", "run")
+    assert "2 scenarios written to test-imported.jsonl" in done.out
+    words = ("eval", "sage", "--model", "lab/policy", "--scenarios", "test-imported.jsonl", "-E", "max_turns=3", "--out", "run")
     async with FaultyServer() as server:
-        played = await over_http(server, *words, "--simulator", "lab/person", cwd=tmp_path)
+        played = await over_http(server, *words, "--user", "lab/person", cwd=tmp_path)
     assert played.code == 0, played
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert [t.scored for t in transcripts] == [True, True]
@@ -74,12 +74,14 @@ async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) 
 def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
     write(tmp_path / "test.jsonl", [profile(0), profile(1, first=None)])
     done = heartloop("import", "sage-profiles", "test.jsonl", "--out", "people.jsonl", cwd=tmp_path)
-    assert "1 of them have no first message" in done.err
+    assert "1 of them have no first message" in done.out
     assert "林小舟1, 31岁, 摆渡人" in heartloop("scenarios", "list", "people.jsonl", cwd=tmp_path).out
     shown = heartloop("scenarios", "show", "0000-0000", "--from", "people.jsonl", cwd=tmp_path).out
     assert "Secretly wants someone to listen" in shown
     assert profile()["scene"] in shown
-    assert "of what others wrote only the form is checked" in heartloop("scenarios", "check", "people.jsonl", cwd=tmp_path).out
+    assert (
+        "imported scenarios are checked for their form only" in heartloop("scenarios", "check", "people.jsonl", cwd=tmp_path).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,9 +93,9 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
         (("import", "sage-logs", "other.jsonl"), "other.jsonl, line 1: not UTF-8"),
         (("import", "sage-logs", "people.jsonl"), "use `heartloop import sage-profiles people.jsonl`"),
         (("import", "sage-profiles", "broken.jsonl"), "use `heartloop import sage-logs broken.jsonl`"),
-        (("import", "sage-profiles", "people.jsonl", "--out", "broken.jsonl"), "broken.jsonl is there already"),
+        (("import", "sage-profiles", "people.jsonl", "--out", "broken.jsonl"), "broken.jsonl exists"),
         (("import", "sage-profiles", "empty"), "cannot read empty"),
-        (("eval", "sage", "--model", "a/b", "--simulator", "a/c", "--scenarios", "people.jsonl"), "run `heartloop import"),
+        (("eval", "sage", "--model", "a/b", "--user", "a/c", "--scenarios", "people.jsonl"), "run `heartloop import"),
     ],
 )  # fmt: skip
 def test_wrong_input_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.authoring.auditing import Correction, audit, corrected, repeated
-from heartloop.authoring.eibench_writing import EIBenchWriting
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import AnswerError
 from heartloop.environments.eibench import load_scenarios
+from heartloop.environments.eibench.writing import EIBenchWriting
 
 WRITING = EIBenchWriting()
 SCENARIO = load_scenarios("test")[0].model_dump(mode="json")

@@ -16,6 +16,7 @@ import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, problems_of_set, similarity
 from heartloop.environments.sage import Scenario, load_scenarios
+from heartloop.environments.sage.listing import SCENARIOS
 
 ONE, TWO, THREE = load_scenarios("support")[:3]
 
@@ -30,23 +31,23 @@ def changed(scenario: Scenario, **changes: Any) -> Scenario:
 
 
 def test_three_different_people_are_no_problem() -> None:
-    assert problems_of_set([ONE, TWO, THREE]) == []
+    assert problems_of_set(SCENARIOS, [ONE, TWO, THREE]) == []
 
 
 def test_one_person_alone_is_no_problem() -> None:
-    assert problems_of_set([ONE]) == []
+    assert problems_of_set(SCENARIOS, [ONE]) == []
 
 
 def test_a_scenarios_own_problem_is_named_with_its_id() -> None:
     lines = plain(TWO)["lines"]
     lines["leave"][0] = "I have had enough of this for one evening."
-    (problem,) = problems_of_set([ONE, changed(TWO, lines=lines), THREE])
+    (problem,) = problems_of_set(SCENARIOS, [ONE, changed(TWO, lines=lines), THREE])
     assert problem.startswith(f"{TWO.id}: closing line has no goodbye")
 
 
 def test_the_same_story_under_another_id_is_a_near_duplicate() -> None:
     persona = plain(ONE)["persona"] | {"name": "Adaeze Eze"}
-    problems = problems_of_set([ONE, TWO, changed(ONE, id="support-dialectic-99", persona=persona)])
+    problems = problems_of_set(SCENARIOS, [ONE, TWO, changed(ONE, id="support-dialectic-99", persona=persona)])
     assert f"{ONE.id} and support-dialectic-99 are near-duplicates (cosine 1.00)" in problems
     assert not any(TWO.id in problem for problem in problems)
 
@@ -56,26 +57,26 @@ def test_a_story_with_every_fourth_beat_rewritten_is_still_a_near_duplicate() ->
     for mine, other in list(zip(beats, plain(THREE)["beats"], strict=False))[::4]:
         mine["text"] = other["text"]
     copy = changed(ONE, id="support-dialectic-99", beats=beats, first_message="Something else altogether stands here.")
-    assert any("near-duplicates" in problem for problem in problems_of_set([ONE, copy]))
+    assert any("near-duplicates" in problem for problem in problems_of_set(SCENARIOS, [ONE, copy]))
 
 
 def test_namesakes_of_the_same_trade_are_refused_whatever_the_case_of_letters() -> None:
     persona = plain(TWO)["persona"]
     persona |= {"name": ONE.persona.name.upper(), "occupation": ONE.persona.occupation.capitalize()}
-    (problem,) = problems_of_set([ONE, changed(TWO, persona=persona)])
-    assert "2 people of the same name and trade" in problem
+    (problem,) = problems_of_set(SCENARIOS, [ONE, changed(TWO, persona=persona)])
+    assert "2 people of the same name and occupation" in problem
 
 
 @pytest.mark.parametrize("slot", ["name", "occupation"])
 def test_sharing_only_the_name_or_only_the_trade_is_allowed(slot: str) -> None:
     persona = plain(TWO)["persona"] | {slot: getattr(ONE.persona, slot)}
-    assert problems_of_set([ONE, changed(TWO, persona=persona)]) == []
+    assert problems_of_set(SCENARIOS, [ONE, changed(TWO, persona=persona)]) == []
 
 
 def test_a_line_two_people_say_is_refused_punctuation_and_case_aside() -> None:
     lines = plain(TWO)["lines"]
     lines["cold"][0] = ONE.lines.cold[1].upper().replace(".", "!")
-    (problem,) = problems_of_set([ONE, changed(TWO, lines=lines)])
+    (problem,) = problems_of_set(SCENARIOS, [ONE, changed(TWO, lines=lines)])
     assert problem.startswith(f"{TWO.id} and {ONE.id} both say ")
 
 
@@ -83,7 +84,7 @@ def test_two_words_anybody_may_say() -> None:
     lines = [plain(s)["lines"] for s in (ONE, TWO)]
     for line in lines:
         line["cold"][0] = "Never mind."
-    assert problems_of_set([changed(ONE, lines=lines[0]), changed(TWO, lines=lines[1])]) == []
+    assert problems_of_set(SCENARIOS, [changed(ONE, lines=lines[0]), changed(TWO, lines=lines[1])]) == []
 
 
 class TestSimilarity:

@@ -60,7 +60,7 @@ def log(tmp_path: Path, lines: int = 2) -> Path:
 
 
 def command(*more: str) -> tuple[str, ...]:
-    return ("scenarios", "distil", "log.jsonl", "--form", "messages", *more)
+    return ("scenarios", "distil", "empa", "log.jsonl", "--form", "messages", *more)
 
 
 BY = ("--writer", PLAYED, "--auditor", PLAYED)
@@ -73,11 +73,11 @@ BY = ("--writer", PLAYED, "--auditor", PLAYED)
     ("words", "said"),
     [
         (("--form", "csv"), "--form is 'csv'; expected esconv, empathetic, messages"),
-        ((), "--writer and --auditor and --out missing; give them, or count first with --dry-run"),
-        ((*BY, "--show", "2"), "--show prints dialogues before any model reads them"),
-        ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'; expected one of self-harm"),
-        (("--writer", "heartloop/coach", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/coach, who writes no"),
-        ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "which makes no embeddings"),
+        ((), "--writer and --auditor and --out missing"),
+        ((*BY, "--show", "2"), "--show prints dialogues"),
+        ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'"),
+        (("--writer", "heartloop/coach", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/coach"),
+        ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "has no embeddings"),
     ],
     ids=["form", "missing", "show", "tag", "supporter", "embedder"],
 )
@@ -103,9 +103,9 @@ def test_a_dry_run_counts_calls_nothing_and_writes_nothing(tmp_path: Path, here:
         file.write('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hi"}]}\n')
     done = here(*command("--dry-run", "--show", "1"))
     assert done.code == 0, done
-    assert "4 dialogues read, 0 records left out." in done.out
-    assert "4 dialogues would be taken up, 1 of them passed over without a call; 3 to 24 calls" in done.out
-    assert "passed over: log.jsonl, line 4: the person says too little (1 words, expected 20)" in done.err
+    assert "4 dialogues read, 0 records refused." in done.out
+    assert "4 dialogues selected, 1 of them skipped without a call; 3 to 24 calls" in done.out
+    assert "skipped: log.jsonl, line 4: the person says too little (1 words, expected 20)" in done.err
     assert "3 emails" in done.out
     assert "1 person: My name is [NAME-" in done.out
     assert not [word for word in PLANTED if word.casefold() in done.out.casefold()]
@@ -127,8 +127,8 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
         bodies = [json.dumps(body, ensure_ascii=False) for body in server.bodies]
         again = await asyncio.to_thread(here, *words)
     assert done.code == 0, done
-    assert "1 of 2 scenarios in mine.jsonl; 1 passed over" in done.out
-    assert "passed over: empa-" in done.err
+    assert "1 of 2 scenarios in mine.jsonl; 1 skipped" in done.out
+    assert "skipped: empa-" in done.err
     assert len(bodies) > 10
     for datum in PLANTED:
         assert not [body for body in bodies if datum.casefold() in body.casefold()], datum
@@ -137,7 +137,7 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
         assert not [datum for datum in PLANTED if datum.casefold() in text], path
     assert "night shift" in " ".join(bodies)
     assert not files_with(KEY, tmp_path)
-    assert (again.code, "1 of them found there" in again.out) == (0, True)
+    assert (again.code, "1 of them from an earlier run" in again.out) == (0, True)
     assert len(server.bodies) == len(bodies)
     (case,) = read_scenarios(tmp_path / "mine.jsonl")
     checked = here("scenarios", "check", "mine.jsonl")
@@ -170,9 +170,9 @@ def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(t
         file.write('{"messages": [{"role": "Tristram", "content": "hi"}]}\n{"half": \n')
     done = here(*command(*BY, "--out", "mine.jsonl"))
     assert done.code == 1, done
-    assert "left out: log.jsonl, line 3: turn 1: 'role' is missing or no speaker we know" in done.err
-    assert "left out: log.jsonl, line 4: not JSON" in done.err
-    assert "2 dialogues read, 2 records left out." in done.out
+    assert "refused: log.jsonl, line 3: turn 1: 'role' is missing or no speaker we know" in done.err
+    assert "refused: log.jsonl, line 4: not JSON" in done.err
+    assert "2 dialogues read, 2 records refused." in done.out
     assert "More than 5% of log.jsonl could not be read" in done.err
     assert len(read_scenarios(tmp_path / "mine.jsonl")) == 1
     kept = [json.loads(line) for line in steps_path(tmp_path / "mine.jsonl").read_text().splitlines() if '"unread"' in line]

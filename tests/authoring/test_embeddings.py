@@ -177,7 +177,7 @@ async def test_large_sets_are_asked_for_in_parts(tmp_path: Path) -> None:
 
 async def test_a_model_that_changed_its_length_is_refused(tmp_path: Path) -> None:
     await found_by(Counting(), tmp_path / "a.jsonl", "a beet")
-    with pytest.raises(InputError, match="made 2 numbers of a text, and 9 before"):
+    with pytest.raises(InputError, match="a vector of 2 numbers, and of 9 before"):
         await found_by(Counting("ab"), tmp_path / "a.jsonl", "another")
 
 

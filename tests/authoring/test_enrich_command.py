@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.perm_enriching import PermEnriching
 from heartloop.authoring.written import steps_path
 from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people, read_drawn
+from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
 from tests.authoring.test_write_command import PLAYED, Command, here, served
@@ -36,7 +36,7 @@ from tests.write_docs import ROOT
 
 __all__ = ["here"]
 
-WORDS = ("scenarios", "enrich", "drawn.jsonl", "--out", "mine.jsonl", "--writer")
+WORDS = ("scenarios", "enrich", "perm", "drawn.jsonl", "--out", "mine.jsonl", "--writer")
 
 
 def sample(number: int, **more: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("heartloop/coach",), "--writer is heartloop/coach, who writes no scenarios"),
+        (("heartloop/coach",), "--writer is heartloop/coach"),
         (("nowhere/a",), "set NOWHERE_BASE_URL"),
         ((PLAYED, "--sampling", "auditor.temperature=1"), "with role writer"),
         ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),
@@ -100,7 +100,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
         assert (tried.code, "2 of 2 scenarios in mine.jsonl" in tried.out) == (0, True), tried
         done = await asyncio.to_thread(here, *WORDS, "lab/w", "--sampling", "writer.temperature=0.9")
     assert done.code == 0, done
-    assert "4 of 4 scenarios in mine.jsonl, 2 of them found there" in done.out
+    assert "4 of 4 scenarios in mine.jsonl, 2 of them from an earlier run" in done.out
     assert "auditor" not in done.out
     assert all(body["temperature"] == 0.9 for body in server.bodies)
     people = load_people(str(tmp_path / "mine.jsonl"))
@@ -115,7 +115,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
     assert here("scenarios", "check", "mine.jsonl").code == 0
     async with FaultyServer() as server:
         served(server, monkeypatch)
-        words = ("eval", "perm", "--scenarios", "mine.jsonl", "--limit", "1", "--model", "lab/p", "--simulator", "lab/j")
+        words = ("eval", "perm", "--scenarios", "mine.jsonl", "--limit", "1", "--model", "lab/p", "--user", "lab/j")
         played = await asyncio.to_thread(here, *words, "--out", "run")
     assert played.code == 0, played
     assert all("ferry mechanic" in json.dumps(body) for body in server.bodies)
@@ -137,7 +137,7 @@ async def test_no_personal_datum_reaches_a_model_or_a_file(
     async with FaultyServer(answer=Scribe().body) as server:
         served(server, monkeypatch)
         done = await asyncio.to_thread(here, *WORDS, "lab/w")
-    assert (done.code, "Personal data taken out by rules:" in done.out) == (0, True), done
+    assert (done.code, "Personal data removed by rules:" in done.out) == (0, True), done
     path = tmp_path / "mine.jsonl"
     texts = [text.casefold() for text in (json.dumps(server.bodies), path.read_text(), steps_path(path).read_text())]
     assert not [name for text in texts for name in ("ingrid", "quillon", "mail.example") if name in text]
@@ -222,7 +222,7 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
         asked = len(server.bodies)
         again = await asyncio.to_thread(here, *WORDS, "lab/w")
     assert done.code == again.code == 1
-    assert "1 of 3 scenarios in mine.jsonl; 1 passed over; 1 refused" in done.out
+    assert "1 of 3 scenarios in mine.jsonl; 1 skipped; 1 refused" in done.out
     assert "persona.age" in done.err
     assert "it has a persona already" in done.err
     assert [one.id for one in read_drawn(tmp_path / "mine.jsonl")] == [sample(1)["id"]]
@@ -261,7 +261,7 @@ async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_comman
 
 def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command, drawn: Callable[..., Path]) -> None:
     drawn(*(sample(n) for n in range(12)))
-    words = ("scenarios", "enrich", "drawn.jsonl", "--writer", PLAYED, "--max-connections", "2")
+    words = ("scenarios", "enrich", "perm", "drawn.jsonl", "--writer", PLAYED, "--max-connections", "2")
     assert here(*words, "--out", "whole.jsonl").code == 0
     command = [sys.executable, "-m", "heartloop.cli", *words, "--out", "killed.jsonl"]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from heartloop.authoring.personal_data import KINDS, PLACEHOLDER, without_personal_data
+from heartloop.environments.personal_data import KINDS, PLACEHOLDER, without_personal_data
 
 
 def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.authoring.raw_dialogues import FORMS, MENDED, RawDialogues, Said, read_dialogues
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.raw_dialogues import FORMS, REPAIRS, RawDialogues, Said, read_dialogues
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
 SCORES = "5|5|5_4|4|4"
@@ -42,19 +42,19 @@ def test_commas_are_commas_and_whoever_begins_is_the_person(tmp_path: Path) -> N
     assert dialogue.told == {"situation": "I broke the lamp, again.", "emotion": "ashamed"}
     assert dialogue.turns == (Said("person", "It fell, and I ran."), Said("supporter", "Ran where?"), Said("person", "Out."))
     assert dialogue.place == "train.csv, hit:4_conv:8"
-    assert (read.refused, dict(read.mended)) == ([], {})
+    assert (read.refused, dict(read.repaired)) == ([], {})
 
 
 def test_a_ninth_column_is_not_read_and_quotes_mean_nothing(tmp_path: Path) -> None:
     read = empathetic(tmp_path, line(1, 'He said "no.', more=",Sure|No_pipe_way"), line(2, '"Why" though?', more=",Sure"))
     assert [turn.text for turn in read.dialogues[0].turns] == ['He said "no.', '"Why" though?']
-    assert read.mended == {"quotes": 1}
+    assert read.repaired == {"quotes": 1}
 
 
 def test_lines_out_of_order_and_turns_in_a_row_make_one_dialogue(tmp_path: Path) -> None:
     read = empathetic(tmp_path, line(2, "First."), line(1, "I begin.", who=71), line(3, "Second.", who=70), line(4, " ", who=71))
     assert read.dialogues[0].turns == (Said("person", "I begin."), Said("supporter", "First.\nSecond."))
-    assert read.mended == {"joined": 1, "empty": 1}
+    assert read.repaired == {"joined": 1, "empty": 1}
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_lines_out_of_order_and_turns_in_a_row_make_one_dialogue(tmp_path: Path)
 def test_what_is_sure_is_mended_and_counted(tmp_path: Path, broken: str, said: str, how: str | None) -> None:
     read = empathetic(tmp_path, broken, line(2, "And then?"))
     assert read.dialogues[0].turns[0] == Said("person", said)
-    assert read.mended == ({how: 1} if how else {})
-    assert set(read.mended) <= set(MENDED)
+    assert read.repaired == ({how: 1} if how else {})
+    assert set(read.repaired) <= set(REPAIRS)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_numbers_are_strings_and_turns_of_one_speaker_are_joined(tmp_path: Path)
         "situation": "The plant shuts.", "emotion": "shame", "problem": "job crisis", "intensity": "5 of 5",
     }  # fmt: skip
     assert dialogue.turns == (Said("person", "Hi\nThey shut the plant."), Said("supporter", "When?"), Said("person", "Friday."))
-    assert read.mended == {"joined": 1}
+    assert read.repaired == {"joined": 1}
 
 
 def test_the_failed_ones_spell_the_speakers_otherwise(tmp_path: Path) -> None:

@@ -58,20 +58,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("scenarios", "write", "chess", "--writer", PLAYED, "--auditor", PLAYED), "expected eibench or sage"),
+        (("scenarios", "write", "chess", "--writer", PLAYED, "--auditor", PLAYED), "unknown environment 'chess'"),
         (
             ("scenarios", "write", "sage", "--writer", "heartloop/coach", "--auditor", PLAYED),
-            "--writer is heartloop/coach, who writes no",
+            "--writer is heartloop/coach",
+        ),
+        (
+            ("scenarios", "write", "empa", "--writer", PLAYED, "--auditor", PLAYED),
+            "expected sage or eibench",
         ),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "set NOWHERE_BASE_URL"),
-        ((*EIBENCH, "--embedder", PLAYED), "which makes no embeddings"),
+        ((*EIBENCH, "--embedder", PLAYED), "has no embeddings"),
         ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
         ((*EIBENCH, "--sampling", "policy.temperature=1"), "with role writer or auditor"),
         ((*EIBENCH, "--n", "20000"), "--n is 20000; expected 1 to 9999"),
         ((*EIBENCH, "--max-tokens", "0"), "--max-tokens is 0"),
     ],
-    ids=["environment", "supporter", "name", "service", "embedder", "only", "sampling", "n", "limit"],
+    ids=["environment", "no part", "scripted", "name", "service", "embedder", "only", "sampling", "n", "limit"],
 )
 def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path, here: Command) -> None:
     done = here(*words, "--out", "new.jsonl")
@@ -148,7 +152,7 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
         assert before > 0
         assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
         done = await asyncio.to_thread(here, *command)
-        assert (done.code, "1 of them found there" in done.out) == (1, True)
+        assert (done.code, "1 of them from an earlier run" in done.out) == (1, True)
 
 
 # 4. kill -9

@@ -26,18 +26,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.eibench_writing import EIBenchWriting
-from heartloop.authoring.questions import MOST, Writing
-from heartloop.authoring.sage_writing import SageWriting, persona_pools
 from heartloop.authoring.writing import REASKS, REWRITES, Progress, Written, settings_of, write_all
 from heartloop.authoring.written import WrittenFiles, steps_path
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
-from heartloop.environments.eibench import SCENES, load_scenarios
+from heartloop.environments.eibench import SCENES, load_scenarios, read_scenarios
 from heartloop.environments.eibench.composer import Combination
+from heartloop.environments.eibench.writing import EIBenchWriting
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage import load_scenarios as load_sage
+from heartloop.environments.sage.writing import SageWriting, persona_pools
+from heartloop.environments.writing import MAX_SCENARIOS, Writing
 from tests.authoring.scribe import Scribe, good, stage_of
 
 TEST = load_scenarios("test")
@@ -54,7 +55,7 @@ async def run(
     n: int = 4,
     seed: int = 0,
     only: Sequence[str] = (),
-    in_flight: int = 3,
+    concurrency: int = 3,
     **more: Any,
 ) -> Written:
     """A writing run whose models are one scribe."""
@@ -62,7 +63,9 @@ async def run(
     chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
     with WrittenFiles(out, decided) as files:
-        return await write_all(writing, files, n=n, seed=seed, only=only, writer=chat, auditor=chat, in_flight=in_flight, **more)
+        return await write_all(
+            writing, files, n=n, seed=seed, only=only, writer=chat, auditor=chat, concurrency=concurrency, **more
+        )
 
 
 def steps(out: Path, step: str) -> list[dict[str, Any]]:
@@ -87,7 +90,7 @@ def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int 
 
 
 @settings(max_examples=10)
-@given(st.integers(0, MOST - 1))
+@given(st.integers(0, MAX_SCENARIOS - 1))
 def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int) -> None:
     facts = [one.facts for one in EIBenchWriting(TEST).seeds(600, seed)]
     made = [(f["scene"], f["keyword"], f["relationship"], f["intensity"], f["personality"]) for f in facts]
@@ -96,11 +99,11 @@ def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int
 
 
 def test_all_combinations_there_are_hold_none_of_the_test_set() -> None:
-    seeds = EIBenchWriting(TEST).seeds(MOST, 1)
+    seeds = EIBenchWriting(TEST).seeds(MAX_SCENARIOS, 1)
     assert (
         not {(s.facts["keyword"], s.facts["relationship"], s.facts["intensity"], s.facts["personality"]) for s in seeds} & TAKEN
     )
-    assert len({s.id for s in seeds}) == MOST
+    assert len({s.id for s in seeds}) == MAX_SCENARIOS
 
 
 @pytest.mark.parametrize("writing", [EIBENCH, SAGE], ids=lambda writing: writing.name)
@@ -155,10 +158,10 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
     out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
     ended = await run(out, scribe, writing=writing, n=6, only=only, report=told.append)
-    assert (ended.kept, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
-    people = writing.read_file(out)
+    assert (ended.written, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
+    people = load_environment(writing.name).load(str(out))
     assert [person.id for person in people] == [one.id for one in writing.seeds(6, 0, only)]
-    assert problems_of_set(people) == []
+    assert problems_of_set(load_environment(writing.name).scenarios, people) == []
     assert len(scribe.asked) == (6 + ended.repeated) * 5
     assert (told[0].done, told[-1].done) == (0, 6)
     verdicts = steps(out, "verdict")
@@ -167,7 +170,7 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
 
 async def test_a_scenario_has_its_seed_and_the_names_it_was_given(tmp_path: Path) -> None:
     await run(tmp_path / "new.jsonl", n=4)
-    for scenario, one in zip(EIBENCH.read_file(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
+    for scenario, one in zip(read_scenarios(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
         assert scenario.scene == one.facts["scene"]
         assert scenario.seed.model_dump() == {name: one.facts[name] for name in type(scenario.seed).model_fields}
         assert (scenario.user.name, scenario.model.name) == (one.facts["name"], one.facts["other"])
@@ -196,7 +199,7 @@ async def test_every_step_is_kept(tmp_path: Path) -> None:
 
 async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_scenarios(tmp_path: Path) -> None:
     chat = ScriptedChat(Scribe(), name="lab/scribe")
-    await run(tmp_path / "new.jsonl", chat, n=2, in_flight=1)
+    await run(tmp_path / "new.jsonl", chat, n=2, concurrency=1)
     first = chat.asked[0]
     facts = EIBENCH.seeds(1, 0)[0].facts
     assert "Write people, not types." in first[0].content
@@ -245,7 +248,7 @@ async def test_what_breaks_a_rule_is_told_and_mended(
 ) -> None:
     chat = ScriptedChat(changed(stage, change, times=1), name="lab/scribe")
     ended = await run(tmp_path / "new.jsonl", chat, n=1, only=["defense"])
-    assert ended.kept == 1
+    assert ended.written == 1
     (refused,) = steps(tmp_path / "new.jsonl", "refused")
     assert said in refused["problem"]
     assert (refused["of"], refused["reask"]) == (stage, 0)
@@ -257,7 +260,7 @@ async def test_half_an_answer_is_asked_for_again(tmp_path: Path) -> None:
         whole = json.dumps(good(text))
         return whole[: len(whole) // 2] if stage in ("voice", "audit", "duplicate") and nth == 1 else None
 
-    assert (await run(tmp_path / "new.jsonl", Scribe(instead), n=1)).kept == 1
+    assert (await run(tmp_path / "new.jsonl", Scribe(instead), n=1)).written == 1
     assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == ["voice", "audit", "duplicate"]
 
 
@@ -266,7 +269,7 @@ async def test_a_first_message_that_gives_the_wish_away_is_asked_for_again(tmp_p
         answer["first_message"] = "Could you give me some advice, what should I do about my brother?"
 
     ended = await run(tmp_path / "new.jsonl", changed("scene", leak, times=1), writing=SAGE, n=1, only=["advice"])
-    assert ended.kept == 1
+    assert ended.written == 1
     (refused,) = steps(tmp_path / "new.jsonl", "refused")
     assert "first message gives the intention away" in refused["problem"]
 
@@ -281,11 +284,11 @@ async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_no
     (name,) = ended.refused
     assert name.startswith("defense-")
     assert "it holds no JSON object" in ended.refused[name]
-    assert (ended.kept, ended.stopped) == (3, None)
+    assert (ended.written, ended.stopped) == (3, None)
     assert len([line for line in steps(out, "refused") if line["of"] == "profile"]) == REASKS + 1
     again = Scribe()
     ended = await run(out, again, n=4)
-    assert (ended.kept, ended.found, list(ended.refused), again.asked) == (3, 3, [name], [])
+    assert (ended.written, ended.resumed, list(ended.refused), again.asked) == (3, 3, [name], [])
 
 
 # 4. repetitions
@@ -306,7 +309,7 @@ def verdicts(*repeats: bool) -> Scribe:
 async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_what_was_shared(tmp_path: Path) -> None:
     chat = ScriptedChat(verdicts(True, False), name="lab/scribe")
     ended = await run(tmp_path / "new.jsonl", chat, n=1)
-    assert (ended.kept, ended.repeated) == (1, 1)
+    assert (ended.written, ended.repeated) == (1, 1)
     asked = [stage_of(messages[1].content) for messages in chat.asked]
     assert asked == ["profile", "anchors", "voice", "audit", "duplicate"] * 2
     anew = chat.asked[5][1].content
@@ -319,7 +322,7 @@ async def test_what_is_told_again_every_time_is_refused(tmp_path: Path) -> None:
     ended = await run(tmp_path / "new.jsonl", verdicts(*[True] * 9), n=1)
     (reason,) = ended.refused.values()
     assert reason.startswith(f"{REWRITES + 1} drafts repeat another scenario")
-    assert (ended.kept, ended.repeated) == (0, REWRITES + 1)
+    assert (ended.written, ended.repeated) == (0, REWRITES + 1)
     assert (tmp_path / "new.jsonl").read_text() == ""
 
 
@@ -335,7 +338,7 @@ async def test_nearly_a_copy_is_written_anew_whatever_the_auditor_says(tmp_path:
 
     first, second = changed("profile", story, times=1), changed("voice", told, times=1)
     ended = await run(tmp_path / "new.jsonl", Scribe(lambda *a: first._instead(*a) or second._instead(*a)), n=1, only=["charm"])
-    assert ended.kept == 1
+    assert ended.written == 1
     (again,) = steps(tmp_path / "new.jsonl", "again")
     assert f"nearly a copy of a scenario that is there already ({copied['id']}" in again["problem"]
 
@@ -345,8 +348,8 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
         answer["lines"]["cold"][0] = "The kettle is still warm, help yourself."
 
     chat = ScriptedChat(changed("voice", same, times=2), name="lab/scribe")
-    ended = await run(tmp_path / "new.jsonl", chat, n=2, in_flight=1)
-    assert (ended.kept, ended.repeated) == (2, 1)
+    ended = await run(tmp_path / "new.jsonl", chat, n=2, concurrency=1)
+    assert (ended.written, ended.repeated) == (2, 1)
     asked = [stage_of(messages[1].content) for messages in chat.asked]
     assert asked[5:] == ["profile", "anchors", "voice", "audit", "duplicate", "voice", "audit", "duplicate"]
     assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content
@@ -364,7 +367,7 @@ async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> N
         return json.dumps({"corrections": [one, two]})
 
     ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=2)
-    people = EIBENCH.read_file(tmp_path / "new.jsonl")
+    people = read_scenarios(tmp_path / "new.jsonl")
     assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
     changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
     assert all(change["reason"] and change["from"] != change["to"] for some in changes for change in some)
@@ -379,13 +382,13 @@ async def test_an_auditor_that_insists_on_more_than_correcting_has_the_seed_refu
     ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=1)
     (reason,) = ended.refused.values()
     assert "user.name is not the auditor's to change" in reason
-    assert ended.kept == 0
+    assert ended.written == 0
 
 
 # 6. the same file
 
 
-async def test_the_file_is_the_same_however_many_are_in_flight(tmp_path: Path) -> None:
+async def test_the_file_is_the_same_however_many_are_concurrency(tmp_path: Path) -> None:
     class Uneven:
         """Answers that overtake each other."""
 
@@ -401,8 +404,8 @@ async def test_the_file_is_the_same_however_many_are_in_flight(tmp_path: Path) -
             await asyncio.sleep(0.002 * (self.nth * 7 % 5))
             return Reply(self.scribe(messages))
 
-    for in_flight in (1, 5):
-        await run(tmp_path / f"{in_flight}.jsonl", Uneven(), n=7, in_flight=in_flight)
+    for concurrency in (1, 5):
+        await run(tmp_path / f"{concurrency}.jsonl", Uneven(), n=7, concurrency=concurrency)
     assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "5.jsonl").read_bytes()
 
 
@@ -413,7 +416,7 @@ class Stops(Exception):
 @pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 13])
 async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: int, tmp_path: Path) -> None:
     whole = Scribe()
-    await run(tmp_path / "whole.jsonl", whole, n=3, in_flight=1)
+    await run(tmp_path / "whole.jsonl", whole, n=3, concurrency=1)
     out = tmp_path / "cut.jsonl"
 
     def stop(stage: str, text: str, nth: int) -> str | None:
@@ -423,13 +426,13 @@ async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: 
 
     first = Scribe(stop)
     with pytest.raises(Stops):
-        await run(out, first, n=3, in_flight=1)
+        await run(out, first, n=3, concurrency=1)
     with steps_path(out).open("a") as file:
         file.write('{"scenario": 1, "step": "ans')  # a line that was half written
     with out.open("a") as file:
         file.write('{"id": "charm-')
     second = Scribe()
-    await run(out, second, n=3, in_flight=1)
+    await run(out, second, n=3, concurrency=1)
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert len(second.asked) == len(whole.asked) - after
     assert steps_path(out).read_text() == steps_path(tmp_path / "whole.jsonl").read_text()
@@ -438,7 +441,7 @@ async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: 
 async def test_a_larger_number_goes_on_with_the_same_file(tmp_path: Path) -> None:
     await run(tmp_path / "a.jsonl", n=2)
     ended = await run(tmp_path / "a.jsonl", n=5)
-    assert (ended.found, ended.kept) == (2, 5)
+    assert (ended.resumed, ended.written) == (2, 5)
     await run(tmp_path / "b.jsonl", n=5)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
@@ -471,18 +474,18 @@ def raising(error: Exception, times: int) -> Scribe:
 
 async def test_a_failed_call_leaves_its_scenario_open_for_the_next_run(tmp_path: Path) -> None:
     out = tmp_path / "new.jsonl"
-    ended = await run(out, raising(TransportError("the line is dead"), 1), n=4, in_flight=1)
+    ended = await run(out, raising(TransportError("the line is dead"), 1), n=4, concurrency=1)
     assert list(ended.failed.values()) == ["the line is dead"]
-    assert (ended.kept, ended.refused, ended.missing) == (3, {}, 0)
+    assert (ended.written, ended.refused, ended.missing) == (3, {}, 0)
     scribe = Scribe()
     ended = await run(out, scribe, n=4)
-    assert (ended.kept, ended.found, ended.failed) == (4, 3, {})
+    assert (ended.written, ended.resumed, ended.failed) == (4, 3, {})
     assert scribe.asked == ["voice", "audit", "duplicate"]
 
 
 async def test_three_failures_in_a_row_end_the_run_with_their_cause(tmp_path: Path) -> None:
     scribe = raising(RefusedByServer("set LAB_API_KEY to a valid key"), 99)
-    ended = await run(tmp_path / "new.jsonl", scribe, n=20, in_flight=1)
+    ended = await run(tmp_path / "new.jsonl", scribe, n=20, concurrency=1)
     assert ended.stopped is not None
     assert "set LAB_API_KEY to a valid key" in ended.stopped
     assert (len(ended.failed), ended.missing) == (3, 17)
@@ -490,9 +493,9 @@ async def test_three_failures_in_a_row_end_the_run_with_their_cause(tmp_path: Pa
 
 async def test_a_spent_budget_ends_the_run_and_it_goes_on_later(tmp_path: Path) -> None:
     out = tmp_path / "new.jsonl"
-    ended = await run(out, raising(BudgetSpent("--max-tokens 9 is reached"), 99), n=6, in_flight=2)
-    assert (ended.stopped, ended.kept, ended.missing) == ("--max-tokens 9 is reached", 0, 6)
-    assert (await run(out, n=6)).kept == 6
+    ended = await run(out, raising(BudgetSpent("--max-tokens 9 is reached"), 99), n=6, concurrency=2)
+    assert (ended.stopped, ended.written, ended.missing) == ("--max-tokens 9 is reached", 0, 6)
+    assert (await run(out, n=6)).written == 6
 
 
 # 8. files

@@ -23,7 +23,6 @@ pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.scorer import SampleScore, Score
 
-from heartloop.authoring.sage_logs import read_logs
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
@@ -31,7 +30,8 @@ from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
-from heartloop.evaluation.imported import keep_run
+from heartloop.environments.sage.logs import read_logs
+from heartloop.evaluation.imported import write_run
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import settings_of
 from heartloop.integrations.inspect.export import export_run
@@ -210,7 +210,7 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
     from inspect_ai.analysis import messages_df
 
     found = read_logs(write(tmp_path / "gpt-x.jsonl", [log_of_one(0, [40, 45, 50])]))
-    keep_run(tmp_path / "run", found.transcripts, scenario_set="imported")
+    write_run(tmp_path / "run", found, scenario_set="imported")
     [path] = export_run(tmp_path / "run")
     assert list(messages_df(str(path), quiet=True)["content"]) == [
         found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.authoring.perm_samples import LEAST_WORDS, draw
-from heartloop.authoring.raw_dialogues import RawDialogue, Said, read_dialogues
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.catalogue import entry_of, home_of
 from heartloop.environments.perm import DrawnSample, EmbeddedUser, Perm, load_people
+from heartloop.environments.perm.importers import LEAST_WORDS, draw
 from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.environments.raw_dialogues import RawDialogue, Said, read_dialogues
+from heartloop.environments.registry import owner_of
 from tests.faulty_server import FaultyServer
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
@@ -78,11 +78,11 @@ class TestWhich:
     def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
         dialogues = read_dialogues(source, "empathetic").dialogues
         assert [s.tags for s in draw(dialogues).samples if s.emotion == "lonely"] == [("suicide",)]
-        without = draw(dialogues, exclude=["suicide"])
+        without = draw(dialogues, exclude_tags=["suicide"])
         assert not any(s.emotion == "lonely" for s in without.samples)
         assert without.passed["it touches suicide"] == 1
         with pytest.raises(UseError, match="unknown tag"):
-            draw(dialogues, exclude=["sadness"])
+            draw(dialogues, exclude_tags=["sadness"])
 
     def test_a_limit_is_spread_over_the_emotions_and_a_larger_one_holds_the_smaller(self) -> None:
         dialogues = [dialogue(n, EMOTIONS[n % 32] if n % 3 else "sad") for n in range(400)]
@@ -101,19 +101,19 @@ class TestCommand:
     def drawn(self, source: Path, out: Path, *more: str) -> Path:
         found = CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out), *more], catch_exceptions=False)
         assert found.exit_code == 0, found.output
-        assert "4 samples written" in found.output
+        assert "4 scenarios written" in found.output
         return out
 
     def test_a_file_comes_of_it_that_the_other_commands_know(self, source: Path, tmp_path: Path) -> None:
         out = self.drawn(source, tmp_path / "mine.jsonl")
-        assert home_of(str(out)).name == "perm"
+        spec = owner_of(str(out))
+        assert spec.name == "perm"
         people = load_people(str(out))
         assert all(isinstance(one, DrawnSample) and one.persona is None for one in people)
-        entry = entry_of("perm")
-        assert all(one.query in entry.sheet(one) and one.id in entry.line(one) for one in people)
+        assert all(one.query in spec.scenarios.sheet(one) and one.id in spec.scenarios.line(one) for one in people)
         checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
-        assert (checked.exit_code, "only the form is checked" in checked.output) == (0, True)
-        with pytest.raises(UseError, match="is there already"):
+        assert (checked.exit_code, "checked for their form only" in checked.output) == (0, True)
+        with pytest.raises(UseError, match="exists; choose"):
             CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out)], catch_exceptions=False)
 
     def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ class TestCommand:
         out = self.drawn(source, tmp_path / "mine.jsonl")
         async with FaultyServer() as server:
             monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
-            words = ["eval", "perm", "--scenarios", str(out), "--model", "vllm/policy", "--simulator", "vllm/judge"]
+            words = ["eval", "perm", "--scenarios", str(out), "--model", "vllm/policy", "--user", "vllm/judge"]
             found = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--out", str(tmp_path / "run")])
         assert found.exit_code == 0, found.output
         played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl", torn_tail=False))

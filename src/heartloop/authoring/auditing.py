@@ -1,10 +1,9 @@
-"""The auditor of written scenarios: a second model that may correct, and that recognises a test scenario told again.
+"""The auditor of written scenarios: a second model that may correct, and that recognises a repeated scenario.
 
-Covers what a correction may touch, how it is applied and recorded, and the question about duplicates. Does not cover who wrote
-the scenario or what becomes of it (`writing`).
+Covers what a correction may change, how it is applied and recorded, and the question about repeats. Does not cover who wrote the
+scenario or what follows (`writing`).
 
-That a correction adds no fact cannot be checked by rules; that it keeps the sentence can: half of its words at least stay, in
-their order.
+Rules cannot check that a correction adds no fact; they check that it keeps the sentence: at least half of its words, in order.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from heartloop.core.prompts import load_prompt
 __all__ = ["AUDIT_PROMPTS", "KEPT_WORDS", "Audited", "Correction", "audit", "corrected", "repeated"]
 
 KEPT_WORDS = 0.5
-"""Least share of words, old and new together, that a corrected text has in common with the old one (ours)."""
+"""Least share of words that a corrected text has in common with the old one, of both together (ours)."""
 AUDIT_PROMPTS = ("auditor", "audit", "duplicate")
 
 _MOST = 12  # corrections of one scenario; what needs more is another scenario
 
 Ask = Callable[[str, str], ChatModel]
-"""A model for a question, given what it is about and its prompt's hash."""
+"""A model for a question, given the question's name and its prompt's hash."""
 
 
 class Correction(BaseModel):
@@ -63,11 +62,11 @@ class Audited(NamedTuple):
 
 
 def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fixed: Sequence[str]) -> tuple[Audited | None, str]:
-    """The scenario with its corrections, or `None` and a sentence that says which one is more than a correction.
+    """The scenario with its corrections, or `None` and a sentence that names the one that is more than a correction.
 
     Args:
         scenario: as JSON has it.
-        fixed: names of fields, whole or last in a path, that nobody corrects.
+        fixed: fields, as whole paths or their last parts, that may not be corrected.
     """
     found: dict[str, Any] = json.loads(json.dumps(scenario))
     changed: list[dict[str, Any]] = []
@@ -101,11 +100,11 @@ async def audit(
 
     Args:
         scenario: as JSON has it.
-        blanks: what fills the rest of the question: `looked_for`, `field`, `value`, `tags`.
-        problem_of: what a corrected scenario breaks of the rules; empty when nothing.
+        blanks: values of the other blanks of the question: `looked_for`, `field`, `value`, `tags`.
+        problem_of: what a corrected scenario violates; empty when nothing.
 
     Raises:
-        AnswerError: after the re-asks the auditor still did more than correct, or broke a rule.
+        AnswerError: after the re-asks a correction still goes too far or violates a rule.
         ModelError: a call failed for good.
     """
     prompt = load_prompt(__package__, "audit")
@@ -134,10 +133,10 @@ async def repeated(
     sampling: Sampling | None = None,
     on_refusal: Callable[[str, int], None] | None = None,
 ) -> tuple[list[str], str]:
-    """Ids of the neighbours that the scenario tells again, and the most that it shares with any of them.
+    """Ids of the neighbours that the scenario repeats, and the most that it shares with any of them.
 
     Args:
-        neighbours: the nearest scenarios, as a reader sees them, by id.
+        neighbours: texts of the nearest scenarios, by id.
 
     Raises:
         AnswerError: no verdict on these neighbours after the re-asks.
@@ -167,7 +166,7 @@ def _data(scenario: Mapping[str, Any]) -> str:
 
 
 def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any, Any]:
-    """What holds the value at a path, its place there, and the value; three times `None` where there is none."""
+    """The container of the value at a path, its key there, and the value; three times `None` where there is none."""
     holder: Any = None
     place: Any = None
     value: Any = scenario

@@ -1,7 +1,7 @@
-"""What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, namesakes.
+"""What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, two people of one name and occupation.
 
-Covers sets of SAGE, EIBench, EMPA, PERM and daily conversation. Near-duplicates are found by character TF-IDF. Does not cover
-style: that takes a reader.
+Covers any environment, by its `Scenarios`. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a
+reader.
 """
 
 from __future__ import annotations
@@ -14,23 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.environments import daily, eibench, empa, perm, sage
-from heartloop.environments.daily.scenario import problems_of as problems_in_daily
-from heartloop.environments.eibench.scenario import problems_of as problems_in_eibench
-from heartloop.environments.empa.scenario import problems_of as problems_in_empa
-from heartloop.environments.perm.scenario import problems_of as problems_in_perm
-from heartloop.environments.sage.scenario import problems_of as problems_in_sage
+from heartloop.environments.spec import Scenarios
 
-__all__ = [
-    "NEAR_DUPLICATE",
-    "Likeness",
-    "name_and_trade",
-    "plain_lines",
-    "problems_of_one",
-    "problems_of_set",
-    "similarity",
-    "story_of",
-]
+__all__ = ["NEAR_DUPLICATE", "Likeness", "identity_of", "plain_lines", "problems_of_one", "problems_of_set", "similarity"]
 
 NEAR_DUPLICATE = 0.5
 """Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
@@ -38,23 +24,42 @@ NEAR_DUPLICATE = 0.5
 _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
-Scenario = sage.Scenario | eibench.Scenario | empa.Scenario | perm.Scenario | perm.DrawnSample | daily.Scenario
 
+def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
+    """Every problem of a set, one sentence each; empty when it passes.
 
-def problems_of_set(scenarios: Sequence[Scenario]) -> list[str]:
-    """Every problem found, one sentence each; empty when the set is fit to ship."""
-    found = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(s)]
-    people = Counter(map(name_and_trade, scenarios))
-    found += [f"{name}, {trade}: {n} people of the same name and trade" for (name, trade), n in people.items() if n > 1]
-    likeness = similarity([story_of(s) for s in scenarios])
+    Args:
+        kind: the scenarios of the environment.
+    """
+    found = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(kind, s)]
+    identities = Counter(identity_of(kind, s) for s in scenarios)
+    found += [f"{name}, {work}: {n} people of the same name and occupation" for (name, work), n in identities.items() if n > 1]
+    likeness = similarity([kind.story(s) for s in scenarios])
     for i, j in zip(*np.nonzero(np.triu(likeness > NEAR_DUPLICATE, k=1)), strict=True):
         found.append(f"{scenarios[i].id} and {scenarios[j].id} are near-duplicates (cosine {likeness[i, j]:.2f})")
     spoken: dict[str, str] = {}
     for s in scenarios:
-        for plain, line in plain_lines(s).items():
+        for plain, line in plain_lines(kind, s).items():
             if spoken.setdefault(plain, s.id) != s.id:
                 found.append(f"{s.id} and {spoken[plain]} both say {line!r}")
     return found
+
+
+def problems_of_one(kind: Scenarios, scenario: Any) -> list[str]:
+    """What a scenario violates beyond its schema; nothing where it has not our own form."""
+    return kind.problems(scenario) if kind.written(scenario) else []
+
+
+def identity_of(kind: Scenarios, scenario: Any) -> tuple[str, str]:
+    """Name and occupation in lower case; no two scenarios of a set share both."""
+    name, work = kind.identity(scenario)
+    return name.casefold(), work.casefold()
+
+
+def plain_lines(kind: Scenarios, scenario: Any) -> dict[str, str]:
+    """The written lines of three words and more, by their words in lower case."""
+    bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in kind.lines(scenario)}
+    return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
 
 
 def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -67,10 +72,10 @@ def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 
 class Likeness:
-    """How near a new text is to those of a set that may grow; term weights are fixed by the texts it begins with.
+    """Similarity of a new text to those of a growing set; the first texts fix the term weights.
 
-    The measure of `similarity`, whose weights come from exactly the texts compared. A sequence of characters that none of the
-    first texts holds weighs most.
+    The measure of `similarity`, whose weights come from exactly the texts compared. An n-gram that is in none of the first texts
+    weighs most.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -83,60 +88,15 @@ class Likeness:
         self._known = self._weights.transform(counted)
 
     def to_known(self, text: str) -> npt.NDArray[np.float64]:
-        """Cosine similarity to every text so far, shape (n,), in the order in which they came."""
+        """Cosine similarity to every text so far, shape (n,), in the order of adding."""
         found: npt.NDArray[np.float64] = self._known @ self._vector(text).toarray()[0]
         return found
 
     def add(self, text: str) -> None:
-        """One more text to compare with."""
+        """Adds a text to compare with."""
         from scipy.sparse import vstack
 
         self._known = vstack([self._known, self._vector(text)], format="csr")
 
     def _vector(self, text: str) -> Any:
         return self._weights.transform(self._counts.transform([text]))
-
-
-def problems_of_one(s: Scenario) -> list[str]:
-    """What a scenario must not have by its own environment's rules, beyond the schema; drawn samples have none."""
-    if isinstance(s, perm.DrawnSample):
-        return []
-    if isinstance(s, empa.Scenario):
-        return problems_in_empa(s)
-    if isinstance(s, perm.Scenario):
-        return problems_in_perm(s)
-    if isinstance(s, daily.Scenario):
-        return problems_in_daily(s)
-    return problems_in_sage(s) if isinstance(s, sage.Scenario) else problems_in_eibench(s)
-
-
-def name_and_trade(s: Scenario) -> tuple[str, str]:
-    """Who this is; no two people of a set share both."""
-    if isinstance(s, empa.Scenario):
-        return s.person.name.casefold(), s.person.occupation.casefold()
-    if isinstance(s, perm.DrawnSample):
-        return (s.persona.name.casefold(), s.persona.occupation.casefold()) if s.persona else (s.id, "")
-    name, trade = (s.user.name, s.user.role) if isinstance(s, eibench.Scenario) else (s.persona.name, s.persona.occupation)
-    return name.casefold(), trade.casefold()
-
-
-def plain_lines(s: Scenario) -> dict[str, str]:
-    """What this person says besides the beats, in lines of three words and more, by its bare words."""
-    if isinstance(s, perm.Scenario | perm.DrawnSample | daily.Scenario):
-        return {}
-    lines = [line for group in s.lines.model_dump().values() for line in group]
-    bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in lines}
-    return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
-
-
-def story_of(s: Scenario) -> str:
-    """The text by which scenarios are compared: how it begins, what happened, what the person tells."""
-    if isinstance(s, empa.Scenario):
-        return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
-    if isinstance(s, perm.Scenario | perm.DrawnSample):
-        return f"{s.query} {s.scenario}"
-    if isinstance(s, daily.Scenario):
-        return " ".join([s.query, s.about, *(memory.text for memory in s.memories)])
-    if isinstance(s, eibench.Scenario):
-        return " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)])
-    return " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)])

@@ -1,7 +1,7 @@
 """The nearest shipped scenarios to a new one: by an embedding model, else by character TF-IDF.
 
-Covers embedding texts through an endpoint, keeping the vectors among a run's steps, and cosine similarity. Does not cover what
-is done about a near neighbour (`writing`).
+Covers embedding texts through an endpoint, storing the vectors with a run's steps, and cosine similarity. Does not cover what
+follows from a near neighbour (`writing`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from heartloop.models.endpoint import EndpointChat
 __all__ = ["BATCH", "NEIGHBOURS", "Embedder", "MeteredEmbedder", "Neighbour", "Neighbours"]
 
 NEIGHBOURS = 3
-"""Shipped scenarios that the auditor compares a new one with (EIBench section 3.1)."""
+"""Number of shipped scenarios that the auditor compares a new one with (EIBench section 3.1)."""
 BATCH = 32
 """Texts in one call of an embeddings endpoint."""
 
 
 class Embedder(Protocol):
-    """A model that makes vectors of texts."""
+    """An embedding model."""
 
     @property
     def name(self) -> str: ...
@@ -70,18 +70,18 @@ class MeteredEmbedder:
 
 
 class Neighbour(NamedTuple):
-    """A shipped scenario and how near it is: cosine in [-1, 1]."""
+    """A shipped scenario and its cosine similarity, in [-1, 1]."""
 
     id: str
     similarity: float
 
 
 class Neighbours:
-    """What shipped scenarios are near a text.
+    """The shipped scenarios nearest to a text.
 
     Args:
         shipped: texts of the shipped scenarios by id.
-        likeness: begun with the same texts in the same order; used without an embedder.
+        likeness: made of the same texts in the same order; used without an embedder.
         embedder: an embedding model.
     """
 
@@ -97,11 +97,11 @@ class Neighbours:
         return "tf-idf" if self._embedder is None else self._embedder.name
 
     async def prepare(self, steps: Steps) -> None:
-        """Embeds the shipped scenarios that the run's steps hold no vector of.
+        """Embeds the shipped scenarios whose vectors are not in the run's steps.
 
         Raises:
             ModelError: a call failed for good.
-            BudgetSpent: the budget does not bear it.
+            BudgetSpent: the budget does not cover it.
         """
         if self._embedder is None:
             return
@@ -116,7 +116,7 @@ class Neighbours:
         Raises:
             InputError: the text's embedding has another length than those of the set.
             ModelError: a call failed for good.
-            BudgetSpent: the budget does not bear it.
+            BudgetSpent: the budget does not cover it.
         """
         if self._vectors is None:
             near = self._likeness.to_known(text)[: len(self._shipped)]
@@ -124,8 +124,8 @@ class Neighbours:
             own = (await self._embed([text], steps))[0]
             if len(own) != self._vectors.shape[1]:
                 raise InputError(
-                    f"{self.by} made {len(own)} numbers of a text, and {self._vectors.shape[1]} before; "
-                    "it is not the model that this run began with, choose another --out"
+                    f"{self.by} returned a vector of {len(own)} numbers, and of {self._vectors.shape[1]} before; "
+                    "it is not the model this run began with, choose another --out"
                 )
             near = self._vectors @ own
         order = np.argsort(-near, kind="stable")[:NEIGHBOURS]
@@ -133,7 +133,7 @@ class Neighbours:
         return [Neighbour(ids[i], round(float(near[i]), 4)) for i in order]
 
     async def _embed(self, texts: Sequence[str], steps: Steps) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, shape (n, d): those kept among the steps, and new ones of what is missing."""
+        """Unit vectors, shape (n, d): those stored in the steps, and new ones of the others."""
         assert self._embedder is not None
         kept = {facts["digest"]: facts["vector"] for facts in steps.of("embedded")}
         missing = [text for text in dict.fromkeys(texts) if _digest(text) not in kept]
@@ -147,7 +147,7 @@ class Neighbours:
                 kept[_digest(text)] = packed
         rows = [np.frombuffer(base64.b64decode(kept[_digest(text)]), dtype="<f4") for text in texts]
         if len({len(row) for row in rows}) > 1:
-            raise InputError(f"{self.by} made vectors of several lengths; choose another --embedder and another --out")
+            raise InputError(f"{self.by} returned vectors of several lengths; choose another --embedder and another --out")
         return np.stack(rows).astype(np.float32)
 
 

@@ -1,11 +1,11 @@
-"""The files of a writing run: finished scenarios, one a line, and beside them every step that led to them.
+"""The files of a writing run: finished scenarios, one a line, and every step that led to them.
 
-Covers making or reopening both, keeping a second process out, appending whole lines, answering from kept steps what was asked
-before, and refusing other settings. Does not cover what the steps are (`writing`).
+Covers creating or reopening both files, a lock against a second process, appending whole lines, answering from stored steps, and
+refusing other settings. Does not cover what the steps are (`writing`).
 
-`NAME.jsonl` holds scenarios alone. `NAME.steps.jsonl` begins with the settings; every further line is one step of one
-scenario, and none is ever changed. A model's raw answer is kept under the digest of its question, so that a run that was killed
-goes on without paying for it again.
+`NAME.jsonl` holds scenarios alone. `NAME.steps.jsonl` begins with the settings; every further line is one step of one scenario
+and never changes. A model's raw answer is stored under the digest of its question, so that a killed run continues without paying
+for it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Kept", "Steps", "WrittenFiles", "steps_path"]
 
 
 class _Form(BaseModel):
-    """What a step must hold for a run to go on from it."""
+    """What a step must hold for a run to resume from it."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -72,7 +72,7 @@ _FORMS: Mapping[str, type[_Form]] = {"answer": _Answer, "embedded": _Embedded, "
 
 
 def steps_path(out: Path) -> Path:
-    """Where the steps of a file of scenarios are kept.
+    """The file of steps beside a file of scenarios.
 
     >>> steps_path(Path("mine.jsonl")).name
     'mine.steps.jsonl'
@@ -81,7 +81,7 @@ def steps_path(out: Path) -> Path:
 
 
 class Steps:
-    """The steps of one scenario, or of the run as a whole (`number` `None`): what was kept, and where more goes."""
+    """The steps of one scenario, or of the run as a whole (`number` is `None`)."""
 
     def __init__(self, number: int | None, files: WrittenFiles) -> None:
         self.number = number
@@ -90,32 +90,32 @@ class Steps:
         self._kept: list[dict[str, Any]] = []
 
     def note(self, step: str, **facts: Any) -> None:
-        """Appends a step; one that a killed process noted already is not written again."""
+        """Appends a step, unless a killed process stored it before."""
         line = writable(json.dumps({"scenario": self.number, "step": step, **facts}, ensure_ascii=False))
         if line not in self._lines:
             self._files.append_step(line)
             self.found(line, {"step": step, **facts})
 
     def found(self, line: str, facts: dict[str, Any]) -> None:
-        """A step that stands in the file."""
+        """Registers a step that is in the file."""
         self._lines.add(line)
         self._kept.append(facts)
 
     def of(self, step: str) -> Iterator[dict[str, Any]]:
-        """The kept steps of one kind, oldest first."""
+        """The stored steps of one kind, oldest first."""
         return (facts for facts in self._kept if facts["step"] == step)
 
 
 class WrittenFiles:
-    """Both files, held by this process; use it as a context manager.
+    """Both files, locked by this process; use it as a context manager.
 
     Args:
         out: the scenarios' file.
-        settings: what decides the texts; a file made with others is refused.
+        settings: what decides the texts; a file of other settings is refused.
 
     Raises:
-        UseError: a file that no such run began, that cannot be written, or that another process holds.
-        SettingsMismatch: it was made with other settings; names them.
+        UseError: a file of no writing run, that cannot be written, or that another process has locked.
+        SettingsMismatch: the file has other settings; names them.
         InputError: a step that cannot be read.
     """
 
@@ -130,7 +130,7 @@ class WrittenFiles:
     def __enter__(self) -> Self:
         try:
             if self.out.exists() and not self.path.exists():
-                raise UseError(f"{self.out} is there, without the steps of a writing run beside it; choose another --out")
+                raise UseError(f"{self.out} exists without the steps of a writing run beside it; choose another --out")
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:
@@ -157,7 +157,7 @@ class WrittenFiles:
 
     @property
     def spent(self) -> list[tuple[str, str, Usage]]:
-        """What the kept steps cost: model, role and tokens, call by call."""
+        """Cost of the stored steps: model, role and tokens, call by call."""
         return [
             (facts["model"], role, Usage.model_validate(facts["usage"]))
             for steps in self._steps.values()
@@ -168,11 +168,11 @@ class WrittenFiles:
         ]
 
     def append_step(self, line: str) -> None:
-        """One whole line in one write, handed to the operating system before this returns."""
+        """Appends one line in one write and flushes it."""
         self._append(self.path, line)
 
     def append(self, scenario: str) -> None:
-        """One finished scenario, as a JSON line without its line break."""
+        """Appends one finished scenario, a JSON line without its line break."""
         self._append(self.out, scenario)
 
     def _append(self, path: Path, line: str) -> None:
@@ -180,7 +180,7 @@ class WrittenFiles:
             self._opened[path].write(writable(line).encode() + b"\n")
             self._opened[path].flush()
         except OSError as error:
-            raise UseError(f"cannot write to {path}: {error.strerror}; make room, then run the same command again") from error
+            raise UseError(f"cannot write to {path}: {error.strerror}; free some space, then rerun the same command") from error
 
     def _open(self) -> None:
         for path in (self.path, self.out):
@@ -198,31 +198,31 @@ class WrittenFiles:
         if changed := sorted(name for name in names if self.settings.get(name) != first.get(name)):
             raise SettingsMismatch(
                 f"{self.out} was made with other settings: {', '.join(changed)} differ; "
-                "repeat the first command to go on with it, or choose another --out"
+                "rerun the first command to continue it, or choose another --out"
             )
         for number, raw in enumerate(lines[1:], start=2):
             facts = self._read(number, raw)
             scenario, step = facts.pop("scenario", None), facts.get("step")
             if not (isinstance(step, str) and isinstance(scenario, int | None) and _fits(step, facts)):
-                raise InputError(f"{self.path}, line {number}: no whole step; remove that line, then run the same command again")
+                raise InputError(f"{self.path}, line {number}: not a whole step; remove that line, then rerun the same command")
             self.steps(scenario).found(raw.decode(), facts)
 
     def _read(self, number: int, raw: bytes) -> dict[str, Any]:
         try:
             found = json.loads(raw.decode())
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path}, line {number}: {error}; remove that line, then run the same command again") from error
+            raise InputError(f"{self.path}, line {number}: {error}; remove that line, then rerun the same command") from error
         if not isinstance(found, dict):
-            raise InputError(f"{self.path}, line {number}: no JSON object; remove that line, then run the same command again")
+            raise InputError(f"{self.path}, line {number}: no JSON object; remove that line, then rerun the same command")
         return found
 
 
 class Kept:
-    """A `ChatModel` that answers from kept steps what it was asked before, and keeps what it is asked now.
+    """A `ChatModel` that answers a repeated question from the stored steps, and stores new answers.
 
     Args:
         role: `writer` or `auditor`.
-        of: what the question is about, for whoever reads the steps.
+        of: name of the question.
         prompt: the hash of its prompt.
     """
 
@@ -239,11 +239,11 @@ class Kept:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The kept answer, or one completion that is kept before it is used.
+        """The stored answer, or a new one, which is stored before it is returned.
 
         Raises:
-            BudgetSpent: it is not kept, and the budget does not bear asking for it.
-            ModelError: it is not kept, and the call failed for good.
+            BudgetSpent: it is not stored, and the budget does not cover the call.
+            ModelError: it is not stored, and the call failed for good.
         """
         asked = [self.name, *((m.role, m.content) for m in messages), sampling.model_dump() if sampling else None]
         question = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]

@@ -39,7 +39,7 @@ app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
 app.add_typer(train_app)
-app.add_typer(import_app, name="import")
+app.add_typer(import_app)
 app.add_typer(export_app)
 app.add_typer(validate_app)
 

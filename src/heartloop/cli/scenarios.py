@@ -1,102 +1,109 @@
-"""The `heartloop scenarios` commands: list, show, check and save scenarios, and have new ones written."""
+"""The `heartloop scenarios` commands: list, show, check and save scenarios; `write` has models write new ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from heartloop.cli.write import write_app
 
+if TYPE_CHECKING:
+    from heartloop.environments.spec import EnvironmentSpec
+
 __all__ = ["scenarios_app"]
 
 scenarios_app = typer.Typer(
-    help="List, show and check scenarios, or have new ones written.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="List, show, check and save scenarios, or have models write new ones.", no_args_is_help=True, rich_markup_mode=None
 )
 scenarios_app.add_typer(write_app)
+
+_SET = "Scenario set, file or folder."
+Environment = Annotated[
+    str | None, typer.Option("--environment", help="Environment of a file that none recognises by its first record.")
+]
 
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[
-        str,
-        typer.Argument(
-            help="support, chat, test or train (eibench), cases (empa), samples (perm), instances (daily), a file, a checkout."
-        ),
-    ] = "support",
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag.")] = None,
+    scenarios: Annotated[str | None, typer.Argument(help=f"{_SET} Without it, the sets of every environment.")] = None,
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeatable.")] = None,
+    environment: Environment = None,
 ) -> None:
-    """One line a scenario: id, intention or scene, person, theme, tags."""
-    from heartloop.environments.catalogue import home_of
+    """List scenarios, one a line, or the shipped sets."""
+    from heartloop.environments.registry import specs
 
-    entry = home_of(scenarios)
-    for scenario in entry.load(scenarios, exclude_tags=exclude_tag or []):
-        typer.echo(entry.line(scenario))
+    if scenarios is None:
+        for spec in specs():
+            for name in spec.scenarios.sets:
+                typer.echo(f"{name:12} {spec.name}")
+        return
+    spec = _spec_of(scenarios, environment)
+    for scenario in spec.scenarios.load(scenarios, exclude_tags=exclude_tag or []):
+        typer.echo(spec.scenarios.line(scenario))
 
 
 @scenarios_app.command("show")
 def scenarios_show(
-    scenario: Annotated[str, typer.Argument(help="An id, e.g. support-listen-01.")],
-    scenarios: Annotated[
-        str | None,
-        typer.Option("--from", help="support, chat, test, train, cases, samples, a file, a checkout; by default any set."),
-    ] = None,
+    scenario: Annotated[str, typer.Argument(help="Id of a scenario.")],
+    scenarios: Annotated[str | None, typer.Option("--from", help=f"{_SET} By default every shipped set.")] = None,
 ) -> None:
-    """One scenario, as a simulator reads it, with its written lines."""
-    from heartloop.environments.catalogue import find_person
+    """Print a scenario as a user simulator reads it, with its written lines."""
+    from heartloop.environments.registry import find_scenario
 
-    entry, found = find_person(scenario, scenarios)
-    typer.echo(entry.sheet(found))
+    spec, found = find_scenario(scenario, scenarios)
+    typer.echo(spec.scenarios.sheet(found))
 
 
 @scenarios_app.command("check")
 def scenarios_check(
-    scenarios: Annotated[str, typer.Argument(help="support, chat, test, train, cases, samples, a file, a checkout.")],
+    scenarios: Annotated[str, typer.Argument(help=_SET)],
+    environment: Environment = None,
 ) -> None:
-    """Schema, give-aways, near-duplicates, namesakes: what a set must pass."""
+    """Check a set: schema, rules of the environment, near-duplicates, persons of the same name and occupation."""
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
     from heartloop.core.wording import amount
-    from heartloop.environments.catalogue import home_of
-    from heartloop.environments.eibench import ReleasedScenario as ReleasedRecord
-    from heartloop.environments.eqbench import Scenario as CheckedOut
-    from heartloop.environments.perm import DrawnSample
-    from heartloop.environments.sage import ReleasedScenario
 
-    people = home_of(scenarios).load(scenarios)
-    own = [s for s in people if not isinstance(s, (ReleasedScenario, ReleasedRecord, CheckedOut, DrawnSample))]
-    problems = problems_of_set(own) if own else []
+    kind = _spec_of(scenarios, environment).scenarios
+    loaded = kind.load(scenarios)
+    own = [scenario for scenario in loaded if kind.written(scenario)]
+    problems = problems_of_set(kind, own) if own else []
     for problem in problems:
         typer.echo(problem)
     if problems:
-        typer.echo(f"{amount(len(problems), 'problem')} in {amount(len(people), 'scenario')}", err=True)
+        typer.echo(f"{amount(len(problems), 'problem')} in {amount(len(loaded), 'scenario')}", err=True)
         raise typer.Exit(1)
-    counted = amount(len(people), "scenario")
-    groups = ", ".join(f"{group} {n}" for group, n in Counter(s.stratum for s in people).items())
-    only = "" if own else "; of what others wrote only the form is checked"
-    typer.echo(f"{counted} ({groups}): no problem found{only}")
+    strata = ", ".join(f"{stratum} {n}" for stratum, n in Counter(scenario.stratum for scenario in loaded).items())
+    only = "" if own else "; imported scenarios are checked for their form only"
+    typer.echo(f"{amount(len(loaded), 'scenario')} ({strata}): no problem found{only}")
 
 
-@scenarios_app.command("compose")
-def scenarios_compose(
-    out: Annotated[Path, typer.Option(help="The JSON-lines file to write; it must not be there yet.")],
-    environment: Annotated[str, typer.Argument(help="Which training set: eibench.")] = "eibench",
+@scenarios_app.command("save")
+def scenarios_save(
+    scenarios: Annotated[str, typer.Argument(help=_SET)],
+    out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist.")],
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeatable.")] = None,
 ) -> None:
-    """Write EIBench's training set: 2,009 scenarios from hand-written cores, no combination of the test set. No model call."""
-    from heartloop.core.errors import UseError
-    from heartloop.environments.eibench.scenario_sets import training
+    """Write a set as JSON lines, one scenario a line. No model call."""
+    from pydantic import BaseModel
 
-    if environment != "eibench":
-        raise UseError(f"no training set for {environment!r}; expected eibench")
-    if out.exists():
-        raise UseError(f"{out} is there already; choose another --out, or remove it first")
-    scenarios = training()
-    try:
-        out.write_text("".join(scenario.model_dump_json() + "\n" for scenario in scenarios), encoding="utf-8")
-    except OSError as error:
-        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-    typer.echo(f"{len(scenarios)} scenarios: {out}")
+    from heartloop.core.errors import UseError
+    from heartloop.core.wording import amount
+    from heartloop.environments.records import write_records
+    from heartloop.environments.registry import owner_of
+
+    kind = owner_of(scenarios).scenarios
+    loaded = kind.load(scenarios, exclude_tags=exclude_tag or [])
+    if not all(isinstance(scenario, BaseModel) for scenario in loaded):
+        raise UseError(f"{scenarios} is read from its folder only; pass that folder to --scenarios")
+    write_records(out, loaded, exclude_unset=not all(map(kind.written, loaded)))
+    typer.echo(f"{amount(len(loaded), 'scenario')} written to {out}")
+
+
+def _spec_of(scenarios: str, environment: str | None) -> EnvironmentSpec:
+    from heartloop.environments.registry import load_environment, owner_of
+
+    return load_environment(environment) if environment is not None else owner_of(scenarios)

@@ -1,9 +1,10 @@
-"""The `heartloop scenarios write`, `distil` and `enrich` commands; the same rules as in `cli`."""
+"""`heartloop scenarios write`, `distil` and `enrich`: models write scenarios."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,36 +13,38 @@ from heartloop.cli.options import Embedder, MaxCost, MaxTokens, Prices, Retries,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from heartloop.authoring.eibench_scenarios import Refused
-    from heartloop.authoring.empa_distilling import EmpaDistilling
-    from heartloop.authoring.questions import Writing
-    from heartloop.authoring.raw_dialogues import RawDialogues
     from heartloop.authoring.writing import Progress, Written
     from heartloop.authoring.written import WrittenFiles
+    from heartloop.environments.importing import Refused
+    from heartloop.environments.raw_dialogues import RawDialogues
+    from heartloop.environments.writing import Writing
     from heartloop.evaluation.progress import ProgressLine
 
 __all__ = ["write_app"]
 
 ALLOWED_FAILED = 0.05  # share of the scenarios that may be refused or fail
-SHOWN = 5  # reasons that the terminal names
-REFUSED_SHOWN = 50  # records of a source that it names
+SHOWN = 5  # reasons that the terminal prints
+REFUSED_SHOWN = 50  # records of a source that it prints
 
 write_app = typer.Typer(rich_markup_mode=None)
+
+Environment = Annotated[str, typer.Argument(help="Name of the environment to write for.")]
+Writer = Annotated[str, typer.Option(help="Model that writes: service/model.")]
+Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; every step is stored beside it.")]
 
 
 @write_app.command()
 def write(
-    environment: Annotated[str, typer.Argument(help="For which environment: eibench or sage.")],
-    writer: Annotated[str, typer.Option(help="Model that writes: service/model.")],
-    auditor: Annotated[str, typer.Option(help="Model that may only correct, and says what is a test scenario told again.")],
-    out: Annotated[Path, typer.Option(help="The JSON-lines file of scenarios; every step is kept beside it.")],
-    n: Annotated[int, typer.Option("--n", min=1, help="So many scenarios; a larger number later goes on.")] = 20,
+    environment: Environment,
+    writer: Writer,
+    auditor: Annotated[str, typer.Option(help="Model that may only correct, and that recognises repeated scenarios.")],
+    out: Out,
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: Embedder = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this scene (eibench) or hidden intention (sage); repeat for several."),
+        list[str] | None, typer.Option(help="Write only for this scene, hidden intention or other group; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what the scenarios are made from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of what the scenarios are made from.")] = 0,
     sampling: WriterSampling = None,
     max_connections: WritingConnections = 8,
     timeout: Timeout = 300.0,
@@ -50,31 +53,31 @@ def write(
     max_tokens: MaxTokens = None,
     prices: Prices = None,
 ) -> None:
-    """Models write new scenarios: seed, draft, audit, comparison with the shipped ones. The same command again goes on."""
-    writing = _writing_of(environment)
-    writing.seeds(n, seed, only or ())  # wrong use is said before a file is made
-    settled = _Settled(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    ended, spent = _written(writing, out, settled, n=n, seed=seed, only=only or ())
-    raise typer.Exit(_told(ended, out, spent))
+    """Write new scenarios with models: seed, draft, audit, comparison with the shipped ones. Rerun the command to resume."""
+    writing = _part(environment, "write")()
+    by = _Calls(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    written, cost = _write(writing, out, by, n=n, seed=seed, only=only or ())
+    raise typer.Exit(_report(written, out, cost))
 
 
 @write_app.command()
 def distil(
-    source: Annotated[Path, typer.Argument(help="A file, or a folder with the files of that form.")],
+    environment: Environment,
+    source: Annotated[Path, typer.Argument(help="File of dialogues, or a folder with files of that form.")],
     form: Annotated[str, typer.Option(help="esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
     writer: Annotated[str | None, typer.Option(help="Model that reads and writes: service/model.")] = None,
     auditor: Annotated[
-        str | None, typer.Option(help="Model that may only correct, and says what is a shipped case told again.")
+        str | None, typer.Option(help="Model that may only correct, and that recognises repeated scenarios.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The JSON-lines file of cases; every step is kept beside it.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many dialogues, as the seed mixes them; a larger number goes on.")] = 20,
+    out: Annotated[Path | None, typer.Option(help="JSON-lines file of scenarios; every step is stored beside it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
     exclude_tag: Annotated[
-        list[str] | None, typer.Option(help="Pass over dialogues that touch this, e.g. suicide; repeat for several.")
+        list[str] | None, typer.Option(help="Skip dialogues with this tag, for example suicide; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, count, call nothing, write nothing.")] = False,
-    show: Annotated[int, typer.Option(min=0, help="With --dry-run: print so many dialogues as a model would read them.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; call no model and write nothing.")] = False,
+    show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as a model reads them.")] = 0,
     embedder: Embedder = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the order of the dialogues, and places and names.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, of places and names.")] = 0,
     sampling: WriterSampling = None,
     max_connections: WritingConnections = 8,
     timeout: Timeout = 300.0,
@@ -83,39 +86,41 @@ def distil(
     max_tokens: MaxTokens = None,
     prices: Prices = None,
 ) -> None:
-    """EMPA cases from real dialogues of yours: personal data out, then filter, features, person, crisis, labels, lines, audit."""
-    from heartloop.authoring.empa_distilling import EmpaDistilling
-    from heartloop.authoring.raw_dialogues import read_dialogues
+    """Write scenarios from real dialogues of yours. Rules remove personal data before a model reads a dialogue."""
     from heartloop.core.errors import UseError
+    from heartloop.environments.raw_dialogues import read_dialogues
 
     if show and not dry_run:
-        raise UseError("--show prints dialogues before any model reads them; it goes with --dry-run")
+        raise UseError("--show prints dialogues as a model would read them; use it with --dry-run")
+    make = _part(environment, "distil")
     read = read_dialogues(source, form)
-    writing = EmpaDistilling(read.dialogues, exclude=exclude_tag or [])
+    writing: Writing = make(read.dialogues, exclude_tags=exclude_tag or [])
     writing.seeds(limit, seed)
-    _tell_read(read)
+    _print_read(read)
+    too_many_refused = len(read.refused) > ALLOWED_FAILED * (len(read.dialogues) + len(read.refused))
     if dry_run:
-        _tell_outlook(writing, limit, seed, show)
-        raise typer.Exit(int(len(read.refused) > ALLOWED_FAILED * (len(read.dialogues) + len(read.refused))))
+        _print_outlook(writing, limit, seed, show)
+        raise typer.Exit(int(too_many_refused))
     if writer is None or auditor is None or out is None:
         missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
-        raise UseError(f"{' and '.join(missing)} missing; give them, or count first with --dry-run")
-    settled = _Settled(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    ended, spent = _written(writing, out, settled, n=limit, seed=seed, only=(), more=writing.settings, unread=read.refused)
-    code = _told(ended, out, spent)
-    if len(read.refused) > ALLOWED_FAILED * (len(read.dialogues) + len(read.refused)):
+        raise UseError(f"{' and '.join(missing)} missing; pass them, or use --dry-run to count first")
+    by = _Calls(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    written, cost = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
+    code = _report(written, out, cost)
+    if too_many_refused:
         typer.echo(f"More than {ALLOWED_FAILED:.0%} of {source} could not be read; see above.", err=True)
-        code = 1
-    raise typer.Exit(code)
+    raise typer.Exit(code or int(too_many_refused))
 
 
 @write_app.command()
 def enrich(
-    source: Annotated[Path, typer.Argument(help="Samples as `heartloop import perm-samples` writes them.")],
-    writer: Annotated[str, typer.Option(help="Model that writes: service/model.")],
-    out: Annotated[Path, typer.Option(help="The JSON-lines file of whole samples; every step is kept beside it.")],
+    environment: Environment,
+    source: Annotated[Path, typer.Argument(help="Imported scenarios, as heartloop import writes them.")],
+    writer: Writer,
+    out: Out,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="So many, evenly over the emotions; a larger number goes on. All by default.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue."),
     ] = None,
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
@@ -127,26 +132,39 @@ def enrich(
     max_tokens: MaxTokens = None,
     prices: Prices = None,
 ) -> None:
-    """Persona and scenario for drawn PERM samples, written by a model. The same command again goes on."""
-    from heartloop.authoring.perm_enriching import PermEnriching
-    from heartloop.core.wording import amount
-    from heartloop.environments.perm.drawn import read_drawn
-
-    samples = read_drawn(source)
-    writing = PermEnriching(samples)
-    settled = _Settled(writer, None, None, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    if removed := ", ".join(amount(n, kind) for kind, n in writing.removed.items()):
-        typer.echo(f"Personal data taken out by rules: {removed}. Rules miss things: read some of it yourself.")
-    ended, spent = _written(writing, out, settled, n=limit or len(samples), seed=0, only=(), more=writing.settings)
-    raise typer.Exit(_told(ended, out, spent, audited=False))
+    """Complete imported scenarios with a model, for example by a persona. Rerun the command to resume."""
+    writing = _part(environment, "enrich")(source)
+    n = limit or sys.maxsize
+    by = _Calls(writer, None, None, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    _print_removed(writing.removed(writing.seeds(n, 0)))
+    written, cost = _write(writing, out, by, n=n, seed=0)
+    raise typer.Exit(_report(written, out, cost))
 
 
-class _Settled(NamedTuple):
-    """Who writes, and what the calls may take."""
+def _part(environment: str, command: str) -> Callable[..., Writing]:
+    """The environment's part of a command.
+
+    Raises:
+        UseError: it has none; names the environments that have one.
+    """
+    from heartloop.core.errors import UseError
+    from heartloop.environments.registry import load_environment, specs
+    from heartloop.environments.spec import load_attribute
+
+    spec = load_environment(environment)
+    if command not in spec.writing:
+        able = " or ".join(one.name for one in specs() if command in one.writing)
+        raise UseError(f"scenarios {command} is not available for {environment}; expected {able}")
+    make: Callable[..., Writing] = load_attribute(spec.writing[command])
+    return make
+
+
+class _Calls(NamedTuple):
+    """Who writes, and the limits of the calls."""
 
     writer: str
     auditor: str | None
-    """`None` where nothing is audited nor compared."""
+    """`None` where nothing is audited or compared."""
     embedder: str | None
     sampling: list[str]
     max_connections: int
@@ -157,18 +175,17 @@ class _Settled(NamedTuple):
     prices: Path | None
 
 
-def _written(
+def _write(
     writing: Writing,
     out: Path,
-    by: _Settled,
+    by: _Calls,
     *,
     n: int,
     seed: int,
-    only: Sequence[str],
-    more: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
     unread: Sequence[Refused] = (),
 ) -> tuple[Written, str]:
-    """Writes, and says how it ended and what it took."""
+    """Writes; returns the result and its cost in words."""
     import asyncio
 
     from heartloop.authoring.neighbours import MeteredEmbedder
@@ -180,20 +197,21 @@ def _written(
     from heartloop.models.endpoint import EndpointChat
     from heartloop.models.names import Meter, close, counted, is_scripted, load_env, load_prices, resolve
 
+    writing.seeds(n, seed, only)  # wrong use is refused before a file is made
     load_env()
     for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
         if name is not None and is_scripted(name):
-            raise UseError(f"{flag} is {name}, who writes no scenarios; expected service/model")
+            raise UseError(f"{flag} is {name}, a scripted policy; expected service/model")
     samplings = read_samplings(by.sampling, roles=("writer", "auditor") if by.auditor else ("writer",))
     names = [name for name in (by.writer, by.auditor, by.embedder) if name]
     meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
-    found = {
+    models = {
         name: resolve(name, timeout=by.timeout, retries=by.retries, max_connections=by.max_connections)
         for name in dict.fromkeys(names)
     }
-    near = found[by.embedder] if by.embedder else None
-    if near is not None and not isinstance(near, EndpointChat):
-        raise UseError(f"--embedder is {by.embedder}, which makes no embeddings; expected service/model, or leave it out")
+    vectors = models[by.embedder] if by.embedder else None
+    if vectors is not None and not isinstance(vectors, EndpointChat):
+        raise UseError(f"--embedder is {by.embedder}, which has no embeddings; expected service/model, or omit it")
     settings = settings_of(
         writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
     )
@@ -201,109 +219,101 @@ def _written(
     async def go(files: WrittenFiles, line: ProgressLine) -> Written:
         try:
             return await write_all(
-                writing, files, n=n, seed=seed, only=only, sampling=samplings, in_flight=by.max_connections,
-                writer=counted(found[by.writer], meter, "writer"),
-                auditor=counted(found[by.auditor], meter, "auditor") if by.auditor else None,
-                embedder=MeteredEmbedder(near, meter) if near is not None else None, report=_on(line),
+                writing, files, n=n, seed=seed, only=only, sampling=samplings, concurrency=by.max_connections,
+                writer=counted(models[by.writer], meter, "writer"),
+                auditor=counted(models[by.auditor], meter, "auditor") if by.auditor else None,
+                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None, report=_on(line),
             )  # fmt: skip
         finally:
-            await close(found.values())
+            await close(models.values())
 
-    with WrittenFiles(out, {**settings, **(more or {})}) as files:
-        for spent in files.spent:
-            meter.record(*spent)
+    with WrittenFiles(out, settings) as files:
+        for call in files.spent:
+            meter.record(*call)
         for record in unread:
             files.steps().note("unread", **record._asdict())
         with ProgressLine(meter, what="scenarios") as line:
             return asyncio.run(go(files, line)), meter.summary()
 
 
-def _writing_of(environment: str) -> Writing:
-    from heartloop.core.errors import UseError
-
-    if environment == "eibench":
-        from heartloop.authoring.eibench_writing import EIBenchWriting
-
-        return EIBenchWriting()
-    if environment == "sage":
-        from heartloop.authoring.sage_writing import SageWriting
-
-        return SageWriting()
-    raise UseError(f"no scenarios are written for {environment!r}; expected eibench or sage")
-
-
-def _tell_read(read: RawDialogues) -> None:
-    """Says what was read, mended and left out; every line that was, up to a screenful."""
-    from heartloop.authoring.raw_dialogues import MENDED
+def _print_read(read: RawDialogues) -> None:
+    """Prints what was read, repaired and refused."""
     from heartloop.core.wording import amount
+    from heartloop.environments.raw_dialogues import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
-        typer.echo(f"  left out: {one.place}: {one.reason}", err=True)
+        typer.echo(f"  refused: {one.place}: {one.reason}", err=True)
     if len(read.refused) > REFUSED_SHOWN:
         typer.echo(f"  and {len(read.refused) - REFUSED_SHOWN:,} more", err=True)
-    for kind, count in read.mended.items():
-        typer.echo(f"  {count:,} times: {MENDED[kind]}", err=True)
-    typer.echo(f"{amount(len(read.dialogues), 'dialogue')} read, {amount(len(read.refused), 'record')} left out.")
+    for kind, count in read.repaired.items():
+        typer.echo(f"  {count:,} x {REPAIRS[kind]}", err=True)
+    typer.echo(f"{amount(len(read.dialogues), 'dialogue')} read, {amount(len(read.refused), 'record')} refused.")
 
 
-def _tell_outlook(writing: EmpaDistilling, limit: int, seed: int, show: int) -> None:
-    """Says what a run would take up and ask; dialogues as a model would read them."""
+def _print_removed(removed: Mapping[str, int]) -> None:
     from heartloop.core.wording import amount
 
-    ahead = writing.outlook(limit, seed)
-    for place, reason in list(ahead.passed.items())[:REFUSED_SHOWN]:
-        typer.echo(f"  passed over: {place}: {reason}", err=True)
+    kinds = ", ".join(amount(count, kind) for kind, count in removed.items())
+    typer.echo(f"Personal data removed by rules: {kinds or 'none found'}. Rules miss some: read a sample yourself.")
+
+
+def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
+    """Prints what a run would read and ask, and dialogues as a model would read them."""
+    from heartloop.authoring.writing import outlook
+    from heartloop.core.wording import amount
+
+    ahead = outlook(writing, limit, seed)
+    for place, reason in list(ahead.skipped.items())[:REFUSED_SHOWN]:
+        typer.echo(f"  skipped: {place}: {reason}", err=True)
     typer.echo(
-        f"{amount(ahead.dialogues, 'dialogue')} would be taken up, {len(ahead.passed):,} of them passed over without a call; "
-        f"{ahead.least_calls:,} to {ahead.most_calls:,} calls, answers to be mended aside."
+        f"{amount(ahead.planned, 'dialogue')} selected, {len(ahead.skipped):,} of them skipped without a call; "
+        f"{ahead.least_calls:,} to {ahead.most_calls:,} calls, without re-asks and rewrites."
     )
-    removed = ", ".join(f"{amount(count, kind)}" for kind, count in ahead.removed.items())
-    typer.echo(f"Personal data taken out by rules: {removed or 'none found'}. Read some of it yourself: --show 5.")
+    _print_removed(ahead.removed)
     for one in writing.seeds(min(show, limit), seed) if show else ():
         typer.echo(f"\n{one.facts['source']}\n{writing.as_read(one)}")
 
 
 def _on(line: ProgressLine) -> Callable[[Progress], None]:
-    """Shows where a writing run stands on the line that evaluations have."""
+    """Shows the progress of a writing run on the line that evaluations have."""
     import time
 
     from heartloop.evaluation.runner import Progress as Shown
 
     started = time.monotonic()
-    found: list[int] = []
+    done_before: list[int] = []
 
     def show(now: Progress) -> None:
-        found.append(now.done)
-        elapsed, made = time.monotonic() - started, now.done - found[0]
+        done_before.append(now.done)
+        elapsed, made = time.monotonic() - started, now.done - done_before[0]
         remaining = elapsed / made * (now.planned - now.done) if made else None
         line.show(Shown(now.planned, now.done, now.refused + now.failed, elapsed, remaining))
 
     return show
 
 
-def _told(ended: Written, out: Path, spent: str, *, audited: bool = True) -> int:
-    """Says how it ended; the exit code."""
+def _report(written: Written, out: Path, cost: str) -> int:
+    """Prints the result; returns the exit code."""
     from heartloop.authoring.written import steps_path
 
-    lost, meant = len(ended.refused) + len(ended.failed), ended.planned - len(ended.passed)
+    lost, wanted = len(written.refused) + len(written.failed), written.planned - len(written.skipped)
     typer.echo(
-        f"{ended.kept} of {ended.planned} scenarios in {out}"
-        + (f", {ended.found} of them found there" if ended.found else "")
-        + (f"; {len(ended.passed)} passed over" if ended.passed else "")
-        + (f"; {len(ended.refused)} refused" if ended.refused else "")
-        + (f"; {len(ended.failed)} failed" if ended.failed else "")
-        + (f"; {spent} in all" if spent else "")
+        f"{written.written} of {written.planned} scenarios in {out}"
+        + (f", {written.resumed} of them from an earlier run" if written.resumed else "")
+        + (f"; {len(written.skipped)} skipped" if written.skipped else "")
+        + (f"; {len(written.refused)} refused" if written.refused else "")
+        + (f"; {len(written.failed)} failed" if written.failed else "")
+        + (f"; {cost} in total" if cost else "")
     )
-    compared = (
-        f"{ended.repeated} drafts repeated another scenario; the auditor changed {ended.corrections} values in what was kept. "
-    )
-    typer.echo(f"{compared if audited else ''}Every step: {steps_path(out)}")
-    for what, why in (("passed over", ended.passed), ("refused", ended.refused), ("failed", ended.failed)):
-        for name, reason in list(why.items())[:SHOWN]:
+    if written.repeated or written.corrections:
+        typer.echo(f"{written.repeated} drafts repeated another scenario; the auditor changed {written.corrections} values.")
+    typer.echo(f"Every step: {steps_path(out)}")
+    for what, reasons in (("skipped", written.skipped), ("refused", written.refused), ("failed", written.failed)):
+        for name, reason in list(reasons.items())[:SHOWN]:
             typer.echo(f"  {what}: {name}: {reason}", err=True)
-    if ended.stopped is not None:
-        typer.echo(f"Stopped early: {ended.stopped}. {ended.missing} scenarios were not finished.", err=True)
-    elif lost > ALLOWED_FAILED * meant:
-        said = "; run the same command again to try the failed ones" if ended.failed else ""
-        typer.echo(f"More than {ALLOWED_FAILED:.0%} of the scenarios were refused or failed{said}.", err=True)
-    return int(ended.stopped is not None or lost > ALLOWED_FAILED * meant)
+    if written.stopped is not None:
+        typer.echo(f"Stopped early: {written.stopped}. {written.missing} scenarios were not finished.", err=True)
+    elif lost > ALLOWED_FAILED * wanted:
+        again = "; rerun the same command to try the failed ones again" if written.failed else ""
+        typer.echo(f"More than {ALLOWED_FAILED:.0%} of the scenarios were refused or failed{again}.", err=True)
+    return int(written.stopped is not None or lost > ALLOWED_FAILED * wanted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
@@ -24,6 +25,7 @@ __all__ = [
     "Tag",
     "Word",
     "Written",
+    "check_tags",
     "first_record",
     "half_of",
     "load_set",
@@ -32,6 +34,7 @@ __all__ = [
     "read_text",
     "set_loader",
     "without_tags",
+    "write_records",
 ]
 
 Tag = Literal[
@@ -141,20 +144,50 @@ def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> lis
     return records
 
 
+def check_tags(tags: Sequence[str]) -> None:
+    """Refuses tags that no scenario can have.
+
+    Raises:
+        UseError: names the first unknown tag.
+    """
+    known = get_args(Tag)
+    for tag in tags:
+        if tag not in known:
+            near = get_close_matches(tag, known, n=1, cutoff=0.0)[0]
+            raise UseError(f"unknown tag {tag!r}; the nearest is {near!r}; expected one of {', '.join(known)}")
+
+
 def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
     """Those scenarios of the set `name` that carry none of the tags.
 
     Raises:
         UseError: an unknown tag, or nothing left.
     """
-    known = get_args(Tag)
-    for tag in exclude_tags:
-        if tag not in known:
-            raise UseError(f"unknown tag {tag!r}; expected one of {', '.join(known)}")
+    check_tags(exclude_tags)
     kept = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
     if not kept:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
     return kept
+
+
+def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bool = False) -> None:
+    """Writes a new JSON-lines file, whole or not at all.
+
+    Args:
+        exclude_unset: leave out fields that a record was made without.
+
+    Raises:
+        UseError: the file exists, or cannot be written.
+    """
+    if path.exists():
+        raise UseError(f"{path} exists; choose another --out, or remove it")
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("".join(r.model_dump_json(exclude_unset=exclude_unset) + "\n" for r in records), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 
 
 def read_set(path: Path, kind: type[Record], *, noun: str, schema: str) -> list[Record]:

@@ -370,7 +370,8 @@ class Scenarios(NamedTuple):
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; the others are left out of a run."""
     imported: Callable[[bytes], Any] | None = None
-    """A scenario out of one raw line of an imported run."""
+    """The scenario of one source line of an imported run; raises `InputError` where the line does not fit. `None`: the lines of
+    an imported run hold no scenarios."""
 
 
 class Ready(Environment, Protocol):
@@ -613,8 +614,9 @@ class EnvironmentSpec:
         briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
         policy_sampling: how the policy is sampled where nothing else is said.
         baselines: scripted policies of its own, by name: `module:attribute` of a function from messages to a text.
-        importers: kinds of `heartloop import`, each a lazy path.
-        writing: its part of the scenario writer.
+        importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
+        writing: its part of the scenario writer: by command (`write`, `distil`, `enrich`) the path of a function that makes a
+            `writing.Writing`.
         suites: validity suites of its own, by name.
         demo: its part of the demo; `None` leaves it out.
     """

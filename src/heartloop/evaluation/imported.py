@@ -1,37 +1,37 @@
 """A run directory for dialogues that were played elsewhere.
 
-Covers settings worked out from the transcripts, the directory written whole, and the people out of its raw lines. Does not
-cover reading foreign files (`heartloop.authoring`).
+Covers settings derived from the transcripts, writing the directory, and reading scenarios from its source lines. Does not cover
+reading released files (an environment's importers).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RAW", "keep_run", "people_of", "settings_of"]
+__all__ = ["RAW", "scenarios_of", "settings_of", "write_run"]
 
 RAW = "raw.jsonl"
-"""The foreign lines, byte for byte: line n is what transcript n was made of."""
+"""The source lines, byte for byte: line n is the source of transcript n."""
 
 
 def settings_of(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:
-    """What a run with these dialogues would have been asked for. A scenario met with two texts keeps the first's fingerprint.
+    """The settings of a run with these dialogues. A scenario with two texts keeps the fingerprint of the first.
 
     Raises:
         UseError: no transcript.
     """
     if not transcripts:
-        raise UseError("no dialogue to keep; expected at least one")
+        raise UseError("no dialogue to write; expected at least one")
     first = transcripts[0]
     scenarios: dict[str, str] = {}
     for transcript in transcripts:
@@ -50,56 +50,48 @@ def settings_of(transcripts: Sequence[Transcript], *, scenario_set: str) -> Eval
     )
 
 
-def keep_run(
-    path: Path,
-    transcripts: Sequence[Transcript],
-    *,
-    scenario_set: str,
-    raw: Sequence[bytes] = (),
-    counts: Mapping[str, int] | None = None,
-) -> None:
-    """Writes `settings.json`, `transcripts.jsonl`, `log.jsonl` and, with `raw`, `raw.jsonl`.
+def write_run(path: Path, imported: Imported, *, scenario_set: str) -> None:
+    """Writes `settings.json`, `transcripts.jsonl`, `log.jsonl` and, with source lines, `raw.jsonl`.
 
     Raises:
         UseError: the directory exists and is not empty, or cannot be written.
     """
-    settings = settings_of(transcripts, scenario_set=scenario_set)
+    settings = settings_of(imported.transcripts, scenario_set=scenario_set)
     if path.is_dir() and any(path.iterdir()):
         raise UseError(f"{path} is not empty; choose another --out, or remove it")
     with RunDirectory(path, settings) as directory:
-        if raw:
+        if imported.raw:
             try:
-                (path / RAW).write_bytes(b"".join(line + b"\n" for line in raw))
+                (path / RAW).write_bytes(b"".join(line + b"\n" for line in imported.raw))
             except OSError as error:
                 raise UseError(f"cannot write {path / RAW}: {error.strerror}; choose another --out") from error
-        for transcript in transcripts:
+        for transcript in imported.transcripts:
             directory.append(transcript)
-        directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **dict(counts or {}))
+        counts = {name: n for name, n in imported.counts.items() if n}
+        directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
 
 
-def people_of(run: Path, transcripts: Iterable[Transcript]) -> list[ReleasedScenario]:
-    """The person of each imported dialogue, in order, as `raw.jsonl` tells them.
+def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
+    """The scenario of each imported dialogue, in order, from the source lines of the run.
 
     Raises:
-        InputError: the file is missing or does not fit the transcripts; names file and line.
+        InputError: the lines are missing, do not match the transcripts, or hold no scenarios; names file and line.
     """
     path = run / RAW
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; import the logs again (heartloop import sage-logs)") from error
-    found: list[ReleasedScenario] = []
-    for number, transcript in enumerate(transcripts, start=1):
+        raise InputError(f"cannot read {path}: {error.strerror}; import the source again (heartloop import)") from error
+    found: list[Any] = []
+    for number, (transcript, line) in enumerate(zip(transcripts, [*lines, *[b""] * len(transcripts)], strict=False), start=1):
+        read = load_environment(transcript.environment).scenarios.imported
+        if read is None:
+            raise InputError(f"{path} holds no scenarios of {transcript.environment}; pass --scenarios with a set or file")
         try:
-            log = json.loads(lines[number - 1])
-            profile = ReleasedProfile(
-                id=log["id"], player=log["player"], scene=log["scene"], main_cha=log.get("character", ""), cha_group=(),
-                task=log.get("task", ""), first_talk=log["history"][0]["content"],
-            )  # fmt: skip
-        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            found.append(read(line))
+        except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not the dialogue with {transcript.scenario}; import the logs again "
-                "(heartloop import sage-logs)"
+                f"{path}, line {number}: not the dialogue with {transcript.scenario} ({error}); import the source again "
+                "(heartloop import)"
             ) from error
-        found.append(ReleasedScenario(form=FORM, source=RAW, record=profile))
     return found

@@ -17,7 +17,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
 from heartloop.environments.stored import check_readable, judged_prompts, rejudged
-from heartloop.evaluation.imported import RAW, people_of
+from heartloop.evaluation.imported import RAW, scenarios_of
 from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Job
 
@@ -126,7 +126,7 @@ def _scenarios(
 ) -> list[Scenario]:
     """The scenario of each dialogue."""
     if scenarios is None and (run / RAW).is_file():
-        return list(people_of(run, stored))
+        return list(scenarios_of(run, stored))
     name = scenarios or source.scenario_set
     known = {scenario.id: scenario for scenario in spec.scenarios.load(name)}
     for played in stored:

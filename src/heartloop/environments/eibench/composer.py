@@ -1,9 +1,10 @@
 """The training set of EIBench: 2,009 scenarios put together from hand-written situation cores.
 
 Every keyword of the seed pools has a core: a situation with slots for details, a role for each relationship that fits, an
-opening for three strengths of feeling, concerns, beats and lines. The composer joins it with a person (`people.toml`), a manner
-of speaking and its lines (`manners.toml`, by personality) and anchors (`pools.toml`, by intensity). No combination of keyword,
-relationship, intensity and personality of the test set is used. Deterministic: the same files give the same set, word by word.
+opening for three strengths of feeling, concerns, beats and lines. The composer joins it with a place and names (`places`), a
+manner of speaking and its lines (`manners.toml`, by personality) and anchors (`pools.toml`, by intensity). No combination of
+keyword, relationship, intensity and personality of the test set is used. Deterministic: the same files give the same set, word
+by word.
 
 Does not cover near-duplicates of test scenarios (`heartloop.authoring` and the tests check them), nor writing with a model.
 """
@@ -40,6 +41,7 @@ from heartloop.environments.eibench.scenario import (
     pools,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
+from heartloop.environments.places import places
 from heartloop.environments.records import Matter, Part, Tag, read_records
 
 __all__ = [
@@ -47,13 +49,11 @@ __all__ = [
     "Combination",
     "Core",
     "Openings",
-    "Place",
     "Role",
     "combinations",
     "compose",
     "fill_slots",
     "load_cores",
-    "places",
     "train_set",
 ]
 
@@ -132,20 +132,6 @@ class Core(Part):
         if unused := set(self.slots) - used:
             raise ValueError(f"slots that no text uses: {', '.join(sorted(unused))}")
         return self
-
-
-class Place(NamedTuple):
-    """Where a person lives, with given names that are common there."""
-
-    name: str
-    women: tuple[str, ...]
-    men: tuple[str, ...]
-
-
-@functools.cache
-def places() -> tuple[Place, ...]:
-    """The places of `people.toml`."""
-    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in _table("people.toml")["place"])
 
 
 class Combination(NamedTuple):

@@ -23,4 +23,8 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("in_scenes", 12),
     briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
+    importers={
+        "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",
+    },
+    writing={"write": "heartloop.environments.eibench.writing:EIBenchWriting"},
 )

@@ -28,4 +28,8 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("general", 3),
     training="heartloop.environments.empa.training:TRAINING",
     suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
+    importers={
+        "empa-results": "heartloop.environments.empa.importers:RESULTS",
+    },
+    writing={"distil": "heartloop.environments.empa.distilling:EmpaDistilling"},
 )

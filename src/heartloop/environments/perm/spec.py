@@ -22,4 +22,8 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 32),
     training="heartloop.environments.perm.training:TRAINING",
+    importers={
+        "perm-samples": "heartloop.environments.perm.importers:SAMPLES",
+    },
+    writing={"enrich": "heartloop.environments.perm.enriching:enriching"},
 )

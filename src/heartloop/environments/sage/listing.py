@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.environments.sage.llm_user import render_background, render_persona
+from heartloop.environments.sage.logs import scenario_of
 from heartloop.environments.sage.released import FORM, ReleasedScenario, load_people
 from heartloop.environments.sage.scenario import SETS, Scenario, problems_of
 from heartloop.environments.spec import Scenarios
@@ -52,5 +53,6 @@ SCENARIOS = Scenarios(
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),
     lines=_lines,
+    imported=scenario_of,
     story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)]),
 )

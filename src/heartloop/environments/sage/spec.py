@@ -23,4 +23,9 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("general", 24),
     training="heartloop.environments.sage.training:TRAINING",
     labels="heartloop.environments.sage.labels:LABELS",
+    importers={
+        "sage-profiles": "heartloop.environments.sage.importers:PROFILES",
+        "sage-logs": "heartloop.environments.sage.importers:LOGS",
+    },
+    writing={"write": "heartloop.environments.sage.writing:SageWriting"},
 )

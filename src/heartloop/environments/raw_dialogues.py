@@ -1,7 +1,7 @@
 """Dialogues of real people from a user's own files: ESConv, EmpatheticDialogues, or any chat log in JSON lines.
 
-Covers the files as they are, mended where that is sure and refused line by line where it is not. Does not cover what a dialogue
-is good for (`empa_distilling`), nor the personal data in it (`personal_data`): what is read here goes to no model. Strategies,
+Covers the files as they are, repaired where that is safe and refused line by line where it is not. Does not cover what a dialogue
+is used for (each environment), nor the personal data in it (`personal_data`): what is read here goes to no model. Strategies,
 feedback and candidate answers are not read. The files stay where the user keeps them; nothing of them becomes part of this
 project.
 
@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from heartloop.authoring.eibench_scenarios import Refused
-from heartloop.authoring.importers import each_line, with_writable_texts
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import Refused, each_line, with_writable_texts
 
-__all__ = ["FORMS", "MENDED", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
+__all__ = ["FORMS", "REPAIRS", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
 
-MENDED = {
+REPAIRS = {
     "quotes": "a line holds a stray quote, at which a CSV reader would join lines; it was read as it stands",
     "requoted": "a line was quoted by a CSV writer; it was read as CSV",
     "commas": "a line holds commas within a text; they were put back",
@@ -33,7 +32,7 @@ MENDED = {
     "joined": "a turn follows one of the same speaker; both became one",
     "empty": "a turn says nothing; it was left out",
 }
-"""What is mended and counted, and how one of them is said."""
+"""Repairs that are counted, in words."""
 
 Speaker = Literal["person", "supporter"]
 
@@ -51,7 +50,7 @@ class RawDialogue(NamedTuple):
     place: str
     """File and line, or file and id."""
     told: Mapping[str, str]
-    """What the file tells of the dialogue: `situation`, `emotion`, `problem`, `intensity`."""
+    """What the file states about the dialogue: `situation`, `emotion`, `problem`, `intensity`."""
     turns: tuple[Said, ...]
     """Speakers in turn."""
     names: tuple[str, ...] = ()
@@ -59,12 +58,12 @@ class RawDialogue(NamedTuple):
 
 
 class RawDialogues(NamedTuple):
-    """All of a source: what can be used, what was left out, and what was mended."""
+    """All of a source: what can be used, what was left out, and how often something was repaired."""
 
     dialogues: list[RawDialogue]
     refused: list[Refused]
-    mended: Mapping[str, int]
-    """By the keys of `MENDED`."""
+    repaired: Mapping[str, int]
+    """By the keys of `REPAIRS`."""
 
 
 def read_dialogues(source: Path, form: str) -> RawDialogues:
@@ -86,7 +85,7 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
         raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
     for path in paths:
         for dialogue in read(path, found):
-            turns = tuple(_in_turn(dialogue.turns, found.mended))
+            turns = tuple(_in_turn(dialogue.turns, found.repaired))
             if len({turn.speaker for turn in turns}) < 2:
                 found.refuse(dialogue.place, "only one of the two speaks; expected a dialogue")
             else:
@@ -94,28 +93,28 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
     if not found.dialogues:
         first = f"; the first problem: {found.refused[0].place}: {found.refused[0].reason}" if found.refused else ""
         raise InputError(f"{source} holds no dialogue of form {form}{first}")
-    return RawDialogues(found.dialogues, found.refused, {name: n for name, n in found.mended.items() if n})
+    return RawDialogues(found.dialogues, found.refused, {name: n for name, n in found.repaired.items() if n})
 
 
 class _Found:
     def __init__(self) -> None:
         self.dialogues: list[RawDialogue] = []
         self.refused: list[Refused] = []
-        self.mended: Counter[str] = Counter()
+        self.repaired: Counter[str] = Counter()
 
     def refuse(self, place: str, reason: str) -> None:
         self.refused.append(Refused(place, reason))
 
 
-def _in_turn(turns: Sequence[Said], mended: Counter[str]) -> Iterator[Said]:
+def _in_turn(turns: Sequence[Said], repaired: Counter[str]) -> Iterator[Said]:
     """Turns of one speaker in a row as one; empty ones left out."""
     held: Said | None = None
     for turn in turns:
         text = re.sub(r"[ \t]+", " ", turn.text).strip()
         if not text:
-            mended["empty"] += 1
+            repaired["empty"] += 1
         elif held is not None and held.speaker == turn.speaker:
-            mended["joined"] += 1
+            repaired["joined"] += 1
             held = Said(held.speaker, f"{held.text}\n{text}")
         else:
             if held is not None:
@@ -263,7 +262,7 @@ def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
     rows: dict[str, list[_Row]] = {}
     for number, line in _whole_lines(path, found):
         place = f"{path.name}, line {number}"
-        fields = _fields(line, found.mended)
+        fields = _fields(line, found.repaired)
         if fields is None:
             found.refuse(place, f"{line.count(',') + 1} fields, expected {_LEAST} or {_MOST}: {','.join(_COLUMNS)}")
             continue
@@ -307,7 +306,7 @@ def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:
             continue
         if held is not None and not _STARTS.match(line) and held[1].count(",") < _LEAST - 1:
             held = (held[0], f"{held[1]} {line.strip()}")
-            found.mended["rejoined"] += 1
+            found.repaired["rejoined"] += 1
             continue
         if held is not None:
             yield held
@@ -316,21 +315,21 @@ def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:
         yield held
 
 
-def _fields(line: str, mended: Counter[str]) -> list[str] | None:
+def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
     """The eight or nine fields of a line, or `None`."""
     plain = line.split(",")
     scores = [place for place, field in enumerate(plain) if _SCORES.match(field)]
     if _LEAST <= len(plain) <= _MOST and plain[4].isdecimal() and scores in ([], [6]):
-        mended["quotes"] += line.count('"') % 2
+        repaired["quotes"] += line.count('"') % 2
         return plain
     if '"' in line:
         read = next(csv.reader([line]), [])
         if _LEAST <= len(read) <= _MOST and read[1].isdecimal() and read[4].isdecimal():
-            mended["requoted"] += 1
+            repaired["requoted"] += 1
             return read
     speakers = [place for place, field in enumerate(plain) if scores and 4 <= place < scores[0] and field.isdecimal()]
     if len(scores) == 1 and len(speakers) == 1:
-        mended["commas"] += 1
+        repaired["commas"] += 1
         speaker, end = speakers[0], scores[0]
         return [*plain[:3], ",".join(plain[3:speaker]), plain[speaker], ",".join(plain[speaker + 1 : end]), *plain[end : end + 2]]
     return plain if _LEAST <= len(plain) <= _MOST else None

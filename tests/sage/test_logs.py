@@ -20,17 +20,18 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.sage_logs import COUNTED, ImportedLogs, read_logs
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import Imported
+from heartloop.environments.sage.logs import COUNTED, read_logs
 from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
 from heartloop.environments.sage.scoring import summarise
-from heartloop.evaluation.imported import RAW, keep_run, settings_of
+from heartloop.evaluation.imported import RAW, settings_of, write_run
 from heartloop.evaluation.run_directory import RunDirectory
 from tests.released_form import TASKS, course, log, profile, write
 
 
-def imported(tmp_path: Path, *logs: dict[str, Any], **how: Any) -> ImportedLogs:
+def imported(tmp_path: Path, *logs: dict[str, Any], **how: Any) -> Imported:
     return read_logs(write(tmp_path / "gpt-x.jsonl", logs), **how)
 
 
@@ -166,13 +167,13 @@ def test_why_a_talk_ended(emotions: list[int], unjudged: bool, last: str | None,
 def test_the_released_lines_are_kept_byte_for_byte(tmp_path: Path) -> None:
     source = write(tmp_path / "gpt-x.jsonl", [log(0, [40, 45], unknown_slot={"a": [1]}), log(1, [40, 35])])
     found = read_logs(source)
-    keep_run(tmp_path / "run", found.transcripts, scenario_set="x", raw=found.raw, counts=found.counts)
+    write_run(tmp_path / "run", found, scenario_set="x")
     assert (tmp_path / "run" / RAW).read_bytes() == source.read_bytes()
 
 
 def test_a_run_is_kept_once_and_knows_its_settings(tmp_path: Path) -> None:
     found = imported(tmp_path, log(0, [40, 45]), log(1, [40, 35]))
-    keep_run(tmp_path / "run", found.transcripts, scenario_set="imported: gpt-x.jsonl")
+    write_run(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
     settings = settings_of(found.transcripts, scenario_set="imported: gpt-x.jsonl")
     assert (settings.models, settings.roles, settings.options["preset"]) == (
         ("gpt-x",),
@@ -183,7 +184,7 @@ def test_a_run_is_kept_once_and_knows_its_settings(tmp_path: Path) -> None:
     with RunDirectory(tmp_path / "run", settings) as directory:  # the same settings open it again
         assert set(directory.finished.values()) == {True}
     with pytest.raises(UseError, match="is not empty; choose another --out"):
-        keep_run(tmp_path / "run", found.transcripts, scenario_set="imported: gpt-x.jsonl")
+        write_run(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
 
 
 def test_the_same_person_again_in_one_file_is_a_repeat(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_a_folder_is_a_model_a_file(tmp_path: Path) -> None:
     for name in ("b-model", "a-model.v2"):
         write(tmp_path / f"{name}.jsonl", [log(0, [40, 45])])
     (tmp_path / "notes.txt").write_text("not a log")
-    found = read_logs(tmp_path, simulator="DeepSeek-V3")
+    found = read_logs(tmp_path, user="DeepSeek-V3")
     assert [t.model for t in found.transcripts] == ["a-model.v2", "b-model"]
     assert {t.user for t in found.transcripts} == {"DeepSeek-V3 (imported)"}
     with pytest.raises(UseError, match="holds 2 logs"):
@@ -239,7 +240,7 @@ def broken(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (broken(emo_point=None), r"line 2, emo_point: Field required; expected the released form, mend or remove that line"),
+        (broken(emo_point=None), r"line 2, emo_point: Field required; expected the released form, correct or remove that line"),
         (broken(emo_point="50"), r"line 2, emo_point: "),
         (broken(emo_point=True), r"line 2, emo_point: "),
         (broken(history=[]), r"line 2, history: "),

@@ -1,13 +1,13 @@
-"""A persona and a longer scenario for samples drawn from EmpatheticDialogues, written by a model.
+"""A persona and a longer scenario for scenarios drawn from EmpatheticDialogues, written by a model.
 
-Covers PERM section 3.1 and App. A.1, where a model added a light persona (name, age, gender, trade) and a more detailed scenario
-to every sample: what the writer is asked, what its answer must keep to, and how it becomes a sample. Does not cover drawing
-(`perm_samples`) nor the way from seed to file (`writing`).
+Covers PERM section 3.1 and App. A.1, where a model added a light persona (name, age, gender, occupation) and a more detailed
+scenario: what the writer is asked, what its answer must satisfy, and how it becomes a scenario. Does not cover drawing
+(`importers`) nor asking (`heartloop.authoring`).
 
-The wording is ours, and so are these rules: a given name by lot, so that people do not all bear the few that models like; two to
-four sentences in the third person that name the person and not the label of the feeling, which the model under test has to hear
-itself; tags. Departure: the paper's writer read the whole dialogue, ours the first words and the situation, since what came later
-is no part of a drawn sample. Nothing is audited, nor compared with other samples: many real people tell of the same thing.
+The wording is ours, and so are these rules: a drawn given name, since models use few; two to four sentences in the third person
+that name the person and not the label of the feeling, which the model under test has to recognise; tags. Departure: the paper's
+writer read the whole dialogue, ours the query and the situation, since later turns are no part of a drawn scenario. Nothing is
+audited or compared with other scenarios: many real people report the same thing.
 """
 
 from __future__ import annotations
@@ -22,50 +22,56 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.appraisal.words import split_sentences
-from heartloop.authoring.checks import Scenario
-from heartloop.authoring.empa_distilling import crisis_tags
-from heartloop.authoring.personal_data import PLACEHOLDER, without_personal_data
-from heartloop.authoring.questions import Seeded, Stage
 from heartloop.core.errors import UseError
-from heartloop.environments.catalogue import stratified
-from heartloop.environments.eibench.composer import places
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.crisis import crisis_tags
 from heartloop.environments.perm.drawn import DrawnSample, read_drawn
+from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
+from heartloop.environments.places import places
 from heartloop.environments.records import Persona, Tag
+from heartloop.environments.registry import stratified
 from heartloop.environments.telling import quoted
+from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
 
-__all__ = ["SENTENCES", "PermEnriching"]
+__all__ = ["SENTENCES", "PermEnriching", "enriching"]
 
 SENTENCES = (2, 4)
-"""Of a scenario, at least and at most (ours; the paper's example has one long one)."""
+"""Least and most sentences of a scenario (ours; the paper's example has one long one)."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
 _FIRST_PERSON = re.compile(r"\bI\b|\b(?:me|my|mine|myself)\b", re.IGNORECASE)
 
 
-class _Enriched(BaseModel):
+class _Enriched(Answer):
     """What the writer answers."""
-
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
     persona: Persona
     scenario: str = Field(min_length=80, max_length=800)
     tags: tuple[Tag, ...] = Field(min_length=1)
 
 
-class PermEnriching:
-    """Persona and scenario for drawn samples; what they say first stays as it is.
+def enriching(source: Path) -> PermEnriching:
+    """The writing of personas and scenarios for a file of drawn scenarios.
+
+    Raises:
+        InputError: a line of the file does not fit.
+    """
+    return PermEnriching(read_drawn(source))
+
+
+class PermEnriching(Writing):
+    """Persona and scenario for drawn scenarios; the query stays as it is.
 
     Args:
-        samples: as `read_drawn` has them. Personal data that rules find in them is taken out once more: a line may be anybody's.
+        samples: from `read_drawn`. Personal data that rules find is removed again, since anybody may have written a line.
     """
 
     name = "perm"
-    stages = (Stage("enriched", "enrich", _Enriched, "enricher"),)
-    shipped: Sequence[Scenario] = ()
-    fixed: Sequence[str] = ()
+    scenario = DrawnSample
+    stages = (Stage("enriched", load_prompt(__package__, "enrich"), _Enriched, load_prompt(__package__, "enricher")),)
 
     def __init__(self, samples: Sequence[DrawnSample]) -> None:
         self._cleaned: dict[str, DrawnSample] = {}
@@ -79,34 +85,30 @@ class PermEnriching:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """What decides the texts beside model and prompts: the samples, by their digest."""
+        """Digest of the drawn scenarios."""
         whole = json.dumps([one.fingerprint for one in self._cleaned.values()])
         return {"source": hashlib.sha256(whole.encode()).hexdigest()[:16]}
 
-    @property
-    def removed(self) -> Mapping[str, int]:
-        """Personal data taken out here, by kind."""
+    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
-        for one in self._removed.values():
-            counts.update(one)
+        for one in seeds:
+            counts.update(self._removed[one.id])
         return dict(counts)
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """`n` samples evenly over the emotions, or all; a larger `n` holds the same ones.
+        """`n` scenarios stratified by emotion, or all; a larger `n` holds the same ones.
 
         Raises:
-            UseError: `n` below 1, or `only`, which means nothing here.
+            UseError: `n` below 1, or `only`, which does not apply.
         """
         if only:
             raise UseError(f"--only is {only[0]!r}; samples are chosen by `heartloop import perm-samples`")
         return [Seeded(self._numbers[one.id], one.id, _facts(one)) for one in stratified([*self._cleaned.values()], n)]
 
-    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """A sample that has a persona needs none."""
+    def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
         return "it has a persona already" if self._cleaned[seeded.id].persona is not None else ""
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        """What fills the blanks of the prompt."""
         (gender, name), (other_gender, other_name) = seeded.facts["names"]
         return {
             **{blank: quoted(seeded.facts[blank]) for blank in ("query", "situation", "emotion")},
@@ -115,7 +117,6 @@ class PermEnriching:
         }  # fmt: skip
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        """What an answer breaks that its schema does not tell."""
         answer = done[stage.name]
         assert isinstance(answer, _Enriched)
         persona, text, facts = answer.persona, answer.scenario, seeded.facts
@@ -138,43 +139,17 @@ class PermEnriching:
             found.append(f"it holds {blank[0]}, which stays a blank")
         if lost := [tag for tag in facts["tags"] if tag != "none" and tag not in answer.tags]:
             found.append(f"tags: {', '.join(lost)} missing, which their words have")
-        if "none" in answer.tags and len(answer.tags) > 1:
-            found.append("tags: none stands alone")
+        found += problems_of_tags(answer.tags)
         if outright := [tag for tag in crisis_tags(text) if tag not in answer.tags]:
             found.append(f"tags: the scenario speaks of {', '.join(outright)}, which is not among them")
         return found
 
-    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Nothing; `problems` has said it."""
-        return []
-
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        """The sample with what was written, as JSON has it."""
         return {**self._cleaned[seeded.id].model_dump(mode="json"), **done["enriched"].model_dump(mode="json")}
-
-    def read(self, scenario: Mapping[str, Any]) -> DrawnSample:
-        """The sample. Raises ValidationError where it does not fit."""
-        return DrawnSample.model_validate(scenario)
-
-    def read_file(self, path: Path) -> Sequence[DrawnSample]:
-        """The samples of a file."""
-        return read_drawn(path)
-
-    def shown(self, scenario: Any) -> str:
-        """Nothing: no auditor reads it."""
-        return ""
-
-    def looked_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        """Nothing: no auditor is asked."""
-        return {}
-
-    def prompts(self) -> Sequence[str]:
-        """Names of this writing's prompts."""
-        return [stage.prompt for stage in self.stages]
 
 
 def _facts(sample: DrawnSample) -> Mapping[str, Any]:
-    """What the writer is told of a sample, and a name of either kind by the lot of its id."""
+    """What the writer reads of a drawn scenario, and a name of either gender that its id decides."""
     rng = random.Random(f"enrich|{sample.id}")
     names = [("woman", rng.choice(rng.choice(places()).women)), ("man", rng.choice(rng.choice(places()).men))]
     rng.shuffle(names)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.authoring.personal_data import PLACEHOLDER
+from heartloop.environments.personal_data import PLACEHOLDER
 
 __all__ = ["RUN", "SENTENCE", "carried_over"]
 

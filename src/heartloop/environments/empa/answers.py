@@ -1,7 +1,7 @@
-"""The forms of the answers from which an EMPA case is made of a dialogue, and what an answer breaks beyond its schema.
+"""The forms of the answers from which an EMPA scenario is made of a dialogue, and what an answer violates beyond its schema.
 
-Covers filter, features, card, crisis, labels and voice (`empa_distilling` asks for them). Does not cover what is carried over
-from the dialogue (`carried_over`), nor the rules of a whole case (`environments.empa.scenario`).
+Covers filter, features, card, crisis, labels and voice (`distilling` asks for them). Does not cover words carried over from the
+dialogue (`carried_over`), nor the rules of a whole scenario (`scenario`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.errors import InputError
 from heartloop.environments.empa.scenario import (
@@ -33,6 +33,7 @@ from heartloop.environments.empa.scenario import (
 )
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
 from heartloop.environments.records import Matter, Tag
+from heartloop.environments.writing import Answer, problems_of_tags
 
 __all__ = [
     "Card",
@@ -51,11 +52,7 @@ __all__ = [
 ]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
-
-
-class Filter(_Form):
+class Filter(Answer):
     """Whether somebody needs empathy, in which turns (from 1 on), and what the dialogue touches."""
 
     needs: bool
@@ -65,13 +62,13 @@ class Filter(_Form):
     tags: tuple[Tag, ...] = Field(min_length=1)
 
 
-class _Feeling(_Form):
+class _Feeling(Answer):
     feeling: str = Field(min_length=3, max_length=40)
     about: str = Field(min_length=5)
     strength: int = Field(ge=1, le=5)
 
 
-class Features(_Form):
+class Features(Answer):
     """What is kept of a dialogue: the need, without anything by which somebody could be found."""
 
     trouble: str = Field(min_length=30)
@@ -89,7 +86,7 @@ class Features(_Form):
     earlier: tuple[str, ...] = Field(max_length=6)
 
 
-class Card(_Form):
+class Card(Answer):
     """The persona card."""
 
     title: str = Field(min_length=5, max_length=80)
@@ -102,7 +99,7 @@ class Card(_Form):
     situation: Situation
 
 
-class Crisis(_Form):
+class Crisis(Answer):
     """What happened: the story in stages, what was tried, what hurts."""
 
     story: Story
@@ -110,7 +107,7 @@ class Crisis(_Form):
     sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
 
 
-class Label(_Form):
+class Label(Answer):
     """What they lack at the start, and what a set of cases is sorted by."""
 
     domain: Domain
@@ -119,7 +116,7 @@ class Label(_Form):
     iedr: Mapping[str, Indicator]
 
 
-class Voice(_Form):
+class Voice(Answer):
     """What weighs on them, and their own lines."""
 
     opening: str = Field(min_length=20, max_length=360)
@@ -129,7 +126,7 @@ class Voice(_Form):
 
 
 def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the turns or tags of a filter's answer."""
+    """Errors in the turns or tags of a filter's answer."""
     turns = facts["turns"]
     found = []
     if not answer.first <= answer.last <= len(turns):
@@ -138,13 +135,13 @@ def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
         found.append("nothing in this stretch is said by the person")
     if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
         found.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
-    return found + _problems_of_tags(answer.tags)
+    return found + problems_of_tags(answer.tags)
 
 
 def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
-    """What of a card is not what was given."""
+    """Where a card differs from what was given."""
     person = answer.person
-    found = _problems_of_tags(answer.tags)
+    found = problems_of_tags(answer.tags)
     if facts["name"].casefold() not in person.name.casefold():
         found.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
     if person.gender != facts["gender"]:
@@ -155,7 +152,7 @@ def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]
 
 
 def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an IEDR form, its quotes and the priorities."""
+    """Errors in an IEDR form, its quotes and the priorities."""
     if answer.iedr.keys() != DEFICIT_POINTS.keys():
         odd = sorted(answer.iedr.keys() ^ DEFICIT_POINTS.keys())
         return [f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}"]
@@ -168,10 +165,6 @@ def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _problems_of_tags(tags: Sequence[str]) -> list[str]:
-    return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
-
-
 def tags_of(answer: BaseModel) -> list[str]:
     """The tags of a filter's answer, without `none`."""
     assert isinstance(answer, Filter)
@@ -179,7 +172,7 @@ def tags_of(answer: BaseModel) -> list[str]:
 
 
 def axis_of(answer: BaseModel) -> Axis:
-    """The axis that a label's form makes dominant; `problems_of_label` has seen to it that there is one."""
+    """The dominant axis of a label's form; `problems_of_label` refuses a form without one."""
     assert isinstance(answer, Label)
     axis = dominant_axis(answer.iedr)
     if axis is None:
@@ -188,7 +181,7 @@ def axis_of(answer: BaseModel) -> Axis:
 
 
 def card_of(done: Mapping[str, BaseModel]) -> dict[str, Any]:
-    """All that is written of a case, without its lines; with the labels where they are there."""
+    """What is written of a scenario so far, without its lines."""
     stages = [stage for stage in ("card", "story", "label") if stage in done]
     return {name: value for stage in stages for name, value in done[stage].model_dump(mode="json").items()}
 

@@ -1,10 +1,10 @@
-"""Released EMPA results as our transcripts, and whether their numbers follow from their judge's levels.
+"""What `heartloop import` reads of EMPA's release: results as a run, with every number that does not follow from the levels.
 
-Covers one dialogue a file (`history`, `epj` with its trajectory), read whole, computed anew with the preset `released`, and every
-number that disagrees beyond rounding. Does not cover keeping them (`evaluation.imported`) nor the numbers (`scoring.energy`).
+Covers one dialogue a file (`history`, `epj` with its trajectory), recomputed with the preset `released`, and every number that
+disagrees beyond rounding. Does not cover writing the run directory (`heartloop.evaluation`) nor the numbers (`scoring`).
 
-A turn without a judgement is unjudged: it moves nothing, enters no mean, and is counted. The authors count it as a judged turn of
-zeros. So there are two EPM-Q of a model: as they count, by which their tables are reached, and ours. Both are told.
+A turn without a judgement is unjudged: it changes nothing, enters no mean, and is counted. The authors count it as a judged
+turn of zeros. So a model has two EPM-Q: the authors', which reproduces their tables, and ours. Both are printed.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
 from heartloop.environments.empa.endings import reached
 from heartloop.environments.empa.environment import case_of, numbers_of
+from heartloop.environments.empa.options import VARIANTS
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, trace
+from heartloop.environments.importing import Imported, Importer
 
-__all__ = ["COUNTED", "Difference", "ImportedResults", "ModelResult", "ReleasedResult", "by_model", "read_results"]
+__all__ = ["RESULTS", "Difference", "ModelResult", "ReleasedResult", "by_model", "differences", "read_results"]
 
-COUNTED = {
-    "unjudged turns": "a turn carries no judgement; the authors count it as zeros, here it is left out",
-    "missing replies": "a judged turn has no reply in the file; its levels count, its words are gone",
-    "passed over": "a JSON file in the folder is no result and was passed over",
+_COUNTED = {
+    "unjudged turns": "a turn has no judgement; the authors count it as zeros, here it is left out",
+    "missing replies": "a judged turn has no reply in the file; its levels count",
+    "passed over": "a JSON file in the folder is no result and was skipped",
 }
-"""What an import counts, and how one of them is said."""
 
 _ROUNDED = {"E_total": 0.006, "delta_E": 0.006, "P_norm": 0.006, "projection": 0.006, "v_t_norm": 0.006, "alignment": 0.001}
-"""How far the released numbers may lie off by their own rounding."""
+"""Tolerances: how the released numbers were rounded."""
 _EXACT = 1e-6
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -69,7 +71,7 @@ class _Path(_Released):
 
 
 class ReleasedResult(_Released):
-    """One released dialogue. A slot we do not know is let through."""
+    """One released dialogue. Unknown fields are allowed."""
 
     script_id: str = Field(min_length=1)
     history: tuple[_Said, ...] = Field(min_length=1)
@@ -107,24 +109,18 @@ class ModelResult(NamedTuple):
     """Unjudged turns left out."""
 
 
-class ImportedResults(NamedTuple):
-    """Transcripts, the released records in one line each in the same order, what was counted, what disagrees."""
-
-    transcripts: list[Transcript]
-    raw: list[bytes]
-    counts: Counter[str]
-    differences: list[Difference]
-
-
-def read_results(source: Path) -> ImportedResults:
+def read_results(source: Path) -> Imported:
     """The dialogue of a released result file, or those of every `*.json` in a folder and below.
 
     Raises:
         InputError: nothing to read, or a file that does not fit, with file and field.
     """
-    found = ImportedResults([], [], Counter(dict.fromkeys(COUNTED, 0)), [])
-    met: Counter[tuple[str, str]] = Counter()
-    for path, record in _records(source, found.counts):
+    transcripts: list[Transcript] = []
+    raw: list[bytes] = []
+    counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
+    disagreeing: list[Difference] = []
+    repeats: Counter[tuple[str, str]] = Counter()
+    for path, record in _records(source, counts):
         try:
             result = ReleasedResult.model_validate(record)
         except ValidationError as error:
@@ -132,19 +128,40 @@ def read_results(source: Path) -> ImportedResults:
             where = ".".join(map(str, first["loc"])) or "record"
             raise InputError(f"{path}, {where}: {first['msg']}; expected a released EMPA result") from error
         key = (result.test_model_name, result.script_id)
-        transcript, counts = _transcript(result, path.name, met[key])
-        met[key] += 1
-        found.transcripts.append(transcript)
-        found.raw.append(json.dumps(record, ensure_ascii=False).encode())
-        found.counts.update(counts)
-        found.differences.extend(_differences(result, str(path)))
-    if not found.transcripts:
+        transcript, counted = _transcript(result, path.name, repeats[key])
+        repeats[key] += 1
+        transcripts.append(transcript)
+        raw.append(json.dumps(record, ensure_ascii=False).encode())
+        counts.update(counted)
+        disagreeing.extend(differences(result, str(path)))
+    if not transcripts:
         raise InputError(f"{source} holds no released EMPA result; expected *.json files with `history` and `epj`")
-    return found
+    return Imported(
+        transcripts=transcripts,
+        raw=raw,
+        counts=counts,
+        notes=[
+            "EPM-Q (outcome, efficiency, stability), preset released; the authors count unjudged turns as zeros:",
+            *map(_row, by_model(transcripts)),
+            f"{amount(len(disagreeing), 'released number')} disagree with their levels:"
+            if disagreeing
+            else "Every released number follows from its levels, to rounding.",
+        ],
+        details=[f"  {d.place}, turn {d.turn}, {d.field}: {d.theirs}, from the levels {d.ours}" for d in disagreeing],
+    )
+
+
+def _row(row: ModelResult) -> str:
+    parts = "  ".join(f"{part:.2f}" for part in (row.theirs.outcome, row.theirs.efficiency, row.theirs.stability))
+    unjudged = f", {amount(row.unjudged, 'unjudged turn')}" if row.unjudged else ""
+    return (
+        f"{row.model}: {row.theirs.score:.2f} ({parts}), without unjudged turns {row.ours.score:.2f}; "
+        f"{amount(row.dialogues, 'dialogue')}, {row.success} succeeded{unjudged}"
+    )
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    """EPM-Q of each model, the best first, as the authors count and as we do.
+    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and left out (ours).
 
     Raises:
         InputError: a transcript without levels.
@@ -185,7 +202,7 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
 
 
 def _form(point: _Point) -> dict[str, int] | None:
-    """The levels of a turn; `None` where one of them is missing or is none."""
+    """The levels of a turn; `None` where one of them is missing or invalid."""
     given = point.mdep_analysis or {}
     form: dict[str, int] = {}
     for key in form_keys():
@@ -240,7 +257,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         model=result.test_model_name,
         repeat=repeat,
         preset="released",
-        variant="released",
+        variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
             "axis": max(share, key=lambda axis: share[axis]),
@@ -300,8 +317,8 @@ def _stop(result: ReleasedResult) -> StopReason:
     return "turn_limit" if "max" in status or "timeout" in status else "goodbye"
 
 
-def _differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
-    """Released numbers that disagree with what their levels give; an unjudged turn counts as zeros, as the authors do."""
+def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
+    """Released numbers that disagree with the released levels; an unjudged turn counts as zeros, as the authors do."""
     p0 = result.epj.P_0_initial_deficit
     levels = (result.epj.iedr_details or {}).get("filled_iedr")
     if isinstance(levels, Mapping) and levels.keys() >= DEFICIT_POINTS.keys():
@@ -336,3 +353,8 @@ def _differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
                 yield Difference(place, point.turn, name, theirs, round(value, 4))
     if points and (result.status.lower() == "success") != reached(path, preset="released").reached:
         yield Difference(place, points[-1].turn, "status", result.status, reached(path, preset="released")._asdict())
+
+
+RESULTS = Importer(
+    "A released EMPA result (JSON), or a folder of them, as a run; every number is recomputed.", read_results, _COUNTED
+)

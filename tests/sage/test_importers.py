@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.importers import read_profiles, write_people
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.published import published
+from heartloop.environments.records import write_records
 from heartloop.environments.sage import INTENTIONS
+from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.released import intention_of, load_people, read_imported
 from tests.released_form import TASKS, log, profile, write
 
@@ -25,7 +26,9 @@ TABLES = "heartloop.environments.sage.report"
 
 def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
-    write_people(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "out" / "imported.jsonl")
+    imported = read_profiles(write(tmp_path / "test.jsonl", records))
+    write_records(tmp_path / "out" / "imported.jsonl", imported.scenarios, exclude_unset=True)
+    assert imported.notes == ["1 of them have no first message and cannot be played until record.first_talk holds one."]
     written = [json.loads(line) for line in (tmp_path / "out" / "imported.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}
@@ -35,7 +38,7 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
 
 
 def test_what_a_run_and_a_report_need_is_worked_out(tmp_path: Path) -> None:
-    (person,) = read_profiles(write(tmp_path / "test.jsonl", [profile(4, task=TASKS["praise"])]))
+    (person,) = read_profiles(write(tmp_path / "test.jsonl", [profile(4, task=TASKS["praise"])])).scenarios
     assert (person.id, person.family, person.intention) == ("0000-0004", "support", "praise")
     assert person.intention_text == INTENTIONS["praise"].text
     assert (person.first_message, person.goal) == ("今天的船又没有来。", TASKS["praise"])
@@ -44,7 +47,7 @@ def test_what_a_run_and_a_report_need_is_worked_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("slot", ["player", "scene", "task", "first_talk"])
 def test_the_fingerprint_changes_with_every_word_a_simulator_is_told(slot: str, tmp_path: Path) -> None:
-    one, other = read_profiles(write(tmp_path / "test.jsonl", [profile(0), profile(0) | {"id": "x", slot: "别的"}]))
+    one, other = read_profiles(write(tmp_path / "test.jsonl", [profile(0), profile(0) | {"id": "x", slot: "别的"}])).scenarios
     assert one.fingerprint != other.fingerprint
 
 
@@ -71,7 +74,7 @@ def test_no_meaning_or_two_give_no_key(task: str) -> None:
         (profile(1, id=7), r"line 2, id: "),
         (profile(0), r"line 2: id '0000-0000' is already on line 1"),
         (log(1, [40, 45]), r"line 2 is a dialogue, not a profile; use `heartloop import sage-logs"),
-        ({"form": "sage-released/1"}, r"line 2 was imported already"),
+        ({"form": "sage-released/1"}, r"line 2 was imported before"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(record: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -82,19 +85,20 @@ def test_what_does_not_fit_is_refused_with_its_place(record: dict[str, Any], sai
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    people = read_profiles(write(tmp_path / "test.jsonl", [profile(0)]))
+    scenarios = read_profiles(write(tmp_path / "test.jsonl", [profile(0)])).scenarios
     (tmp_path / "mine.jsonl").write_text("mine")
-    with pytest.raises(UseError, match="is there already; choose another --out"):
-        write_people(people, tmp_path / "mine.jsonl")
+    with pytest.raises(UseError, match="exists; choose another --out"):
+        write_records(tmp_path / "mine.jsonl", scenarios)
     with pytest.raises(UseError, match="cannot write"):
-        write_people(people, tmp_path / "mine.jsonl" / "below.jsonl")
+        write_records(tmp_path / "mine.jsonl" / "below.jsonl", scenarios)
 
 
 class TestReading:
     """`--scenarios` takes an imported file like any other."""
 
     def file(self, tmp_path: Path, *records: dict[str, Any]) -> Path:
-        write_people(read_profiles(write(tmp_path / "test.jsonl", records)), tmp_path / "imported.jsonl")
+        imported = read_profiles(write(tmp_path / "test.jsonl", records))
+        write_records(tmp_path / "imported.jsonl", imported.scenarios, exclude_unset=True)
         return tmp_path / "imported.jsonl"
 
     def test_by_path(self, tmp_path: Path) -> None:

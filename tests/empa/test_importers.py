@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.authoring.empa_results import by_model, read_results
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.empa.environment import case_of, unjudged_turns
+from heartloop.environments.empa.importers import Difference, ReleasedResult, by_model, differences, read_results
 from heartloop.environments.empa.scoring import epmq
 from tests.released_empa import START, UNJUDGED, result, write
 
 FORMS = [{"C": 1, "A": 2}, {"A": -1}, {"C": 2, "P": 1}, {"P": -2, "C": -2}]
+
+
+def disagreeing(record: dict[str, Any]) -> list[Difference]:
+    return list(differences(ReleasedResult.model_validate(record), "0.json"))
 
 
 class TestReading:
@@ -35,7 +39,8 @@ class TestReading:
         assert transcript.score == pytest.approx(epmq([case_of(transcript)], preset="released").score)
 
     def test_their_numbers_follow_from_their_levels(self, tmp_path: Path) -> None:
-        assert read_results(write(tmp_path, result(FORMS), result(FORMS[:2], script="script_008"))).differences == []
+        found = read_results(write(tmp_path, result(FORMS), result(FORMS[:2], script="script_008")))
+        assert (list(found.details), found.notes[-1]) == ([], "Every released number follows from its levels, to rounding.")
 
     @pytest.mark.parametrize(
         ("change", "field"),
@@ -49,7 +54,8 @@ class TestReading:
     def test_a_number_that_disagrees_is_named(self, tmp_path: Path, change: dict[str, float], field: str) -> None:
         record = result(FORMS)
         record["epj"]["trajectory"][2]["epm"].update(change)
-        (found,) = read_results(write(tmp_path, record)).differences
+        (found,) = disagreeing(record)
+        assert len(read_results(write(tmp_path, record)).details) == 1
         assert (found.turn, found.field, found.theirs) == (2, field, change[field])
 
     def test_a_state_a_step_and_a_start_that_disagree_are_named(self, tmp_path: Path) -> None:
@@ -57,12 +63,13 @@ class TestReading:
         record["epj"]["trajectory"][4]["P_t"] = [0, 0, 0]
         record["epj"]["trajectory"][3]["v_t"] = [1, 0, 0]
         record["epj"]["iedr_details"]["filled_iedr"]["C.1"] = 3
-        fields = [(d.turn, d.field) for d in read_results(write(tmp_path, record)).differences]
+        fields = [(d.turn, d.field) for d in disagreeing(record)]
         assert fields == [(0, "P_0_initial_deficit"), (3, "v_t"), (4, "P_t")]
 
     def test_a_success_that_is_none_is_named(self, tmp_path: Path) -> None:
-        found = read_results(write(tmp_path, result(FORMS, status="success")))
-        assert [d.field for d in found.differences] == ["status"]
+        record = result(FORMS, status="success")
+        found = read_results(write(tmp_path, record))
+        assert [d.field for d in disagreeing(record)] == ["status"]
         assert found.transcripts[0].stop == "success"
 
     @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ class TestUnjudged:
         assert transcript.turns[2].state is None
         assert unjudged_turns(transcript) == 1
         assert len(transcript.rewards) == 4
-        assert found.differences == []  # as the authors count it, zeros, all their numbers follow
+        assert list(found.details) == []  # as the authors count it, zeros, all their numbers follow
 
     def test_both_ways_of_counting_are_told(self, tmp_path: Path) -> None:
         held = read_results(write(tmp_path, result([*FORMS[:2], UNJUDGED, *FORMS[2:]])))
@@ -138,7 +145,7 @@ def test_the_command_keeps_a_run_and_prints_what_disagrees(tmp_path: Path) -> No
     source = write(tmp_path / "released", record, result(FORMS, model="model-b"))
     done = CliRunner().invoke(app, ["import", "empa-results", str(source), "--out", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
-    assert "1 x a turn carries no judgement" in done.output
+    assert "1 x a turn has no judgement" in done.output
     assert "turn 1, E_total: 9.9, from the levels" in done.output
     assert "model-a: " in done.output
     assert len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))) == 2

@@ -1,8 +1,8 @@
-"""EIBench's released files as scenarios that a simulator model can play: each record whole, or refused with its reason.
+"""What `heartloop import` reads of EIBench's release: records as scenarios, each whole, or refused with the reason.
 
-Covers JSON lists, JSON lines and files of one object; what stops one record stops no other. Does not cover what a record must
-hold to be played and scored (`environments.eibench.released`). Files are read where the user keeps them (CC BY-NC); nothing of
-them becomes part of this project.
+Covers JSON lists, JSON lines and files of one object; an error in one record does not stop the others. Does not cover what a
+record must hold to be played and scored (`released`). Files are read where the user keeps them (CC BY-NC); nothing of them
+becomes part of this project.
 """
 
 from __future__ import annotations
@@ -17,34 +17,18 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from heartloop.authoring.importers import with_writable_texts
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
+from heartloop.environments.importing import Imported, Importer, Refused, with_writable_texts
 
-__all__ = ["COUNTED", "ImportedScenarios", "Refused", "read_released"]
+__all__ = ["SCENARIOS", "read_released"]
 
-COUNTED = {
+_COUNTED = {
     "odd anchors": "a record has anchors that our own rules forbid (multiples of 5, gaps of 10, a down, t up); they are kept",
     "charm openings": "a record of scene charm has an opening line; there the person begins, as the record says",
 }
-"""What an import counts of the records it takes, and how one of them is said."""
 
-_SHOWN = 80
-
-
-class Refused(NamedTuple):
-    """A record that was left out: file and record, and what is wrong with it."""
-
-    place: str
-    reason: str
-
-
-class ImportedScenarios(NamedTuple):
-    """The records that can be played, those that were left out, and what was counted."""
-
-    scenarios: list[ReleasedScenario]
-    refused: list[Refused]
-    counts: Counter[str]
+_SHOWN = 80  # characters of a wrong value in a reason
 
 
 class _Found(NamedTuple):
@@ -55,34 +39,39 @@ class _Found(NamedTuple):
     problem: str = ""
 
 
-def read_released(source: Path) -> ImportedScenarios:
+def read_released(source: Path) -> Imported:
     """The records of a released file, or of every `*.json` and `*.jsonl` of a folder.
 
     Raises:
         InputError: a file that cannot be read, or a folder without one.
     """
-    imported = ImportedScenarios([], [], Counter())
-    seen: dict[str, str] = {}
+    scenarios: list[ReleasedScenario] = []
+    refused: list[Refused] = []
+    places: dict[str, str] = {}
     for path in _files(source):
         for found in _values(path):
             reason = found.problem or _wrong(found.value)
-            if reason:
-                imported.refused.append(Refused(found.place, reason))
-                continue
-            try:
-                scenario = ReleasedScenario(form=FORM, source=found.place, record=ReleasedRecord.model_validate(found.value))
-            except ValidationError as error:
-                imported.refused.append(Refused(found.place, _reason(error)))
-                continue
-            if scenario.id in seen:
-                reason = f"id: {scenario.id!r} is already in {seen[scenario.id]}; expected ids that differ, import the two apart"
-                imported.refused.append(Refused(found.place, reason))
-                continue
-            seen[scenario.id] = found.place
-            imported.scenarios.append(scenario)
-            imported.counts["odd anchors"] += scenario.odd_anchors
-            imported.counts["charm openings"] += scenario.scene == "charm" and scenario.opening is not None
-    return imported
+            if not reason:
+                try:
+                    scenario = ReleasedScenario(form=FORM, source=found.place, record=ReleasedRecord.model_validate(found.value))
+                except ValidationError as error:
+                    reason = _reason(error)
+                else:
+                    if scenario.id not in places:
+                        places[scenario.id] = found.place
+                        scenarios.append(scenario)
+                        continue
+                    reason = (
+                        f"id: {scenario.id!r} is already in {places[scenario.id]}; expected ids that differ, import the two apart"
+                    )
+            refused.append(Refused(found.place, reason))
+    counts = Counter(
+        {
+            "odd anchors": sum(s.odd_anchors for s in scenarios),
+            "charm openings": sum(s.scene == "charm" and s.opening is not None for s in scenarios),
+        }
+    )
+    return Imported(scenarios=scenarios, refused=refused, counts=counts)
 
 
 def _files(source: Path) -> list[Path]:
@@ -139,7 +128,7 @@ def _wrong(value: Any) -> str:
     if not isinstance(value, dict):
         return f"it is {_shown(value)}; expected a JSON object"
     if "form" in value:
-        return "it was imported already; use its file as it is: --scenarios"
+        return "it was imported before; use its file as it is: --scenarios"
     where = _no_number(value, "")
     return f"{where} is no JSON number; expected a finite one" if where else ""
 
@@ -165,3 +154,10 @@ def _reason(error: ValidationError) -> str:
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+SCENARIOS = Importer(
+    "A released EIBench file (JSON list or lines), or a folder of them, as scenarios for a user simulator model.",
+    read_released,
+    _COUNTED,
+)

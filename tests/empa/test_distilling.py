@@ -22,16 +22,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.authoring.carried_over import RUN, SENTENCE, carried_over
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.empa_distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling, crisis_tags
-from heartloop.authoring.raw_dialogues import RawDialogue, Said
-from heartloop.authoring.writing import REASKS, REWRITES, Written, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, Written, outlook, settings_of, write_all
 from heartloop.authoring.written import WrittenFiles, steps_path
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
+from heartloop.environments.crisis import crisis_tags
+from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
+from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
+from heartloop.environments.empa.listing import SCENARIOS
 from heartloop.environments.empa.scenario import dominant_axis, load_scenarios, read_scenarios
+from heartloop.environments.raw_dialogues import RawDialogue, Said
 from tests.authoring.scribe import Scribe, good, stage_of
 
 SHIPPED = load_scenarios("cases")[::10]
@@ -49,7 +51,7 @@ def dialogue(number: int = 1, *more: str, told: str = "They gave my shift away."
 
 
 def distilling(*dialogues: RawDialogue, exclude: Sequence[str] = ()) -> EmpaDistilling:
-    return EmpaDistilling(dialogues or [dialogue()], exclude=exclude, shipped=SHIPPED)
+    return EmpaDistilling(dialogues or [dialogue()], exclude_tags=exclude, shipped=SHIPPED)
 
 
 async def run(
@@ -58,12 +60,12 @@ async def run(
     scribe: Callable[[Sequence[Message]], Any] | None = None,
     *,
     n: int = 9,
-    in_flight: int = 2,
+    concurrency: int = 2,
 ) -> Written:
     chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(out, {**decided, **writing.settings}) as files:
-        return await write_all(writing, files, n=n, seed=0, writer=chat, auditor=chat, in_flight=in_flight)
+        return await write_all(writing, files, n=n, seed=0, writer=chat, auditor=chat, concurrency=concurrency)
 
 
 def steps(out: Path, step: str) -> list[dict[str, Any]]:
@@ -110,9 +112,9 @@ def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> No
 
 def test_the_outlook_counts_calls_before_any_is_made() -> None:
     writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (Said("person", "hi"), Said("supporter", "hi"))))
-    ahead = writing.outlook(9, 0)
-    assert (ahead.dialogues, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
-    assert list(ahead.passed) == ["log.jsonl, line 2"]
+    ahead = outlook(writing, 9, 0)
+    assert (ahead.planned, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
+    assert list(ahead.skipped) == ["log.jsonl, line 2"]
     assert ahead.removed == {"name": 2}
 
 
@@ -128,10 +130,10 @@ async def test_a_dialogue_becomes_a_case_fit_to_ship_and_the_log_is_in_two_quest
         return scribe(messages)
 
     scribe = Scribe()
-    ended = await run(out, distilling(dialogue(1), dialogue(2)), heard, in_flight=1)
-    assert (ended.kept, ended.passed, ended.refused, ended.failed, ended.stopped) == (2, {}, {}, {}, None)
+    ended = await run(out, distilling(dialogue(1), dialogue(2)), heard, concurrency=1)
+    assert (ended.written, ended.skipped, ended.refused, ended.failed, ended.stopped) == (2, {}, {}, {}, None)
     cases = read_scenarios(out)
-    assert problems_of_set([*SHIPPED, *cases]) == []
+    assert problems_of_set(SCENARIOS, [*SHIPPED, *cases]) == []
     for case, seeded in zip(cases, distilling(dialogue(1), dialogue(2)).seeds(9, 0), strict=True):
         assert case.person.name == seeded.facts["name"]
         assert case.place == seeded.facts["place"]
@@ -182,27 +184,27 @@ async def test_a_dialogue_is_passed_over_with_its_reason_and_not_asked_about_aga
 ) -> None:
     out, scribe, again = tmp_path / "mine.jsonl", Scribe(), Scribe()
     ended = await run(out, distilling(one, exclude=exclude), scribe)
-    assert (ended.kept, ended.refused, ended.missing) == (0, {}, 0)
-    assert [reason in found for found in ended.passed.values()] == [True]
+    assert (ended.written, ended.refused, ended.missing) == (0, {}, 0)
+    assert [reason in found for found in ended.skipped.values()] == [True]
     assert scribe.asked == asked
     assert [(verdict["verdict"], reason in verdict["reason"]) for verdict in steps(out, "verdict")] == [("passed", True)]
-    assert (await run(out, distilling(one, exclude=exclude), again)).passed == ended.passed
+    assert (await run(out, distilling(one, exclude=exclude), again)).skipped == ended.skipped
     assert again.asked == []
 
 
 async def test_no_feeling_and_an_excluded_tag_of_the_filter_pass_a_dialogue_over(tmp_path: Path) -> None:
     bare = changed("features", lambda found: found.update(feelings=[]))
-    assert list((await run(tmp_path / "a.jsonl", distilling(), bare)).passed.values()) == ["no feeling can be read from it"]
+    assert list((await run(tmp_path / "a.jsonl", distilling(), bare)).skipped.values()) == ["no feeling can be read from it"]
     ill = changed("filter", lambda found: found.update(tags=["illness"]))
     ended = await run(tmp_path / "b.jsonl", distilling(exclude=["illness", "war"]), ill)
-    assert list(ended.passed.values()) == ["it touches illness, which --exclude-tag leaves out"]
+    assert list(ended.skipped.values()) == ["it touches illness, which --exclude-tag leaves out"]
     assert ill.asked == ["filter"]
 
 
 async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) -> None:
     out = tmp_path / "mine.jsonl"
     added = changed("card", lambda found: found.update(tags=["war"]), times=1)
-    assert (await run(out, distilling(exclude=["war"]), added)).kept == 1
+    assert (await run(out, distilling(exclude=["war"]), added)).written == 1
     assert "this run leaves out war" in steps(out, "refused")[0]["problem"]
 
 
@@ -230,12 +232,12 @@ async def test_a_crisis_of_the_text_has_to_be_tagged_and_stays_tagged_in_the_cas
     out = tmp_path / "mine.jsonl"
     blind = changed("filter", lambda found: found.update(tags=["none"]), times=1)
     ended = await run(out, distilling(dialogue(1, "Some days I don't want to live.")), blind)
-    assert ended.kept == 1
+    assert ended.written == 1
     assert "the dialogue speaks of suicide; tags must have it" in [one["problem"] for one in steps(out, "refused")]
     assert "suicide" in read_scenarios(out)[0].tags
     softened = changed("card", lambda found: found.update(tags=["none"]))
     ended = await run(tmp_path / "b.jsonl", distilling(dialogue(1, "Some days I don't want to live.")), softened)
-    assert ended.kept == 0
+    assert ended.written == 0
     assert "suicide must be among them" in next(iter(ended.refused.values()))
 
 
@@ -291,12 +293,12 @@ async def test_an_answer_that_carries_the_log_over_is_asked_for_again(
 
     out = tmp_path / "mine.jsonl"
     ended = await run(out, distilling(), changed(stage, change, times=1))
-    assert ended.kept == 1
+    assert ended.written == 1
     (refused,) = steps(out, "refused")
     assert problem in refused["problem"]
     assert words not in out.read_text()
     never = await run(tmp_path / "never.jsonl", distilling(), changed(stage, change))
-    assert (never.kept, len(never.refused)) == (0, 1)
+    assert (never.written, len(never.refused)) == (0, 1)
     assert len(steps(tmp_path / "never.jsonl", "refused")) == REASKS + 1
 
 
@@ -311,7 +313,7 @@ async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tm
     plain = read_scenarios(tmp_path / "plain.jsonl")[0]
     top = f"{plain.axis}.1"
     ended = await run(out, distilling(), corrects(f"iedr.{top}.reason", plain.iedr[top].reason + " Still."))
-    assert (ended.kept, ended.corrections) == (1, 1)
+    assert (ended.written, ended.corrections) == (1, 1)
     assert read_scenarios(out)[0].iedr[top].reason.endswith("Still.")
     other = tmp_path / "other.jsonl"
     sneaky = plain.story.outcome + " They gave it away without a word to me."
@@ -353,7 +355,7 @@ async def test_a_form_that_does_not_hold_together_is_asked_for_again(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str
 ) -> None:
     out = tmp_path / "mine.jsonl"
-    assert (await run(out, distilling(), changed("label", change, times=1))).kept == 1
+    assert (await run(out, distilling(), changed("label", change, times=1))).written == 1
     assert problem in steps(out, "refused")[0]["problem"]
 
 
@@ -362,7 +364,7 @@ async def test_a_case_told_again_is_written_anew_from_the_card_on_and_the_dialog
     near = [one.id for one in SHIPPED]
     assert len(near) <= 3
     ended = await run(tmp_path / "mine.jsonl", distilling(), scribe)
-    assert (ended.kept, ended.repeated) == (0, REWRITES + 1)
+    assert (ended.written, ended.repeated) == (0, REWRITES + 1)
     assert Counter(scribe.asked) == {"filter": 1, "features": 1} | dict.fromkeys(STAGES[2:], REWRITES + 1)
 
 
@@ -387,8 +389,8 @@ async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_t
             asked.extend(scribe.asked)
             return said
 
-        ended = await run(out, writing, broken, in_flight=1)
-    assert (ended.kept, len(ended.passed), ended.failed) == (2, 1, {})
+        ended = await run(out, writing, broken, concurrency=1)
+    assert (ended.written, len(ended.skipped), ended.failed) == (2, 1, {})
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert Counter(asked) == Counter(whole.asked)
 
@@ -417,8 +419,8 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     chat = Slow(Scribe())
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
-        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, in_flight=3)
-    assert (ended.kept, len(ended.passed)) == (2, 1)
+        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, concurrency=3)
+    assert (ended.written, len(ended.skipped)) == (2, 1)
     assert [case.id[-1] for case in read_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 
 

@@ -1,31 +1,34 @@
-"""Released SAGE dialogues as our transcripts, so that the published results can be looked at and compared like a run.
+"""Released SAGE dialogues as transcripts, so that published results can be read and compared like a run.
 
-Covers one file a model, one dialogue a line: every turn's emotion and thoughts, the unjudged last reply, why the talk
-ended, and a count of whatever did not fit. Does not cover keeping them (`evaluation.imported`), nor profiles
-(`importers`).
+Covers one file a model, one dialogue a line: emotion and thoughts of every turn, the unjudged last reply, the stop reason, and
+counts of everything irregular. Does not cover writing the run directory (`heartloop.evaluation`), nor profiles (`importers`).
 
-What is worked out, and what is not. The final emotion is the log's own `emo_point`, whatever its turns say; where the two
-disagree it is counted. The log names no end: it is read off that emotion (100, below 10), a word of parting in a last
-message, an unjudged last reply or the tenth one (turn limit); any other end is counted as unclear and shown as the
-turn limit. An emotion outside [0, 100] is set to the nearer end and counted (RLVER Table 1: "clipped at 100").
+The final emotion is the log's own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
+follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
+any other end is counted as unclear and shown as the turn limit. An emotion outside [0, 100] is clipped and counted (RLVER Table
+1: "clipped at 100").
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.authoring.importers import Record, problem_of, records
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import Imported, Record, problem_of, records
 from heartloop.environments.sage.environment import says_goodbye
 from heartloop.environments.sage.options import MAX_TURNS
 from heartloop.environments.sage.released import (
+    FORM,
+    ReleasedProfile,
+    ReleasedScenario,
     family_of,
     intention_of,
     intention_text_of,
@@ -35,23 +38,23 @@ from heartloop.environments.sage.released import (
 from heartloop.environments.sage.scoring import band
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["COUNTED", "ImportedLogs", "ReleasedLog", "read_logs", "without_label"]
+__all__ = ["COUNTED", "ReleasedLog", "read_logs", "scenario_of", "without_label"]
 
 COUNTED = {
-    "labels taken off": "a thought began with a leaked label of the format, which was taken off",
+    "labels taken off": "a thought began with a leaked label of the format, which was removed",
     "unjudged replies": "a dialogue ends on a reply that was never judged",
     "final emotion disagrees": "a dialogue names a final emotion other than its last turn's; the final one counts",
-    "clamped emotions": "an emotion lay outside 0 to 100 and was set to the nearer end",
-    "changes that do not add up": "a turn names a change other than the one its emotions made; the emotions count",
-    "unclear ends": "a dialogue ends for no visible reason and is shown as ended by the turn limit",
-    "unknown intentions": "a dialogue has a hidden intention without a key of ours; it is kept in its own words",
-    "repeats": "a dialogue is with a person whom the same model has met before, and counts as a repeat",
+    "clamped emotions": "an emotion was outside 0 to 100 and was clipped",
+    "changes that do not add up": "a turn names a change other than the difference of its emotions; the emotions count",
+    "unclear ends": "a dialogue has no visible stop reason and is shown as ended by the turn limit",
+    "unknown intentions": "a dialogue has a hidden intention that matches none of ours; its own text is used",
+    "repeats": "a dialogue repeats a scenario of the same model, and counts as a repeat",
 }
-"""What an import counts, and how one of them is said."""
+"""What is counted, in words."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
-"""Our four thoughts and the released names of theirs."""
+"""Our names of the four thoughts, and the released ones."""
 
 Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -77,7 +80,7 @@ class _Said(_Released):
 
 
 class ReleasedLog(_Released):
-    """One line of a released log: a dialogue with its final emotion. A slot we do not know is let through."""
+    """One line of a released log: a dialogue with its final emotion. Unknown fields are allowed."""
 
     id: str = Field(min_length=1)
     emo_point: Points
@@ -89,20 +92,12 @@ class ReleasedLog(_Released):
     history: tuple[_Said, ...] = Field(min_length=2)
 
 
-class ImportedLogs(NamedTuple):
-    """Transcripts, the released lines they came from, byte for byte and in the same order, and what was counted."""
-
-    transcripts: list[Transcript]
-    raw: list[bytes]
-    counts: Counter[str]
-
-
-def read_logs(source: Path, *, model: str | None = None, simulator: str | None = None) -> ImportedLogs:
+def read_logs(source: Path, *, model: str | None = None, user: str | None = None) -> Imported:
     """The dialogues of a released log file, or of every `*.jsonl` in a folder.
 
     Args:
         model: name of the model under test; by default the file's name without its ending.
-        simulator: who played the person, as far as the user knows.
+        user: name of the user simulator, where it is known.
 
     Raises:
         InputError: nothing to read, or a line that does not fit, with file, line and field.
@@ -110,26 +105,42 @@ def read_logs(source: Path, *, model: str | None = None, simulator: str | None =
     """
     files = _files(source)
     if model is not None and len(files) > 1:
-        raise UseError(
-            f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or without --model"
-        )
-    played_by = f"{simulator or 'unknown'} (imported)"
-    found = ImportedLogs([], [], Counter())
+        raise UseError(f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or omit --model")
+    transcripts: list[Transcript] = []
+    raw: list[bytes] = []
+    counts: Counter[str] = Counter()
     for path in files:
-        met: Counter[str] = Counter()
+        repeats: Counter[str] = Counter()
         for record in records(path):
             log = _log(record)
-            transcript = _transcript(log, record, model or path.stem, played_by, met[log.id])
-            met[log.id] += 1
-            found.transcripts.append(transcript)
-            found.raw.append(record.raw)
-            found.counts.update(transcript.counts)
-            found.counts["repeats"] += transcript.repeat > 0
-    return found
+            transcript = _transcript(log, record, model or path.stem, f"{user or 'unknown'} (imported)", repeats[log.id])
+            repeats[log.id] += 1
+            transcripts.append(transcript)
+            raw.append(record.raw)
+            counts.update(transcript.counts)
+            counts["repeats"] += transcript.repeat > 0
+    return Imported(transcripts=transcripts, raw=raw, counts=counts)
+
+
+def scenario_of(raw: bytes) -> ReleasedScenario:
+    """The scenario of a released dialogue.
+
+    Raises:
+        InputError: the line is no released dialogue.
+    """
+    try:
+        log = json.loads(raw)
+        profile = ReleasedProfile(
+            id=log["id"], player=log["player"], scene=log["scene"], main_cha=log.get("character", ""), cha_group=(),
+            task=log.get("task", ""), first_talk=log["history"][0]["content"],
+        )  # fmt: skip
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise InputError("expected a released dialogue (JSON)") from error
+    return ReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
 
 
 def without_label(text: str) -> tuple[str, bool]:
-    """A thought without the label that the released parser left at its head: a few words and a lone closing bracket.
+    """A thought without the label (a few words, a lone closing bracket) that the released parser left, and whether it had one.
 
     >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
     (('很累。', True), ('[叹气] 很累。', False))
@@ -216,7 +227,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
 
 
 def _turn(index: int, reply: str, answer: _Said | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:
-    """One reply and how it was taken; `emotions` holds the one before it and, where it was judged, the one after."""
+    """One reply with its judgement; `emotions` holds the one before it and, where it was judged, the one after."""
     silent = not reply.strip()
     if answer is None:
         return Turn(index=index, reply=reply, silent=silent)

@@ -1,50 +1,57 @@
 """What the writer of new EIBench scenarios is asked: two profiles, three anchor states, the person's own lines.
 
-Covers seeds (EIBench Table 9) that no test scenario was made from, the three questions, and how their answers become a scenario.
-Does not cover the way from seed to file (`writing`). A place and given names, so that people do not all bear the few names that
-models like, are ours.
+Covers seeds (EIBench Table 9) that no test scenario was made from, the three questions, and how their answers become a
+scenario. Does not cover asking, auditing and comparing (`heartloop.authoring`). Ours: a place and given names are drawn too,
+since models use few names.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.catalogue import entry_of
-from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools, read_scenarios
-from heartloop.environments.eibench.composer import Combination, combinations, places
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.eibench.composer import Combination, combinations
 from heartloop.environments.eibench.scenario import (
     LINES,
+    SCENES,
     Beat,
     Concern,
     Lines,
     ModelProfile,
+    Scenario,
     Scene,
     Seed,
     UserProfile,
+    load_scenarios,
+    pools,
     problems_of,
 )
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
+from heartloop.environments.places import places
 from heartloop.environments.records import Matter, Tag
+from heartloop.environments.writing import (
+    Answer,
+    Seeded,
+    Stage,
+    Writing,
+    as_json,
+    check_size,
+    problems_of_tags,
+    run_number,
+)
 
 __all__ = ["EIBenchWriting"]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
-
-
-class _Profile(_Form):
+class _Profile(Answer):
     title: str = Field(min_length=5, max_length=80)
     tags: tuple[Tag, ...] = Field(min_length=1)
     user: UserProfile
@@ -52,13 +59,13 @@ class _Profile(_Form):
     opening: str | None = Field(default=None, min_length=15, max_length=300)
 
 
-class _State(_Form):
+class _State(Answer):
     shows: str = Field(min_length=15)
     a: int
     t: int
 
 
-class _Anchors(_Form):
+class _Anchors(Answer):
     start: _State
     success: _State
     fail: _State
@@ -68,7 +75,7 @@ class _Anchors(_Form):
         return {name: getattr(getattr(self, name), axis) for name in ("start", "success", "fail")}
 
 
-class _Voice(_Form):
+class _Voice(Answer):
     concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
     demand: Matter | None = None
     wrongs: tuple[Matter, ...] = ()
@@ -125,19 +132,21 @@ _DEED, _COST = _MATTER.format("first what the model did"), _MATTER.format("then 
 _WAY = _MATTER.format("two or three concrete ways forward within the limits; in support small next steps")
 
 
-class EIBenchWriting:
-    """New EIBench scenarios, evenly over the scenes, from combinations that no test scenario was made from.
+class EIBenchWriting(Writing):
+    """New EIBench scenarios, stratified by scene, from combinations that no test scenario was made from.
 
     Args:
-        shipped: scenarios that no new one may tell again; the test set by default.
+        shipped: scenarios that a new one must not repeat; the test set by default.
     """
 
     name = "eibench"
+    scenario = Scenario
     stages = (
-        Stage("profile", "eibench_profile", _Profile),
-        Stage("anchors", "eibench_anchors", _Anchors),
-        Stage("voice", "eibench_voice", _Voice),
+        Stage("profile", load_prompt(__package__, "eibench_profile"), _Profile),
+        Stage("anchors", load_prompt(__package__, "eibench_anchors"), _Anchors),
+        Stage("voice", load_prompt(__package__, "eibench_voice"), _Voice),
     )
+    audit = load_prompt(__package__, "audit_eibench")
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
 
     def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
@@ -146,11 +155,11 @@ class EIBenchWriting:
 
     @cached_property
     def shipped(self) -> Sequence[Scenario]:
-        """Scenarios that no new one may tell again."""
+        """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else list(load_scenarios("test"))
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Scene by scene in turn; within a scene keyword by keyword; no combination twice, none of the test set.
+        """Scenes in turn, and keywords in turn within a scene; no combination twice, none of the test set.
 
         Raises:
             UseError: an unknown scene, or more scenarios than one run may have.
@@ -164,7 +173,7 @@ class EIBenchWriting:
         return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 
     def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
-        """Everything that scenes can be made from, in the order of a run."""
+        """Every free combination of the scenes, in the order of a run."""
         if (seed, scenes) not in self._orders:
             taken = {Combination.of(one.seed) for one in self.shipped}
             rng = random.Random(f"eibench|{seed}")
@@ -172,12 +181,7 @@ class EIBenchWriting:
             self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
         return self._orders[seed, scenes]
 
-    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Nothing: every seed can be written from."""
-        return ""
-
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        """What fills the blanks of a stage's prompt."""
         facts, known = seeded.facts, pools()
         scene = _SCENES[facts["scene"]]
         levels = list(known.intensities)
@@ -196,7 +200,7 @@ class EIBenchWriting:
                 "personality_means": known.personalities[facts["personality"]][0],
                 "opening_form": opening,
             }
-        profile = _json(done["profile"])
+        profile = as_json(done["profile"])
         if stage.name == "anchors":
             return {"profile": profile, "emotion_means": scene.emotion, "relation_means": scene.relation, **strength}
         return {
@@ -210,7 +214,6 @@ class EIBenchWriting:
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        """What an answer breaks that its schema does not tell."""
         answer = done[stage.name]
         if isinstance(answer, _Profile):
             return _problems_of_profile(answer, seeded.facts)
@@ -220,17 +223,9 @@ class EIBenchWriting:
             except InputError as error:
                 return [str(error)]
             return []
-        try:
-            return problems_of(self.read(self.assemble(seeded, done)))
-        except ValidationError as error:
-            return problems_in(error)
-
-    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Nothing: what it was made from is nobody's."""
-        return []
+        return self.problems_of_whole(seeded, done, problems_of)
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        """The scenario as JSON has it."""
         anchors = done["anchors"]
         assert isinstance(anchors, _Anchors)
         return {
@@ -243,26 +238,9 @@ class EIBenchWriting:
             **done["voice"].model_dump(mode="json"),
         }
 
-    def read(self, scenario: Mapping[str, Any]) -> Scenario:
-        """The scenario. Raises ValidationError where it does not fit."""
-        return Scenario.model_validate(scenario)
-
-    def read_file(self, path: Path) -> Sequence[Scenario]:
-        """The scenarios of a file."""
-        return read_scenarios(path)
-
-    def shown(self, scenario: Any) -> str:
-        """A scenario as the auditor reads it beside a new one."""
-        return entry_of(self.name).sheet(scenario)
-
-    def looked_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        """What fills the blanks of the auditor's question."""
+    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
         scene = _SCENES[scenario["scene"]]
         return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
-
-    def prompts(self) -> Sequence[str]:
-        """Names of this environment's prompts."""
-        return [*(stage.prompt for stage in self.stages), "audit_eibench"]
 
 
 def _in_turn(scene: Scene, taken: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
@@ -282,7 +260,7 @@ def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
     rng = random.Random(f"eibench|{run}|{number}")
     place = rng.choice(places())
     gender = rng.choice(("woman", "man"))
-    name = rng.choice(place.women if gender == "woman" else place.men)
+    name = rng.choice(place.names(gender))
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
     facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
@@ -301,10 +279,4 @@ def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str
         found.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
     if re.search(r"[(*\[]", answer.opening or ""):
         found.append("opening has brackets or asterisks")
-    if "none" in answer.tags and len(answer.tags) > 1:
-        found.append("tags: none stands alone")
-    return found
-
-
-def _json(answer: BaseModel) -> str:
-    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)
+    return found + problems_of_tags(answer.tags)

@@ -1,63 +1,69 @@
 """What the writer of new SAGE scenarios is asked: a persona, what happened to it, its own lines.
 
 Covers seeds (SAGE section 2.2: three traits, three sentences, one age; a theme and a hidden intention), the three questions, and
-how their answers become a scenario. Does not cover the way from seed to file (`writing`). A place and a given name, so that
-people do not all bear the few names that models like, are ours.
+how their answers become a scenario. Does not cover asking, auditing and comparing (`heartloop.authoring`). Ours: a place and a
+given name are drawn too, since models use few names.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from heartloop.authoring.questions import Seeded, Stage, check_size, problems_in, run_number
 from heartloop.core.errors import UseError
-from heartloop.environments.catalogue import entry_of
-from heartloop.environments.eibench.composer import places
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.places import places
 from heartloop.environments.records import Tag
-from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import (
+    SETS,
     Background,
     Beat,
     Concern,
     Lines,
     Persona,
+    Scenario,
     give_aways,
+    load_scenarios,
     problems_of,
+)
+from heartloop.environments.writing import (
+    Answer,
+    Seeded,
+    Stage,
+    Writing,
+    as_json,
+    check_size,
+    problems_of_tags,
+    run_number,
 )
 
 __all__ = ["PersonaPools", "SageWriting", "persona_pools"]
 
 
 class PersonaPools(NamedTuple):
-    """What people are made from."""
+    """What personas are drawn from."""
 
     traits: tuple[str, ...]
     sentences: tuple[str, ...]
-    """Said to friends, each by somebody else."""
+    """Said to friends, each by a different person."""
     ages: tuple[int, ...]
 
 
 @cache
 def persona_pools() -> PersonaPools:
-    """`sage_pools.toml`; read only."""
-    table = tomllib.loads((resources.files(__package__) / "sage_pools.toml").read_text(encoding="utf-8"))
+    """The pools of `pools.toml`."""
+    table = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
     return PersonaPools(tuple(table["traits"]), tuple(table["sentences"]), tuple(table["ages"]))
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
-
-
-class _Scene(_Form):
+class _Scene(Answer):
     title: str = Field(min_length=5, max_length=80)
     tags: tuple[Tag, ...] = Field(min_length=1)
     background: Background
@@ -65,7 +71,7 @@ class _Scene(_Form):
     first_message: str = Field(min_length=20, max_length=320)
 
 
-class _Voice(_Form):
+class _Voice(Answer):
     concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
     beats: tuple[Beat, ...] = Field(min_length=10, max_length=12)
     lines: Lines
@@ -76,7 +82,10 @@ _PURPOSE = {
     "chat": "Nothing is wrong: they have an idle moment and would like to talk.",
 }
 _CONFLICT = '{"what": "what stands against what", "who": "between whom", "why": "what lies beneath it, on both sides"}'
-_TRIED = '[{"text": "two or more: what they tried, and why it did not help", "cues": ["two to eight lower-case words by which it would be proposed again"]}]'
+_TRIED = (
+    '[{"text": "two or more: what they tried, and why it did not help", '
+    '"cues": ["two to eight lower-case words by which it would be proposed again"]}]'
+)
 _PROBLEM = {"support": "what they cannot get past now", "chat": "what makes the moment; not a trouble"}
 _NEED = {
     "support": "At least one is about feeling, one about other (the other people in it) and one about tried.",
@@ -84,45 +93,35 @@ _NEED = {
 }
 
 
-class SageWriting:
-    """New SAGE scenarios, evenly over the hidden intentions; the supportive ones where none are named.
+class SageWriting(Writing):
+    """New SAGE scenarios, stratified by hidden intention; by default the supportive ones.
 
     Args:
-        shipped: scenarios that no new one may tell again; both shipped sets by default.
+        shipped: scenarios that a new one must not repeat; both shipped sets by default.
     """
 
     name = "sage"
+    scenario = Scenario
     stages = (
-        Stage("persona", "sage_persona", Persona),
-        Stage("scene", "sage_scene", _Scene),
-        Stage("voice", "sage_voice", _Voice),
+        Stage("persona", load_prompt(__package__, "sage_persona"), Persona),
+        Stage("scene", load_prompt(__package__, "sage_scene"), _Scene),
+        Stage("voice", load_prompt(__package__, "sage_voice"), _Voice),
     )
+    audit = load_prompt(__package__, "audit_sage")
     fixed = (
-        "id",
-        "family",
-        "intention",
-        "theme",
-        "name",
-        "age",
-        "gender",
-        "key",
-        "kind",
-        "concern",
-        "depth",
-        "about",
-        "temperament",
-    )
+        "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
+    )  # fmt: skip
 
     def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
         self._given = shipped
 
     @cached_property
     def shipped(self) -> Sequence[Scenario]:
-        """Scenarios that no new one may tell again."""
+        """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Intention by intention in turn; never a theme with the intention that a shipped scenario joins it with.
+        """Intentions in turn; no pair of theme and intention that a shipped scenario has.
 
         Raises:
             UseError: an unknown intention, or more scenarios than one run may have.
@@ -142,7 +141,7 @@ class SageWriting:
             theme = rng.choice([theme for theme in _themes(intention.family) if (theme, intention.key) not in taken])
             traits, sentences = rng.sample(pools.traits, 3), rng.sample(pools.sentences, 3)
             age, place, gender = rng.choice(pools.ages), rng.choice(places()), rng.choice(("woman", "man"))
-            name = rng.choice(place.women if gender == "woman" else place.men)
+            name = rng.choice(place.names(gender))
             made = (frozenset(traits), frozenset(sentences), age, theme, intention.key)
             if made in used:
                 continue
@@ -155,12 +154,7 @@ class SageWriting:
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))
         return found
 
-    def passed_over(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Nothing: every seed can be written from."""
-        return ""
-
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        """What fills the blanks of a stage's prompt."""
         facts = seeded.facts
         if stage.name == "persona":
             return {
@@ -172,7 +166,7 @@ class SageWriting:
         if stage.name == "scene":
             supportive = family == "support"
             return {
-                "persona": _json(done["persona"]),
+                "persona": as_json(done["persona"]),
                 "theme": facts["theme"],
                 "purpose": _PURPOSE[family],
                 "intention": wish,
@@ -181,14 +175,13 @@ class SageWriting:
                 "problem_form": _PROBLEM[family],
             }
         return {
-            "persona": _json(done["persona"]),
-            "scene": _json(done["scene"]),
+            "persona": as_json(done["persona"]),
+            "scene": as_json(done["scene"]),
             "intention": wish,
             "beats_need": _NEED[family],
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        """What an answer breaks that its schema does not tell."""
         answer, facts = done[stage.name], seeded.facts
         if isinstance(answer, Persona):
             return _problems_of_persona(answer, facts)
@@ -196,20 +189,10 @@ class SageWriting:
             found = give_aways(facts["intention"], answer.first_message)
             if facts["family"] == "support" and (answer.background.conflict is None or len(answer.background.tried) < 2):
                 found.append("background.conflict and at least two background.tried are needed")
-            if "none" in answer.tags and len(answer.tags) > 1:
-                found.append("tags: none stands alone")
-            return found
-        try:
-            return problems_of(self.read(self.assemble(seeded, done)))
-        except ValidationError as error:
-            return problems_in(error)
-
-    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Nothing: what it was made from is nobody's."""
-        return []
+            return found + problems_of_tags(answer.tags)
+        return self.problems_of_whole(seeded, done, problems_of)
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        """The scenario as JSON has it."""
         return {
             "id": seeded.id,
             **{name: seeded.facts[name] for name in ("family", "intention", "theme")},
@@ -218,25 +201,8 @@ class SageWriting:
             **done["voice"].model_dump(mode="json"),
         }
 
-    def read(self, scenario: Mapping[str, Any]) -> Scenario:
-        """The scenario. Raises ValidationError where it does not fit."""
-        return Scenario.model_validate(scenario)
-
-    def read_file(self, path: Path) -> Sequence[Scenario]:
-        """The scenarios of a file."""
-        return read_scenarios(path)
-
-    def shown(self, scenario: Any) -> str:
-        """A scenario as the auditor reads it beside a new one."""
-        return entry_of(self.name).sheet(scenario)
-
-    def looked_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        """What fills the blanks of the auditor's question."""
+    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
         return {"intention": INTENTIONS[scenario["intention"]].text, "field": "first_message", "value": '"..."'}
-
-    def prompts(self) -> Sequence[str]:
-        """Names of this environment's prompts."""
-        return [*(stage.prompt for stage in self.stages), "audit_sage"]
 
 
 @cache
@@ -261,7 +227,3 @@ def _problems_of_persona(answer: Persona, facts: Mapping[str, Any]) -> list[str]
     if not answer.place.startswith(facts["place"]):
         found.append(f"place is {answer.place!r}, expected {facts['place']!r} at its beginning")
     return found
-
-
-def _json(answer: BaseModel) -> str:
-    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)

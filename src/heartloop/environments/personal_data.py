@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from heartloop.authoring.personal_names import People
+from heartloop.environments.personal_names import People
 
 __all__ = ["KINDS", "PLACEHOLDER", "Removed", "without_personal_data"]
 

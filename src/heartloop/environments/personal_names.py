@@ -1,6 +1,6 @@
 """People's names in the dialogues of a chat log.
 
-Covers listed given names (`names.toml`, and those of the composer's places), names that a sentence introduces ("my name is",
+Covers listed given names (`names.toml`, and those of `places`), names that a sentence introduces ("my name is",
 "my sister X", "Dr X", "Hi X", "X told me"), and family names behind either. Does not cover names in small letters that no list
 holds, family names that stand alone and unlisted, nor other scripts than the Latin one.
 
@@ -18,7 +18,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from heartloop.appraisal.lexicon import classes_of
-from heartloop.environments.eibench.composer import places
+from heartloop.environments.places import places
 
 __all__ = ["People"]
 

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.authoring.eibench_scenarios import ImportedScenarios, read_released
-from heartloop.authoring.importers import write_people
 from heartloop.core.errors import InputError
+from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.released import read_imported
 from heartloop.environments.eibench.scoring import outcome
+from heartloop.environments.importing import Imported
+from heartloop.environments.records import write_records
 from tests.released_eibench import record
 
 
@@ -30,11 +31,11 @@ def put(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def imported(tmp_path: Path, *values: Any, name: str = "data.json") -> ImportedScenarios:
+def imported(tmp_path: Path, *values: Any, name: str = "data.json") -> Imported:
     return read_released(put(tmp_path / name, json.dumps(list(values), ensure_ascii=False)))
 
 
-def only_reason(found: ImportedScenarios) -> str:
+def only_reason(found: Imported) -> str:
     assert found.scenarios == []
     [refused] = found.refused
     return f"{refused.place}: {refused.reason}"
@@ -75,7 +76,7 @@ class TestForms:
     def test_nothing_of_a_record_is_lost(self, tmp_path: Path) -> None:
         odd = record(3, title=None, initial_anger=62.5, success_criteria={"a": [1, None]}, extra={"tief": [True, 1e-9, "x"]})
         found = imported(tmp_path, odd, record(4))
-        write_people(found.scenarios, tmp_path / "out.jsonl")
+        write_records(tmp_path / "out.jsonl", found.scenarios, exclude_unset=True)
         lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
         assert [json.loads(line)["record"] for line in lines] == [odd, record(4)]
         assert read_imported(tmp_path / "out.jsonl") == found.scenarios
@@ -97,7 +98,7 @@ class TestRefused:
                 "aggressor_profile.opening_line is missing; expected words",
             ),
             ({"rub_goals": 7}, "rub_goals: 7; expected"),
-            ({"form": "eibench-released/1"}, "it was imported already; use its file as it is: --scenarios"),
+            ({"form": "eibench-released/1"}, "it was imported before; use its file as it is: --scenarios"),
         ],
     )
     def test_with_field_value_and_what_was_expected(self, more: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ def test_whatever_it_holds_a_record_is_taken_or_refused(
         assert len(found.scenarios) + len(found.refused) == len(values)
     assert all(len(reason) > 10 for _, reason in found.refused)
     if found.scenarios:
-        write_people(found.scenarios, folder / "out.jsonl")
+        write_records(folder / "out.jsonl", found.scenarios, exclude_unset=True)
         assert read_imported(folder / "out.jsonl") == found.scenarios
     for scenario in found.scenarios:
         for a, t in ((0.0, 100.0), (100.0, 0.0), (50.0, 50.0)):

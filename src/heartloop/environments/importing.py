@@ -1,0 +1,166 @@
+"""What `heartloop import` asks of an environment, and reading JSON-lines files that others released.
+
+Covers the values that `EnvironmentSpec.importers` name and return, JSON lines with their place in every error, and text that
+UTF-8 can hold. Does not cover what a record means (each environment's own importers), nor writing files and run directories
+(`heartloop.cli`). Released files are read where the user keeps them; nothing of them becomes part of this project.
+"""
+
+from __future__ import annotations
+
+import codecs
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from heartloop.core.dialogue import Transcript, writable
+from heartloop.core.errors import InputError
+
+__all__ = ["Imported", "Importer", "Record", "Refused", "each_line", "problem_of", "records", "with_writable_texts"]
+
+
+class Refused(NamedTuple):
+    """A record that was left out."""
+
+    place: str
+    """File and record."""
+    reason: str
+
+
+class Imported(NamedTuple):
+    """What an importer read: scenarios for a scenario file, or transcripts for a run directory."""
+
+    scenarios: Sequence[Any] = ()
+    """`Scenario`s that are pydantic models."""
+    transcripts: Sequence[Transcript] = ()
+    raw: Sequence[bytes] = ()
+    """The source of each transcript, byte for byte and without line breaks, in the order of the transcripts."""
+    counts: Mapping[str, int] = {}
+    """What occurred, and how often; `Importer.counted` says what a name means."""
+    refused: Sequence[Refused] = ()
+    notes: Sequence[str] = ()
+    """Sentences to print."""
+    details: Sequence[str] = ()
+    """Further lines, of which only the first are printed."""
+    records: int | None = None
+    """Records of the source, where some were neither imported nor refused."""
+
+    @property
+    def total(self) -> int:
+        """Records of the source."""
+        return len(self.scenarios) + len(self.transcripts) + len(self.refused) if self.records is None else self.records
+
+
+class Importer(NamedTuple):
+    """One kind of `heartloop import`."""
+
+    about: str
+    """One sentence: what it reads and what it writes."""
+    read: Callable[..., Imported]
+    """`read(source, **options)` with a file or folder; its further parameters are among the options of the command: `limit`,
+    `seed`, `exclude_tags`, `model`, `user`. Raises `InputError` and `UseError`."""
+    counted: Mapping[str, str] = {}
+    """What the names in `Imported.counts` mean; a name that is not here is printed as it is."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that `read` takes."""
+        return tuple(inspect.signature(self.read).parameters)[1:]
+
+
+class Record(NamedTuple):
+    """One line of a released file: path, line number, bytes and JSON object."""
+
+    path: Path
+    number: int
+    raw: bytes
+    """Without the line break."""
+    value: dict[str, Any]
+
+    @property
+    def place(self) -> str:
+        """File and line, for messages."""
+        return f"{self.path}, line {self.number}"
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The JSON objects of a file, one a line; blank lines are skipped.
+
+    Raises:
+        InputError: the file cannot be read, holds no record, or a line is not UTF-8, not JSON, or no object; says where.
+    """
+    for number, raw in _lines(path):
+        place = f"{path}, line {number}"
+        value = _value(place, raw)
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{place}: holds a {type(value).__name__}; expected one JSON object a line, correct or remove that line"
+            )
+        yield Record(path, number, raw, value)
+
+
+def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
+    """Every line with its place, as its JSON value or as the error in it; an error does not stop the reading.
+
+    Raises:
+        InputError: the file cannot be read, or holds nothing.
+    """
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
+        try:
+            yield place, _value(place, raw)
+        except InputError as error:
+            yield place, error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
+    found = 0
+    for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        if raw.strip():
+            found += 1
+            yield number, raw
+    if not found:
+        raise InputError(f"{path} holds no record; expected one JSON object a line")
+
+
+def _value(place: str, raw: bytes) -> Any:
+    try:
+        return with_writable_texts(json.loads(raw.decode("utf-8"), parse_constant=_no_number))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: not UTF-8 ({error.reason} at byte {error.start + 1}); save the file as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{place}: not JSON ({error.msg}, column {error.colno}); expected one object a line, correct or remove that line"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        raise InputError(f"{place}: not JSON ({reason}); correct or remove that line") from error
+
+
+def problem_of(record: Record, error: ValidationError) -> InputError:
+    """The first error of a record, in one sentence with file, line and field."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "record"
+    return InputError(f"{record.place}, {where}: {first['msg']}; expected the released form, correct or remove that line")
+
+
+def with_writable_texts(value: Any) -> Any:
+    """The same JSON value with lone surrogates, which an escape may hold, replaced so that UTF-8 can encode it."""
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, list):
+        return [with_writable_texts(entry) for entry in value]
+    if isinstance(value, dict):
+        return {writable(key): with_writable_texts(entry) for key, entry in value.items()}
+    return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,179 @@
+"""An environment's part of the scenario writer: seeds, questions to the writer, and how the answers become a scenario.
+
+Covers the contract between `heartloop.authoring`, which asks, audits, compares and stores, and `EnvironmentSpec.writing`, which
+names a `Writing` by command: `write` (from seed pools), `distil` (from dialogues of a chat log) and `enrich` (from imported
+scenarios). Does not cover asking models.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from heartloop.core.errors import UseError
+from heartloop.core.prompts import Prompt
+
+__all__ = [
+    "MAX_SCENARIOS",
+    "Answer",
+    "Seeded",
+    "Stage",
+    "Writing",
+    "as_json",
+    "check_size",
+    "problems_in",
+    "problems_of_tags",
+    "run_number",
+]
+
+MAX_SCENARIOS = 9_999
+"""Most scenarios of one run, and bound of its seed: ids hold both in four digits each."""
+
+
+class Answer(BaseModel):
+    """Base of the answers that a writer gives."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class Stage(NamedTuple):
+    """One question to the writer."""
+
+    name: str
+    prompt: Prompt
+    answer: type[BaseModel]
+    """Its schema is sent with the question."""
+    system: Prompt | None = None
+    """System prompt with the blank `tags`; `None` is the writer's own. The stages before the first one of the writer only read:
+    a scenario that repeats another one is rewritten from that stage on."""
+
+
+class Seeded(NamedTuple):
+    """What one scenario is written from."""
+
+    number: int
+    """From 1 on."""
+    id: str
+    facts: Mapping[str, Any]
+    """JSON values; stored with the steps of the run."""
+
+
+class Writing(ABC):
+    """How an environment's scenarios are written.
+
+    `EnvironmentSpec.writing` names a function that makes one: `write()`, `distil(dialogues, exclude_tags=())` with
+    `RawDialogue`s, or `enrich(source)` with a path.
+    """
+
+    name: ClassVar[str]
+    """Name of the environment."""
+    scenario: ClassVar[type[BaseModel]]
+    """Class of a finished scenario."""
+    stages: ClassVar[Sequence[Stage]]
+    """In the order of the questions; the last one writes the person's lines."""
+    audit: ClassVar[Prompt | None] = None
+    """The environment's part of the auditor's question; `None` where scenarios are neither audited nor compared."""
+    fixed: ClassVar[Sequence[str]] = ()
+    """Fields that the auditor may not correct."""
+
+    @property
+    def shipped(self) -> Sequence[Any]:
+        """Scenarios that a new one must not repeat."""
+        return ()
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What decides the texts besides models, seed and prompts."""
+        return {}
+
+    @abstractmethod
+    def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
+        """The first `n` seeds of a run; a larger `n` begins with the same ones.
+
+        Args:
+            only: groups to write for; all by default.
+
+        Raises:
+            UseError: `only` holds an unknown name, or there are fewer seeds.
+        """
+
+    def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """Why no scenario is written from this seed, given the answers so far; empty to go on. Called before any question too."""
+        return ""
+
+    @abstractmethod
+    def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        """What fills the blanks of a stage's prompt, given the answers of the stages before it."""
+
+    @abstractmethod
+    def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        """What an answer, the last of `done`, violates beyond its schema; the writer reads these sentences."""
+
+    def problems_of_whole(
+        self, seeded: Seeded, done: Mapping[str, BaseModel], problems_of: Callable[[Any], list[str]]
+    ) -> list[str]:
+        """What the assembled scenario violates, schema included."""
+        try:
+            return problems_of(self.scenario.model_validate(self.assemble(seeded, done)))
+        except ValidationError as error:
+            return problems_in(error)
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """What must not be in a scenario because of its source, or because this run excludes it."""
+        return []
+
+    @abstractmethod
+    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
+        """The scenario as JSON values, from all answers."""
+
+    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+        """What fills the blanks of `audit`, and an example of a correction: `field` and `value`."""
+        return {}
+
+    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
+        """Personal data removed from the source of these seeds, by kind."""
+        return {}
+
+    def as_read(self, seeded: Seeded) -> str:
+        """The source of a seed as the writer reads it."""
+        return ""
+
+
+def check_size(n: int, seed: int) -> None:
+    """Refuses runs whose ids cannot hold their numbers.
+
+    Raises:
+        UseError: `n` or `seed` is out of range.
+    """
+    if not 1 <= n <= MAX_SCENARIOS:
+        raise UseError(f"--n is {n}; expected 1 to {MAX_SCENARIOS}")
+    if not 0 <= seed < MAX_SCENARIOS:
+        raise UseError(f"--seed is {seed}; expected 0 to {MAX_SCENARIOS - 1}")
+
+
+def run_number(seed: int, number: int) -> int:
+    """The number in a scenario's id; unique over all seeds, and larger than that of any shipped scenario.
+
+    >>> run_number(0, 1), run_number(4, 123)
+    (10001, 50123)
+    """
+    return (seed + 1) * (MAX_SCENARIOS + 1) + number
+
+
+def problems_in(error: ValidationError) -> list[str]:
+    """What violates a schema, one sentence a field."""
+    return [f"{'.'.join(map(str, one['loc'])) or 'scenario'}: {one['msg']}" for one in error.errors()]
+
+
+def problems_of_tags(tags: Sequence[str]) -> list[str]:
+    """Whether `none` is combined with another tag."""
+    return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
+
+
+def as_json(answer: BaseModel) -> str:
+    """An answer as a later question shows it."""
+    return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)
