@@ -35,10 +35,11 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.machine import machine
-from heartloop.environments.catalogue import entry_of
 from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.generation import Generated
+from heartloop.training.laptop.corpus import CorpusSettings, layout_of
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.launch import train
 from heartloop.training.progress import read_metrics
@@ -70,9 +71,9 @@ LONGEST = 1024
 
 def policy(size: Size, folder: Path) -> Path:
     """A checkpoint of random weights with a tokenizer of as many words."""
-    people = entry_of("eibench").load("test")
-    texts = [text for person in people for text in person.model_dump_json().split('"')]
-    tokenizer = _filled(build_tokenizer(texts), size.vocabulary)
+    scenarios = load_environment("eibench").load("test")
+    texts = [text for scenario in scenarios for text in scenario.model_dump_json().split('"')]
+    tokenizer = _filled(build_tokenizer(texts, layout=layout_of(CorpusSettings())), size.vocabulary)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=max(size.vocabulary, len(tokenizer)),
@@ -109,9 +110,9 @@ def recipe_of(model: Path, arguments: argparse.Namespace) -> Recipe:
     """The laptop's recipe with this policy, on a GPU where there is one."""
     engine = next((name for name in ("vllm", "sglang") if find_spec(name)), None)
     settings = [
-        f"policy.model={model}", "dialogue.sample=dialogue", f"dialogue.reply_tokens={arguments.reply}", "people.train=test",
-        "people.held_out=test", "people.held_out_share=0.02", "people.held_out_limit=null",
-        f"dialogue.max_turns={arguments.turns}",
+        f"policy.model={model}", "dialogue.sample=dialogue", f"dialogue.reply_tokens={arguments.reply}", "scenarios.train=test",
+        "scenarios.held_out=test", "scenarios.held_out_share=0.02", "scenarios.held_out_limit=null",
+        f"environment.options.max_turns={arguments.turns}",
         f"policy.max_prompt={LONGEST}", f"policy.max_response={LONGEST}", f"batch.scenarios={arguments.scenarios}",
         f"batch.rollouts={arguments.rollouts}", f"batch.mini_batch={arguments.scenarios}", f"batch.steps={arguments.steps}",
         "watching.validate_every=0", "watching.save_every=0", "batch.tokens_per_device=8192", "machine.workers=1",
@@ -181,16 +182,16 @@ def plainly(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     precision = torch.bfloat16 if device == "cuda" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(path, dtype=precision).to(device)
     words = AutoTokenizer.from_pretrained(path)
-    people = entry_of("eibench").load("test")[: arguments.plain]
-    entry = entry_of("eibench")
-    environment = entry.build(people, entry.person(None), max_turns=arguments.turns)
+    spec = load_environment("eibench")
+    scenarios = spec.load("test")[: arguments.plain]
+    environment = spec.make(scenarios, spec.players(), {"max_turns": arguments.turns})
     server, form = PlainServer(model), ChatFormat(words, longest=LONGEST)
     policies = [
-        TokenPolicy(server, form, ends=[words.eos_token_id], max_prompt=LONGEST, max_tokens=arguments.reply) for _ in people
+        TokenPolicy(server, form, ends=[words.eos_token_id], max_prompt=LONGEST, max_tokens=arguments.reply) for _ in scenarios
     ]
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(play(environment, who.id, one) for who, one in zip(people, policies, strict=True)))
+        await asyncio.gather(*(play(environment, scenario.id, one) for scenario, one in zip(scenarios, policies, strict=True)))
 
     started = time.perf_counter()
     asyncio.run(all_of_them())
@@ -200,7 +201,7 @@ def plainly(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     learned, read = _learned(model, found, device)
     peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
     return {
-        "dialogues": len(people),
+        "dialogues": len(scenarios),
         "rollout_tokens_per_s": round(drawn / rolled, 1),
         "update_tokens_per_s": round(read / learned, 1),
         "peak_gb": round(peak, 2),
@@ -249,7 +250,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="0.5b")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--scenarios", type=int, default=8, help="people a step")
+    parser.add_argument("--scenarios", type=int, default=8, help="scenarios a step")
     parser.add_argument("--rollouts", type=int, default=8, help="dialogues with each")
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--reply", type=int, default=96, help="tokens of a reply")
