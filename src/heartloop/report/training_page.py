@@ -6,7 +6,7 @@ Pure: arms in, values out. Does not cover files (`site`), what a metric means (`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -227,8 +227,7 @@ def _plain(curve: Curve) -> Band:
 
 
 def _facts(run: TrainingRun) -> list[tuple[str, str]]:
-    people = run.settings.get("people")
-    counts = {split: len(found) for split, found in people.items()} if isinstance(people, Mapping) else {}
+    counts = {split: len(scenarios) for split, scenarios in run.scenarios.items()}
     attempts = len({str(step.get("attempt")) for step in run.steps})
     facts = [
         ("Seed", str(run.seed)),

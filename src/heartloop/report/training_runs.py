@@ -75,12 +75,21 @@ class TrainingRun(NamedTuple):
     @property
     def environment(self) -> str:
         """Name of its environment; empty where the settings have none."""
-        return str(_at(self.recipe, "dialogue.environment") or "")
+        earlier = _at(self.recipe, "dialogue.environment")
+        return str(_at(self.recipe, "environment.name") or earlier or "")
 
     @property
     def spec(self) -> EnvironmentSpec | None:
         """Its environment; `None` where it is not installed."""
         return load_environment(self.environment) if self.environment in environment_names() else None
+
+    @property
+    def scenarios(self) -> Mapping[str, Mapping[str, str]]:
+        """Fingerprints by scenario id of each split."""
+        splits = self.settings.get("scenarios", self.settings.get("people"))  # the latter in runs of earlier versions
+        if not isinstance(splits, Mapping):
+            return {}
+        return {str(split): found for split, found in splits.items() if isinstance(found, Mapping)}
 
     @property
     def logged(self) -> frozenset[str]:
@@ -160,8 +169,7 @@ def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
         decisive = {name: value for name, value in run.recipe.items() if name not in (*_UNDECISIVE, "seed")}
-        people = run.settings.get("people")
-        groups.setdefault(json.dumps([decisive, people], sort_keys=True), []).append(run)
+        groups.setdefault(json.dumps([decisive, run.scenarios], sort_keys=True), []).append(run)
     members = list(groups.values())
     names = [_name(group[0]) for group in members]
     flats = [dict(_flat({n: v for n, v in g[0].recipe.items() if n not in (*_UNDECISIVE, "seed")})) for g in members]

@@ -94,7 +94,7 @@ def notes_of(arms: Sequence[Arm]) -> list[str]:
         for run in arm.runs:
             if found := _notes_of_run(run):
                 notes.append(f"{run.name}: {' '.join(found)}")
-    held_out = {str(sorted(_held_out(run).items())) for arm in arms for run in arm.runs}
+    held_out = {str(sorted(run.scenarios.get("held_out", {}).items())) for arm in arms for run in arm.runs}
     if len(held_out) > 1:
         notes.append("The runs hold out different scenarios, so their held-out scores do not compare.")
     return notes
@@ -118,12 +118,6 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
     for name, step in run.not_finite.items():
         notes.append(f"{name} is not finite from step {step} on; do not rely on results after it.")
     return notes
-
-
-def _held_out(run: TrainingRun) -> dict[str, str]:
-    people = run.settings.get("people")
-    found = people.get("held_out") if isinstance(people, dict) else None
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _course(runs: Sequence[TrainingRun], name: str, points: float, *, unsmoothed: bool = False) -> Course | None:
