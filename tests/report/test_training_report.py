@@ -1,10 +1,12 @@
 """Training runs in a report, as a specification.
 
-1. A curve is smoothed by 0.8; seeds of the same settings are one line with their lowest and highest, as far as all came.
-2. Runs are told apart by recipe, variants, and the settings in which they differ; never by their seed.
-3. Every quantity of issue 5 has a panel where it was logged; a count of what went wrong has one only where it did.
-4. Failures, unfinished runs and numbers that are none are said before any number.
-5. The page asks nothing of the network, needs no extra, and text from outside is never markup.
+1. A curve is smoothed by 0.8; seeds of the same settings are one line with their lowest and highest, up to the last common step.
+2. Runs are distinguished by recipe, variants, and the settings in which they differ; never by their seed.
+3. Every logged metric has a chart; a count of failures has one only where some occurred. Terms of the reward are worded by the
+   environment, and by their names where it is not installed.
+4. Failures, unfinished runs and values that are not finite precede every number.
+5. The page needs no network and no extra, and text from outside is never markup.
+6. Runs of earlier versions stay readable.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
+from heartloop.environments.registry import load_environment
 from heartloop.report.curves import band_of, chart_of, smoothed
 from heartloop.report.site import write_site
-from heartloop.report.training_metrics import GROUPS
+from heartloop.report.training_metrics import groups_of
 from heartloop.report.training_page import TrainingPage, pages_of
 from heartloop.report.training_runs import arms_of, is_training_run, read_training_run
 from heartloop.report.training_summary import notes_of, summary_of
@@ -95,7 +98,7 @@ class TestRuns:
             "algorithm.clip=0.3",
             "batch.scenarios=4",
             "optimiser.weight_decay=0.1",
-            "people.train_limit=50",
+            "scenarios.train_limit=50",
         )
         runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", *more, made=1)]
         arms = arms_of([read_training_run(run) for run in runs])
@@ -110,7 +113,7 @@ class TestRuns:
 
     def test_other_people_are_another_arm(self, tmp_path: Path) -> None:
         others = {"train": {"a": "changed"}, "held_out": {"c": "3"}}
-        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, people=others)]
+        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, scenarios=others)]
         arms = arms_of([read_training_run(run) for run in runs])
         assert [arm.name for arm in arms] == ["ctc_grpo_tiny · a", "ctc_grpo_tiny · b"]
 
@@ -136,20 +139,36 @@ class TestPage:
         assert drawn >= {
             "held_out/score", "dialogue/score", "dialogue/return", "dialogue/score/charm", "held_out/score/repair",
             "dialogue/turns", "dialogue/reply_tokens", "dialogue/counts/truncated", "dialogue/counts/clamped_changes",
-            "actor/entropy", "actor/ppo_kl", "actor/grad_norm", "dialogue/group_std", "simulator/calls",
-            "simulator/prompt_tokens", "perf/throughput", "timing_s/step",
+            "actor/entropy", "actor/ppo_kl", "actor/grad_norm", "dialogue/group_std", "user/calls",
+            "user/prompt_tokens", "perf/throughput", "timing_s/step",
         }  # fmt: skip
 
-    def test_each_part_of_perms_reward_is_drawn_held_out_and_in_training(self, tmp_path: Path) -> None:
-        parts = {"form": 0.9, "resonation": 2.1, "expression": 3.0, "reception": 2.5, "bystander": 61.0, "response_tokens": 31.0}
-        logged = {f"{where}/parts/{name}": value for where in ("dialogue", "held_out") for name, value in parts.items()}
+    def test_each_declared_term_is_drawn_held_out_and_in_training(self, tmp_path: Path) -> None:
+        terms = {"form": 0.9, "resonation": 2.1, "expression": 3.0, "reception": 2.5, "bystander": 61.0, "response_tokens": 31.0}
+        logged = {f"{where}/parts/{name}": value for where in ("dialogue", "held_out") for name, value in terms.items()}
         run = read_training_run(training_run(tmp_path / "a", recipe="perm_grpo_tiny", made=3, data=logged))
         (page,) = pages_of([run])
-        ((group, panels),) = [(group, panels) for group, panels in page.groups if group.id == "parts"]
-        assert [panel.metric.name for panel in panels] == [
-            metric.name for metric in group.metrics if metric.name.rpartition("/")[2] in parts
-        ]
+        (panels,) = [panels for group, panels in page.groups if group.id == "terms"]
+        assert {panel.metric.name for panel in panels} == logged.keys()
         assert {panel.metric.title for panel in panels} >= {"Held out: Reception", "Training: Reception"}
+
+    def test_a_term_that_is_not_declared_is_drawn_by_its_name(self, tmp_path: Path) -> None:
+        page = page_of(training_run(tmp_path / "a", made=3, data={"dialogue/parts/own_term": 0.5}))
+        (panels,) = [panels for group, panels in page.groups if group.id == "terms"]
+        assert [panel.metric.title for panel in panels] == ["Training term: own term"]
+
+    def test_a_run_of_an_earlier_version_stays_readable(self, tmp_path: Path) -> None:
+        run = training_run(tmp_path / "a", made=3)
+        settings = json.loads((run / "settings.json").read_text())
+        settings["recipe"]["dialogue"]["environment"] = settings["recipe"].pop("environment")["name"]
+        settings["people"] = settings.pop("scenarios")
+        (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        metrics = (run / "metrics.jsonl").read_text()
+        (run / "metrics.jsonl").write_text(metrics.replace('"user/', '"simulator/'), encoding="utf-8")
+        page = page_of(run)
+        assert page.environment == "EIBench"
+        assert page.summaries[0].calls > 0
+        assert ("Held out", "1 scenarios") in page.provenance[0][1]
 
     def test_what_never_went_wrong_is_not_drawn(self, tmp_path: Path) -> None:
         data = {"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}
@@ -171,7 +190,10 @@ class TestPage:
         assert found.curve("dialogue/score/charm") == {1: 0.5}
 
     def test_every_metric_has_an_entry_of_its_own(self) -> None:
-        metrics = [metric for group in GROUPS for metric in group.metrics]
+        terms = load_environment("perm").training
+        assert terms is not None
+        metrics = [metric for group in groups_of("perm", terms.metrics) for metric in group.metrics]
+        assert len({metric.entry for metric in metrics}) == len(metrics)
         assert len({metric.name for metric in metrics}) == len({metric.title for metric in metrics}) == len(metrics)
 
     def test_scores_are_in_points(self, tmp_path: Path) -> None:
@@ -220,10 +242,10 @@ class TestSummary:
         data = {"dialogue/failed": 4.0, "training/skipped_updates": 1.0, "actor/grad_norm": float("nan")}
         run = read_training_run(training_run(tmp_path / "run", made=10, data=data))
         (note,) = notes_of(arms_of([run]))
-        assert note.startswith("run: 10 of 60 steps made; the same command goes on")
+        assert note.startswith("run: 10 of 60 steps made; rerun the same command")
         assert "40 of 200 training dialogues failed (20.0%, more than the 5% allowed)" in note  # 16 scored a step
-        assert "10 steps taught nothing" in note
-        assert "actor/grad_norm is no number from step 1 on" in note
+        assert "10 steps without an update" in note
+        assert "actor/grad_norm is not finite from step 1 on" in note
         assert summary_of(arms_of([run])[0]).failed_share == pytest.approx(0.2)
 
     def test_a_whole_run_has_nothing_to_say(self, tmp_path: Path) -> None:
@@ -231,12 +253,12 @@ class TestSummary:
 
     def test_other_held_out_people_do_not_compare(self, tmp_path: Path) -> None:
         others = {"train": {"a": "1", "b": "2"}, "held_out": {"d": "4"}}
-        runs = [training_run(tmp_path / "a"), training_run(tmp_path / "b", people=others)]
+        runs = [training_run(tmp_path / "a"), training_run(tmp_path / "b", scenarios=others)]
         (note,) = notes_of(arms_of([read_training_run(run) for run in runs]))
         assert "held-out scores do not compare" in note
 
     def test_cost_is_told_where_every_run_has_prices(self, tmp_path: Path) -> None:
-        priced = training_run(tmp_path / "a", made=10, data={"simulator/cost": 0.5})
+        priced = training_run(tmp_path / "a", made=10, data={"user/cost": 0.5})
         plain = training_run(tmp_path / "b", made=10, seed=1)
         assert summary_of(arms_of([read_training_run(priced)])[0]).cost == pytest.approx(5.0)
         assert summary_of(arms_of([read_training_run(priced), read_training_run(plain)])[0]).cost is None
@@ -247,7 +269,13 @@ class TestSite:
         index = write_site([training_run(tmp_path / "run", made=30)], tmp_path / "site")
         assert sorted(page.name for page in index.parent.glob("*.html")) == ["index.html", "numbers.html"]
         html = index.read_text(encoding="utf-8")
-        for said in ("rule-based stand-in", "30 of 60 steps made", "Held-out score", "Spread within a group", "Length by turn"):
+        for said in (
+            "simulator here is rule-based",
+            "30 of 60 steps made",
+            "Held-out score",
+            "Spread within a group",
+            "Length by turn",
+        ):
             assert said in html
         assert len(html) < 400_000
 
@@ -269,7 +297,7 @@ class TestSite:
         run = training_run(tmp_path / "run", "batch.steps=2", data={f"dialogue/score/{hostile}": 0.5})
         settings = json.loads((run / "settings.json").read_text())
         settings["recipe"]["name"] = hostile
-        settings["recipe"]["dialogue"]["environment"] = hostile
+        settings["recipe"]["environment"]["name"] = hostile
         (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         site = write_site([run], tmp_path / "site").parent
         for file in (*site.glob("*.html"), *(site / "data").glob("*.js")):
@@ -279,12 +307,12 @@ class TestSite:
     def test_a_run_without_a_step(self, tmp_path: Path) -> None:
         html = write_site([training_run(tmp_path / "run", made=0)], tmp_path / "site").read_text(encoding="utf-8")
         assert "no step was made yet" in html
-        assert "Look closer" not in html
+        assert "Interactive chart" not in html
 
     def test_an_environment_that_is_not_known_here_is_drawn_as_logged(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", "batch.steps=2")
         settings = json.loads((run / "settings.json").read_text())
-        settings["recipe"]["dialogue"]["environment"] = "later"
+        settings["recipe"]["environment"]["name"] = "later"
         (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         page = page_of(run)
         assert (page.environment, page.points) == ("later", 1.0)
@@ -305,13 +333,13 @@ class TestTerminal:
             console.print(table)
         said = console.export_text()
         assert max(map(len, said.splitlines())) <= 80
-        assert all(word in said for word in ("ctc_grpo_tiny", "control", "held out", "→", "Simulator: "))
+        assert all(word in said for word in ("ctc_grpo_tiny", "control", "held out", "→", "User simulator and judges: "))
 
     def test_the_command_prints_it_and_writes_the_page(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", made=5)
         done = CliRunner().invoke(app, ["report", str(run)])
         assert done.exit_code == 0, done.output
-        assert "Training with the people of EIBench" in done.output
+        assert "Training on EIBench" in done.output
         assert (run / "report" / "index.html").is_file()
 
     def test_a_broken_run_is_one_sentence(self, tmp_path: Path) -> None:
@@ -319,7 +347,7 @@ class TestTerminal:
         (run / "metrics.jsonl").write_text("{\n", encoding="utf-8")
         done = CliRunner().invoke(app, ["report", str(run)])
         assert isinstance(done.exception, InputError)
-        assert "metrics.jsonl, line 1 is no JSON" in str(done.exception)
+        assert "metrics.jsonl, line 1" in str(done.exception)
 
     def test_other_commands_send_to_it(self, tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["compare", str(training_run(tmp_path / "run", made=1))])

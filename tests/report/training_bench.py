@@ -45,24 +45,24 @@ def training_run(
     """
     chosen = read_recipe(recipe, settings=(*PACE, *settings), variants=variants, seed=seed)
     folder.mkdir(parents=True)
-    people = {"train": {"a": "1", "b": "2"}, "held_out": {"c": "3"}}
-    body = {"recipe": chosen.model_dump(mode="json"), "people": people, "hash": chosen.hash, "heartloop": "0.1.0", **more}
+    scenarios = {"train": {"a": "1", "b": "2"}, "held_out": {"c": "3"}}
+    body = {"recipe": chosen.model_dump(mode="json"), "scenarios": scenarios, "hash": chosen.hash, "heartloop": "0.1.0", **more}
     (folder / "settings.json").write_text(json.dumps(body), encoding="utf-8")
     if made == 0:
         return folder
     chance = random.Random(f"{recipe}{variants}{seed}")
-    points = 100.0 if chosen.dialogue.environment == "sage" else 1.0
-    strata = ("listen", "advice") if chosen.dialogue.environment == "sage" else ("charm", "defense", "repair", "support")
+    points = 100.0 if chosen.environment.name == "sage" else 1.0
+    groups = ("listen", "advice") if chosen.environment.name == "sage" else ("charm", "defense", "repair", "support")
     steps = chosen.batch.steps
     lines = []
     for step in range(steps + 1 if made is None else made + 1):
         level = -0.3 + gain * (1 - math.exp(-3 * step / steps))
         found: dict[str, Any] = {}
         if step % 20 == 0:
-            held_out = {f"held_out/score/{name}": (level + chance.gauss(0, 0.03)) * points for name in strata}
-            found |= held_out | {"held_out/score": sum(held_out.values()) / len(strata)}
+            held_out = {f"held_out/score/{name}": (level + chance.gauss(0, 0.03)) * points for name in groups}
+            found |= held_out | {"held_out/score": sum(held_out.values()) / len(groups)}
         if step:
-            talks = [_talk(chance, level * points, strata, 20 * (1 + 0.5 * step / steps)) for _ in range(16)]
+            talks = [_talk(chance, level * points, groups, 20 * (1 + 0.5 * step / steps)) for _ in range(16)]
             found |= dialogue_metrics(talks, [str(n // 8) for n in range(16)], expected=16)
             found |= {name: value * chance.uniform(0.8, 1.2) for name, value in _VERL.items()}
             found |= {"actor/lr": 3e-4 * min(1, step / 3), "training/skipped_updates": 0.0, **(data or {})}
@@ -71,11 +71,11 @@ def training_run(
     return folder
 
 
-def _talk(chance: random.Random, level: float, strata: tuple[str, ...], tokens: float) -> dict[str, Any]:
+def _talk(chance: random.Random, level: float, groups: tuple[str, ...], tokens: float) -> dict[str, Any]:
     score = level + chance.gauss(0, abs(level) / 2 + 0.1)
     turns = chance.randint(5, 8)
     return {
-        "stratum": chance.choice(strata),
+        "group": chance.choice(groups),
         "score": score,
         "return": score,
         "stop": chance.choice(("goodbye", "turn_limit")),
@@ -83,7 +83,7 @@ def _talk(chance: random.Random, level: float, strata: tuple[str, ...], tokens: 
         "samples": turns,
         "reply_tokens": [max(1, round(tokens + 6 * math.sin(turn / 8 * math.pi) + chance.gauss(0, 4))) for turn in range(turns)],
         "counts": {"silences": 0, "truncated": chance.randint(0, 1), "clamped changes": chance.randint(0, 1), "overflows": 0},
-        "simulator_calls": turns,
-        "simulator_prompt_tokens": 1000 * turns,
-        "simulator_completion_tokens": 100 * turns,
+        "user_calls": turns,
+        "user_prompt_tokens": 1000 * turns,
+        "user_completion_tokens": 100 * turns,
     }

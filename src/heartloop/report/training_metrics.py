@@ -86,18 +86,18 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "groups",
-        "By stratum",
-        "The same scores by stratum of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
+        "By group of scenarios",
+        "The same scores by group of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
         (
             Metric(
                 "held_out/score/",
                 "Held out",
                 "points",
-                "Held-out score of the scenarios of one stratum.",
+                "Held-out score of the scenarios of one group.",
                 score=True,
                 unsmoothed=True,
             ),
-            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one stratum.", score=True),
+            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one group.", score=True),
         ),
     ),
     Group(
@@ -105,8 +105,8 @@ GROUPS: tuple[Group, ...] = (
         "Terms of the reward",
         "A reward can rise by one term alone. A term that falls while the reward rises was traded for it.",
         (
-            Metric("held_out/parts/", "Held out", "", "Mean over the held-out scenarios.", unsmoothed=True),
-            Metric("dialogue/parts/", "Training", "", "Mean over the step’s training dialogues."),
+            Metric("held_out/parts/", "Held-out term", "", "Mean over the held-out scenarios.", unsmoothed=True),
+            Metric("dialogue/parts/", "Training term", "", "Mean over the step’s training dialogues."),
         ),
     ),
     Group(
@@ -223,7 +223,7 @@ GROUPS: tuple[Group, ...] = (
                 "training/skipped_updates",
                 "Steps without an update",
                 "a step",
-                "1 where no group of a step had two rollouts, so that the policy was not updated.",
+                "1 where no scenario of a step had two rollouts, so that the policy was not updated.",
                 quiet=True,
             ),
             Metric(

@@ -16,7 +16,7 @@ from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.perm.scoring import broken_form
-from heartloop.environments.spec import AnswerForm, Returns, Training, score_of
+from heartloop.environments.spec import AnswerForm, Returns, Training, TrainingMetric, score_of
 
 __all__ = ["TRAINING"]
 
@@ -66,11 +66,31 @@ def _split(answer: str) -> Mapping[str, str]:
     return {"analysis": parts.analysis, "response": parts.response}
 
 
+def _metric(name: str, title: str, about: str, unit: str = "") -> TrainingMetric:
+    return TrainingMetric(name, title, about, unit, "PERM, Eq. 4 to 7")
+
+
+_METRICS = (
+    _metric("resonation", "Resonation", "Whether the analysis understands the person.", "level 1 to 5"),
+    _metric("expression", "Expression", "Whether the response is well worded.", "level 1 to 5"),
+    _metric("reception", "Reception", "How the person receives the response.", "level 1 to 5"),
+    _metric("bystander", "Bystander", "An outside reader’s grade of the response.", "0 to 100"),
+    _metric("empathy_term", "Empathy in the reward", "The harmonic mean of the first three, as shares."),
+    _metric("bystander_term", "Bystander in the reward", "The bystander’s penalty; 0 at most."),
+    _metric("length_term", "Length in the reward", "The penalty for tokens of the response above 768; 0 at most."),
+    _metric("response_tokens", "Tokens of a response", "Of the response alone, estimated from its characters.", "tokens"),
+    _metric(
+        "form", "Answers in the form",
+        "An analysis, then a response. Answers of another form have no other terms and the lowest reward.", "share",
+    ),
+)  # fmt: skip
+
 TRAINING = Training(
     returns=_returns,
     calls_per_turn=4,  # one a judge
     tokens_per_call=1000,  # ours: 865 measured with short scripted answers, and room for longer ones
     terms=_terms,
+    metrics=_METRICS,
     reward_options=("bystander_weight", "without"),
     group=_group,
     prompt_headings=("Who they are", "What has happened"),
