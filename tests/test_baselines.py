@@ -1,10 +1,10 @@
 """The baselines: models under test that need no key.
 
-1. The same messages, name and seed give the same reply; the seed changes words, never manner.
-2. No baseline says a sentence twice while it has another left.
-3. What it hands back is the person's own clause, turned to "you".
-4. It answers any text at all.
-5. `garbage` is a failure case and stands outside every ranking.
+1. The same messages, name and seed give the same reply; the seed changes the wording, not the style.
+2. No baseline repeats a sentence while it has another one left.
+3. A reflection is a clause of the last message, turned to "you".
+4. It answers any text.
+5. `garbage` is a failure case and part of no ranking.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +23,8 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.sage import Scenario, load_scenarios
-from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, second_person
+from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group, second_person
+from heartloop.models.names import resolve
 
 PEOPLE = load_scenarios("support")[::4]
 PHRASES = tomllib.loads((resources.files("heartloop.models.baselines") / "phrases.toml").read_text(encoding="utf-8"))
@@ -31,11 +33,11 @@ UNSPECIFIC: dict[str, list[str]] = {
     "coach": [step for step in PHRASES["steps"][-1]["fitted"] if "{" not in step],
     "fixer": [step.rstrip(".").removeprefix("you ") for step in PHRASES["steps"][-1]["plain"]],
 }
-"""What the three that choose their words can say to anybody, when nothing fits better. (`silent` has nothing else to say.)"""
+"""Phrases that fit any message, of the three baselines that choose their words."""
 
 
 async def dialogue(name: str, said: Sequence[str], *, seed: int = 0) -> list[str]:
-    """A baseline's replies to messages that come one after the other, seeded as the turn loop does."""
+    """A baseline's replies to successive messages, seeded as in the turn loop."""
     baseline, messages, replies = Baseline(name), [Message(role="system", content="Be kind.")], []
     for turn, message in enumerate(said):
         messages.append(Message(role="user", content=message))
@@ -66,15 +68,19 @@ class TestNames:
         assert set(GENERAL) - set(RANKED) == {"garbage"}
         assert set(BASELINES) == {*GENERAL, *MANAGING}
 
-    @pytest.mark.parametrize("name", BASELINES)
-    async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self, name: str) -> None:
-        baseline = Baseline(name)
-        assert isinstance(baseline, ChatModel)
-        assert baseline.name == f"heartloop/{name}"
-        reply = await baseline.complete([Message(role="user", content="My cat died on Sunday.")])
-        assert reply.finish_reason == "stop"
-        assert reply.usage.prompt_tokens > 0
-        assert reply.usage.estimated
+    async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self) -> None:
+        for name in BASELINES:
+            baseline = resolve(f"heartloop/{name}")
+            assert isinstance(baseline, ChatModel)
+            assert baseline.name == f"heartloop/{name}"
+            reply = await baseline.complete([Message(role="user", content="My cat died on Sunday.")])
+            assert (reply.finish_reason, reply.usage.prompt_tokens, reply.usage.estimated) == ("stop", 6, True)
+
+    def test_groups_by_name(self) -> None:
+        assert baseline_group("general") == tuple(GENERAL)
+        assert set(baseline_group("in_scenes")) < set(baseline_group("all")) == set(BASELINES)
+        with pytest.raises(UseError, match=r"'good'.*in_scenes"):
+            baseline_group("good")
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self) -> None:
         with pytest.raises(UseError, match=r"heartloop/nobody.*listener, coach"):
@@ -84,13 +90,13 @@ class TestNames:
 class TestWords:
     """Deterministic, seeded, unrepeating."""
 
-    @pytest.mark.parametrize("name", BASELINES)
-    async def test_the_same_messages_and_seed_give_the_same_replies(self, name: str) -> None:
+    async def test_the_same_messages_and_seed_give_the_same_replies(self) -> None:
         said = messages_of(PEOPLE[0])
-        assert await dialogue(name, said, seed=3) == await dialogue(name, said, seed=3)
+        for name in BASELINES:
+            assert await dialogue(name, said, seed=3) == await dialogue(name, said, seed=3)
 
     @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
-    async def test_a_dialogues_seed_is_one_voice_although_the_loop_advances_it_by_the_turn(self, name: str) -> None:
+    async def test_all_turns_of_a_dialogue_share_its_seed(self, name: str) -> None:
         messages: list[Message] = []
         for turn, reply in enumerate(await dialogue(name, messages_of(PEOPLE[0]), seed=5)):
             messages.append(Message(role="user", content=messages_of(PEOPLE[0])[turn]))
@@ -103,7 +109,7 @@ class TestWords:
         assert len({tuple(await dialogue(name, said, seed=seed)) for seed in range(5)}) > 1
 
     @pytest.mark.parametrize("seed", range(4))
-    async def test_no_seed_changes_the_manner(self, seed: int) -> None:
+    async def test_no_seed_changes_the_style(self, seed: int) -> None:
         said = messages_of(PEOPLE[seed])
         listener, coach, fixer = [await dialogue(name, said, seed=seed) for name in ("listener", "coach", "fixer")]
         assert not any("you could" in reply.lower() for reply in listener)  # a listener never advises
@@ -114,19 +120,19 @@ class TestWords:
         assert not any("?" in reply for reply in fixer)  # and never asks
 
     @pytest.mark.parametrize("name", ["template", "lecturer", "flatterer", "silent"])
-    async def test_the_others_say_their_piece_whatever_they_hear(self, name: str) -> None:
+    async def test_the_others_ignore_the_message(self, name: str) -> None:
         assert await dialogue(name, messages_of(PEOPLE[0])) == await dialogue(name, messages_of(PEOPLE[1]), seed=9)
 
     async def test_silent_is_near_empty(self) -> None:
         assert all(len(reply) <= 6 for reply in await dialogue("silent", messages_of(PEOPLE[0])))
 
     @pytest.mark.parametrize("name", ["template", "lecturer", "flatterer", "garbage"])
-    async def test_who_has_ten_pieces_says_each_once_in_ten_turns(self, name: str) -> None:
+    async def test_ten_turns_repeat_no_sentence(self, name: str) -> None:
         said = sentences(await dialogue(name, messages_of(PEOPLE[0])))
         assert [s for s in said if said.count(s) > 1] == []
 
     @pytest.mark.parametrize(("name", "general"), UNSPECIFIC.items())
-    async def test_a_sentence_comes_again_only_when_the_phrases_that_fit_anybody_are_used_up(
+    async def test_a_sentence_is_repeated_only_after_all_unspecific_phrases_were_used(
         self, name: str, general: list[str]
     ) -> None:
         for person in PEOPLE:
@@ -145,7 +151,7 @@ class TestWords:
 
 
 class TestReflection:
-    """What the listener and the coach hand back."""
+    """What listener and coach reflect."""
 
     @pytest.mark.parametrize(
         ("clause", "turned"),
@@ -180,7 +186,7 @@ class TestReflection:
         replies = await dialogue(name, ["I lost my keys. My mother called me a coward in front of the whole choir."])
         assert "your mother called you a coward in front of the whole choir" in replies[0].lower()
 
-    async def test_the_listener_follows_the_talk_and_does_not_sum_it_up(self) -> None:
+    async def test_the_listener_reflects_the_last_message_only(self) -> None:
         replies = await dialogue("listener", ["My mother called me a coward.", "I sold the piano on Monday."])
         assert "you sold the piano on monday" in replies[1].lower()
         assert "coward" not in replies[1]
@@ -195,15 +201,14 @@ class TestReflection:
                 total += 1
         assert bound / total > 0.75
 
-    @pytest.mark.parametrize("name", BASELINES)
-    async def test_no_blank_of_a_phrase_is_left_open(self, name: str) -> None:
-        for person in PEOPLE[:8]:
+    async def test_every_blank_of_a_phrase_is_filled(self) -> None:
+        for name, person in product(BASELINES, PEOPLE[:8]):
             for reply in await dialogue(name, messages_of(person)):
                 assert not re.search(r"\{\w+\}", reply)
 
 
 class TestAnyText:
-    """A baseline answers, whatever it is told."""
+    """A baseline answers any text."""
 
     @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)
@@ -219,7 +224,6 @@ class TestAnyText:
     async def test_fragments_of_speech_and_braces(self, name: str, said: str) -> None:
         await dialogue(name, [said, said[::-1], said])
 
-    @pytest.mark.parametrize("name", BASELINES)
     @pytest.mark.parametrize(
         "text",
         [
@@ -233,19 +237,17 @@ class TestAnyText:
         ],
         ids=["speech", "one word", "I", "commas", "leads", "line breaks", "marks"],
     )
-    async def test_a_very_long_message(self, name: str, text: str) -> None:
-        await dialogue(name, [text, text])
+    async def test_a_very_long_message(self, text: str) -> None:
+        for name in BASELINES:
+            await dialogue(name, [text, text])
 
-    @pytest.mark.parametrize("name", BASELINES)
-    async def test_a_dialogue_longer_than_its_phrases(self, name: str) -> None:
-        assert len(await dialogue(name, ["I lost my keys again."] * 40)) == 40
-
-    @pytest.mark.parametrize("name", BASELINES)
-    async def test_no_message_at_all(self, name: str) -> None:
-        await Baseline(name).complete([])
+    async def test_no_message_and_a_dialogue_longer_than_the_phrases(self) -> None:
+        for name in BASELINES:
+            await Baseline(name).complete([])
+            assert len(await dialogue(name, ["I lost my keys again."] * 40)) == 40
 
 
-async def test_verbatim_quotes_what_was_said_and_not_what_it_knows() -> None:
+async def test_verbatim_quotes_the_other_person_but_not_its_own_role() -> None:
     role = "You are Ada: clerk.\n\n## What you know\n- A place can be moved to any later term.\n"
     messages = [Message(role="system", content=role), Message(role="user", content="I put the chairs down for the others.")]
     said = (await Baseline("diplomat", verbatim=True).complete(messages)).text

@@ -1,11 +1,11 @@
 """The answer cache: the same request is paid for once.
 
-1. The same command on the same cache gives the same transcripts, timings aside, without one call; a changed prompt is paid
+1. The same command with the same cache gives the same transcripts, except for timings, without a call; a changed prompt is paid
    for alone, with what follows from it.
-2. Asked again on purpose is another sample: repeats, retries of what its answers made fail, re-asks within a dialogue.
-3. What is no answer is not kept; a question in flight is asked once; several processes share a file; kill -9 harms nothing.
-4. Stored answers are free: no limit counts them, no pilot asks about them.
-5. A file of something else or a damaged one: one sentence, exit code 2. A full disk loses no dialogue. No key is in the file.
+2. An intentional repetition is another sample: repeats, retries of dialogues that failed by their answers, re-asks.
+3. Failed calls are not cached; concurrent equal requests make one call; several processes share a file; kill -9 does no harm.
+4. Cached answers are free: no limit counts them, and a pilot ignores them.
+5. Another application's file or a damaged one is exit code 2. A full disk loses no dialogue. No key is in the file.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def test_the_same_command_on_the_same_cache_makes_no_call_and_the_same_tra
 
 
 def test_a_cache_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
-    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/coach", "--limit", "1", "--max-turns", "1")
+    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/coach", "--limit", "1", "-E", "max_turns=1")
     said = "nowhere/a.sqlite"
     first = heartloop(*words, "--cache", "nowhere/a.sqlite", "--out", "one", cwd=tmp_path)
     assert (first.code, said in " ".join(first.err.split())) == (0, True)
@@ -96,8 +96,8 @@ def test_a_cache_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
     assert (again.code, "a.sqlite" in again.err) == (0, False)
 
 
-async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Path) -> None:
-    """Other people are met with the same cache: those who were met before cost nothing."""
+async def test_only_changed_requests_are_paid_for(tmp_path: Path) -> None:
+    """More scenarios with the same cache: those played before cost nothing."""
     async with FaultyServer() as server:
         await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
         asked = len(server.requests)
@@ -106,7 +106,7 @@ async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Pa
         assert done.code == 0, done
         assert len(server.requests) - asked == calls(tmp_path / "wider") - asked
         before = len(server.requests)
-        done = await over_http(server, *EVAL, "--sampling", "simulator.temperature=0.5", "--out", "warmer", cwd=tmp_path)
+        done = await over_http(server, *EVAL, "--sampling", "user.temperature=0.5", "--out", "warmer", cwd=tmp_path)
         assert done.code == 0, done
         parts = [request.part for request in server.requests[before:]]
         assert parts.count("policy") < parts.count("feel"), "the first replies were stored, the person's feelings were not"
@@ -127,7 +127,7 @@ async def test_a_changed_prompt_is_paid_for_alone_with_what_follows(tmp_path: Pa
         {"name": "lab/b"},
     ],
 )
-async def test_everything_that_is_asked_is_in_the_question(tmp_path: Path, change: dict[str, Any]) -> None:
+async def test_every_part_of_a_request_is_in_its_key(tmp_path: Path, change: dict[str, Any]) -> None:
     model, other = Counting(), Counting(change.get("name", "lab/a"))
     given: dict[str, Any] = {"messages": HELLO, "schema": None, "sampling": Sampling(seed=1), **change}
     with AnswerCache(tmp_path / "a.sqlite") as cache:
@@ -138,7 +138,7 @@ async def test_everything_that_is_asked_is_in_the_question(tmp_path: Path, chang
     assert other.calls == 1
 
 
-async def test_a_python_function_is_asked_anew_when_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_file_of_a_python_function_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for text, fresh in (("one", 1), ("one", 0), ("two", 1)):
         (tmp_path / "kept_agent.py").write_text(f"def reply(messages):\n    return {text!r}\n")
@@ -183,7 +183,7 @@ async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_see
         (["TransportError", "TransportError", "TransportError"], 1),
     ],
 )
-def test_a_retry_asks_anew_unless_a_connection_was_lost_once(failures: list[str], attempt: int) -> None:
+def test_a_retry_has_new_answers_unless_a_connection_was_lost_once(failures: list[str], attempt: int) -> None:
     assert attempt_number(failures) == attempt
 
 
@@ -202,7 +202,7 @@ async def test_retry_failed_never_replays_the_answers_that_failed(tmp_path: Path
     assert transcripts(tmp_path / "run") == transcripts(tmp_path / "fresh")
 
 
-async def test_a_retry_after_a_lost_connection_goes_on_from_the_stored_answers(tmp_path: Path) -> None:
+async def test_a_retry_after_a_lost_connection_reuses_the_cached_answers(tmp_path: Path) -> None:
     words = (*EVAL, "--max-connections", "1", "--retries", "0", "--out", "run")
     async with FaultyServer("drop@speak:1") as server:
         assert (await over_http(server, *words, cwd=tmp_path)).code == 1
@@ -216,7 +216,7 @@ async def test_a_retry_after_a_lost_connection_goes_on_from_the_stored_answers(t
 # --- 3. what is kept ------------------------------------------------------------------------------
 
 
-async def test_what_is_no_answer_is_not_kept(tmp_path: Path) -> None:
+async def test_a_failed_call_is_not_cached(tmp_path: Path) -> None:
     with AnswerCache(tmp_path / "a.sqlite") as cache:
         broken, fine = Counting(error=TransportError("lost")), Counting()
         for _ in range(2):
@@ -226,7 +226,7 @@ async def test_what_is_no_answer_is_not_kept(tmp_path: Path) -> None:
     assert (broken.calls, fine.calls) == (2, 1)
 
 
-async def test_two_equal_questions_in_flight_are_asked_once(tmp_path: Path) -> None:
+async def test_concurrent_equal_requests_make_one_call(tmp_path: Path) -> None:
     model = Counting(wait=0.05)
     with AnswerCache(tmp_path / "a.sqlite") as cache:
         kept = Cached(model, cache, "policy")
@@ -303,7 +303,7 @@ async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path)
 # --- 4. free --------------------------------------------------------------------------------------
 
 
-async def test_stored_answers_count_against_no_limit_and_are_no_pilot(tmp_path: Path) -> None:
+async def test_cached_answers_count_against_no_limit_and_in_no_pilot(tmp_path: Path) -> None:
     plain = tuple(word for word in EVAL if word != "--yes")
     async with FaultyServer() as server:
         assert (await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)).code == 0
@@ -370,7 +370,7 @@ def _newer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_text, _foreign, _cut, _newer])
-def test_a_file_that_is_no_cache_gets_one_sentence(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_another_file_than_a_cache_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "answers.sqlite")
     before = (tmp_path / "answers.sqlite").read_bytes()
     done = heartloop(*EVAL, "--out", "run", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY)
@@ -381,7 +381,7 @@ def test_a_file_that_is_no_cache_gets_one_sentence(tmp_path: Path, make: Callabl
     assert not (tmp_path / "run").exists()
 
 
-async def test_damage_within_the_file_ends_the_run_in_one_sentence(tmp_path: Path) -> None:
+async def test_damage_within_the_file_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     model = Counting()
     with AnswerCache(path) as cache:
@@ -393,7 +393,7 @@ async def test_damage_within_the_file_ends_the_run_in_one_sentence(tmp_path: Pat
         await Cached(model, cache, "p").complete([Message(role="user", content="7")])
 
 
-def test_a_place_that_cannot_hold_a_cache_is_wrong_use(tmp_path: Path) -> None:
+def test_an_unusable_path_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UseError, match="as an answer cache"), AnswerCache(tmp_path / "file" / "a.sqlite"):
         pass
@@ -411,7 +411,7 @@ async def test_a_full_disk_loses_no_dialogue(tmp_path: Path) -> None:
         assert "database or disk is full" in cache.summary()
 
 
-def test_the_environment_names_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_sets_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEARTLOOP_CACHE", str(tmp_path))
     found = cache_at(None)
     assert found is not None
@@ -423,7 +423,7 @@ def test_the_environment_names_a_cache(tmp_path: Path, monkeypatch: pytest.Monke
     assert cache_at(None) is None
 
 
-async def test_no_key_is_in_the_store(tmp_path: Path) -> None:
+async def test_no_key_is_in_the_cache(tmp_path: Path) -> None:
     async with FaultyServer("unauthorized@user") as server:
         words = (*EVAL[:-2], "--out", "run")
         done: Done = await over_http(server, *words, cwd=tmp_path, HEARTLOOP_CACHE="kept/answers.sqlite")

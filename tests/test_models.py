@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.models.baselines import BASELINES, Baseline
+from heartloop.models.baselines import Baseline
 from heartloop.models.endpoint import LOCAL, SERVICES, Connections, EndpointChat, variable
 from heartloop.models.names import (
     Meter,
@@ -87,22 +87,18 @@ def test_a_broken_address_names_the_variable(monkeypatch: pytest.MonkeyPatch) ->
         resolve("lab/small")
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_well_known_services_need_only_a_key(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(variable(service, "API_KEY"), "sk-something-long")
-    model = resolve(f"{service}/family/size")
-    assert isinstance(model, EndpointChat)
-    assert model.name == f"{service}/family/size"
-    assert SERVICES[service] in repr(model)
-    assert "sk-something-long" not in repr(model)
+def test_known_services_need_only_a_key_and_local_servers_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for service, address in SERVICES.items():
+        monkeypatch.setenv(variable(service, "API_KEY"), "sk-something-long")
+        model = resolve(f"{service}/family/size")
+        assert isinstance(model, EndpointChat)
+        assert (model.name, model.address) == (f"{service}/family/size", address)
+        assert "sk-something-long" not in repr(model)
+    for service, address in LOCAL.items():
+        assert address in repr(resolve(f"{service}/qwen"))
 
 
-@pytest.mark.parametrize("service", LOCAL)
-def test_own_servers_need_no_key(service: str) -> None:
-    assert LOCAL[service] in repr(resolve(f"{service}/qwen"))
-
-
-def test_a_service_of_ones_own_needs_a_key_unless_it_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_service_needs_a_key_unless_it_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_BASE_URL", "http://127.0.0.1:9/v1")
     assert resolve("lab/small").name == "lab/small"
     monkeypatch.setenv("LAB_BASE_URL", "https://lab.example/v1")
@@ -128,11 +124,11 @@ async def test_models_can_share_connections(monkeypatch: pytest.MonkeyPatch) -> 
         models = [resolve(f"vllm/{n}", connections=shared) for n in range(3)]
         await asyncio.gather(*(model.complete(HELLO) for model in models for _ in range(10)))
         await close(models)
-        assert (await models[0].complete(HELLO)).text, "shared connections are left to whoever made them"
+        assert (await models[0].complete(HELLO)).text, "shared connections stay open"
     assert server.most_in_flight <= 5
 
 
-def test_dot_env_is_read_and_does_not_override(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dot_env_does_not_override_the_environment(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare / ".env").write_text('# ours\nDEEPSEEK_API_KEY="from-file"\nOPENAI_API_KEY=from-file\n', encoding="utf-8")
     monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
     load_env()
@@ -144,14 +140,6 @@ def test_no_dot_env_is_no_error_and_an_unreadable_one_is(bare: Path) -> None:
     (bare / ".env").write_bytes(b"A=\xff\xfe")
     with pytest.raises(InputError, match=r"\.env"):
         load_env()
-
-
-@pytest.mark.parametrize("name", BASELINES)
-async def test_baselines_are_models_by_name(name: str) -> None:
-    model = resolve(f"heartloop/{name}", seed=3)
-    assert isinstance(model, ChatModel)
-    assert model.name == f"heartloop/{name}"
-    assert isinstance((await model.complete(HELLO)).text, str)
 
 
 def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
@@ -243,7 +231,7 @@ AGENT = """
 
 @pytest.fixture
 def agent(bare: Path, request: pytest.FixtureRequest) -> str:
-    """A module of the current directory; its name, one of its own for every test."""
+    """A module in the current directory with a name of its own for every test."""
     module = "agent_" + "".join(c if c.isalnum() else "_" for c in request.node.name)
     (bare / f"{module}.py").write_text(textwrap.dedent(AGENT), encoding="utf-8")
     return module
@@ -270,7 +258,7 @@ async def test_a_python_function_is_a_model(agent: str, function: str, text: str
     assert reply.usage.prompt_tokens == 6
 
 
-async def test_what_a_python_function_raises_is_a_model_error_with_its_cause(agent: str) -> None:
+async def test_an_exception_in_a_python_function_is_a_model_error_with_its_cause(agent: str) -> None:
     with pytest.raises(ModelError, match=rf"python:{agent}:broken .*KeyError: 'nothing'.*{agent}.py, line 23") as caught:
         await resolve(f"python:{agent}:broken").complete(HELLO)
     assert isinstance(caught.value.__cause__, KeyError)
@@ -278,19 +266,19 @@ async def test_what_a_python_function_raises_is_a_model_error_with_its_cause(age
         await resolve(f"python:{agent}:down").complete(HELLO)
 
 
-async def test_a_key_in_what_it_raises_is_left_out(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_in_an_exception_is_removed(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_API_KEY", "sk-lab-0123456789abcdef")
     with pytest.raises(ModelError, match=r"ValueError: cannot log in with \*\*\*") as caught:
         await resolve(f"python:{agent}:leaky").complete(HELLO)
     assert caught.value.__cause__ is None
 
 
-async def test_what_is_neither_text_nor_reply_is_a_model_error(agent: str) -> None:
+async def test_a_result_that_is_neither_text_nor_reply_is_a_model_error(agent: str) -> None:
     with pytest.raises(ModelError, match="returned int"):
         await resolve(f"python:{agent}:number").complete(HELLO)
 
 
-async def test_plain_functions_do_not_hold_up_the_loop(bare: Path) -> None:
+async def test_plain_functions_do_not_block_the_event_loop(bare: Path) -> None:
     """Twenty calls of 50 ms each take far less than a second together."""
     (bare / "slow_agent.py").write_text("import time\ndef reply(messages):\n    time.sleep(0.05)\n    return 'ok'\n")
     model = PythonChat("python:slow_agent:reply")
@@ -299,7 +287,7 @@ async def test_plain_functions_do_not_hold_up_the_loop(bare: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "part"),
     [
         ("python:", "expected python:module:function"),
         ("python:agent", "expected python:module:function"),
@@ -311,21 +299,21 @@ async def test_plain_functions_do_not_hold_up_the_loop(bare: Path) -> None:
         ("python:needy_agent:reply", "No module named 'not_installed'"),
     ],
 )
-def test_a_function_that_is_not_there_is_wrong_use(name: str, said: str, agent: str, bare: Path) -> None:
+def test_a_missing_function_is_wrong_use(name: str, part: str, agent: str, bare: Path) -> None:
     (bare / "broken_agent.py").write_text("def reply(:\n")
     (bare / "needy_agent.py").write_text("import not_installed\n")
     with pytest.raises(UseError) as caught:
         resolve(name.format(agent=agent))
-    assert said in str(caught.value)
+    assert part in str(caught.value)
 
 
-# 4. what is spent
+# 4. spending
 
 PRICES = {"openai/a": Price(2.0, 8.0), "openai/b": Price(0.5, 1.0)}
 
 
 class Spender:
-    """Answers after a moment, having taken so many tokens; raises where that is `None`."""
+    """Answers with the given usages in turn; raises where one is `None`."""
 
     def __init__(self, name: str, *usages: Usage | None) -> None:
         self.name = name
@@ -380,7 +368,7 @@ async def test_a_paid_model_without_a_price_leaves_the_cost_unknown() -> None:
 
 
 @pytest.mark.parametrize("name", ["heartloop/listener", "python:m:f", "vllm/qwen", "ollama/llama", "sglang/x", "embedded"])
-async def test_models_of_ones_own_cost_nothing_unless_priced(name: str) -> None:
+async def test_local_and_scripted_models_cost_nothing_unless_priced(name: str) -> None:
     assert not is_paid(name)
     meter = Meter(max_cost=0.000001, models=[name])
     await Metered(Spender(name, _tokens(10**6, 10**6)), meter, "policy").complete(HELLO)
@@ -443,7 +431,7 @@ async def test_max_tokens_of_the_sampling_bounds_the_estimate() -> None:
         await model.complete(HELLO, sampling=Sampling(max_tokens=4))
 
 
-async def test_failed_and_cancelled_calls_give_back_what_they_held() -> None:
+async def test_failed_and_cancelled_calls_release_their_reservation() -> None:
     spender = Spender("openai/a", None, None, _tokens(10, 90))
     model = Metered(spender, Meter(max_tokens=600), "policy")
     with pytest.raises(TransportError):
@@ -457,7 +445,7 @@ async def test_failed_and_cancelled_calls_give_back_what_they_held() -> None:
     assert model.meter.spend()[:2] == (3, 2)
 
 
-async def test_a_waiting_call_that_is_cancelled_holds_nothing() -> None:
+async def test_a_cancelled_waiting_call_reserves_nothing() -> None:
     spender = Spender("openai/a", _tokens(10, 90))
     model = Metered(spender, Meter(max_tokens=600), "policy")
     first, second = (asyncio.create_task(model.complete(HELLO)) for _ in range(2))

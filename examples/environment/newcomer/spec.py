@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from heartloop.core.blocks import Column, PanelInput, PanelOutput, ReportPanel, Row, Table
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import EnvironmentSpec, Returns, Role, Scale, Scenarios, Stored, Training
 from newcomer.environment import EmbeddedUser, LLMUser, Newcomer, NewcomerEnvironment, NewcomerOptions, score
 
 
-def questioner(messages: Sequence[Mapping[str, str]], seed: int) -> str:
+def questioner(messages: Sequence[Message], seed: int) -> str:
     """A baseline that always asks about the newcomer."""
     questions = ("What was the best moment so far?", "Who have you met?", "What would make it easier for you?")
     return f"That is a lot for one day. {questions[(len(messages) + seed) % len(questions)]} How are you with it all?"

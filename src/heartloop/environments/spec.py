@@ -613,7 +613,8 @@ class EnvironmentSpec:
         labels: a `ReplyLabels`; `None` where replies have no labels beyond what its roles note.
         briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
         policy_sampling: how the policy is sampled where nothing else is said.
-        baselines: scripted policies of its own, by name: `module:attribute` of a function from messages to a text.
+        baselines: scripted policies of its own, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
+            (`names.FunctionBaseline`).
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
         writing: its part of the scenario writer: by command (`write`, `distil`, `enrich`) the path of a function that makes a
             `writing.Writing`.
