@@ -196,8 +196,8 @@ def plainly(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     asyncio.run(all_of_them())
     rolled = time.perf_counter() - started
-    drawn = sum(len(said.tokens) for one in policies for said in one.spoken)
-    found = [sample for one in policies for sample in samples(one.spoken, per="dialogue", max_response=LONGEST)]
+    drawn = sum(len(turn.tokens) for one in policies for turn in one.turns)
+    found = [sample for one in policies for sample in samples(one.turns, per="dialogue", max_response=LONGEST)]
     learned, read = _learned(model, found, device)
     peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
     return {

@@ -1,10 +1,10 @@
 """The agent loop, as a specification, without Ray: verl's own class and configuration against a token server that is not there.
 
 1. A dialogue gives verl one row a policy turn, or one a dialogue; tokens in are tokens out.
-2. Sampling settings of the rollout reach the server, with a seed per turn that a resumed run draws again.
-3. Rollouts of a row meet the same person in the same mood, and draw differently.
-4. A dialogue whose simulator failed gives no row: never a reward of zero.
-5. The environment is made once a worker; a simulator's sockets are closed when no dialogue is played.
+2. Sampling settings of the rollout reach the server, with a seed per turn that a resumed run repeats.
+3. Rollouts of a row play the same scenario with the same episode seed, and sample differently.
+4. A failed dialogue gives no row: never a reward of zero.
+5. The environment is made once a worker; sockets are closed while no dialogue is played.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def config(checkpoint: Path) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_stage() -> Iterator[None]:
-    agent_loop._stage.cache_clear()
+def _fresh_worker() -> Iterator[None]:
+    agent_loop._worker.cache_clear()
     yield
-    agent_loop._stage.cache_clear()
+    agent_loop._worker.cache_clear()
 
 
 def loop_of(config: Any, client: FakeClient, **settings: Any) -> DialogueLoop:
@@ -181,13 +181,13 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     async with FaultyServer("unauthorized@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
         found = await roll(config, FakeClient(), scenario_ids=scenarios, **sage)
-        stage = loop_of(config, FakeClient(), **sage).stage
+        worker = loop_of(config, FakeClient(), **sage).worker
         assert server.most_in_flight > 4  # dialogues wait for each other nowhere
     rows = [len(outputs) for outputs in found]
     assert sorted(rows) == [0] * 4 + [3] * 4
     assert sum("failed and is left out (user, RefusedByServer)" in record.message for record in caplog.records) == 4
     assert all(output.extra_fields["dialogue"]["user_calls"] >= 5 for outputs in found for output in outputs[:1])
-    (model,) = stage._models
+    (model,) = worker._models
     assert model._connections._session is None  # type: ignore[attr-defined]
 
 
@@ -272,10 +272,10 @@ def judge(messages):
 
 
 async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
-    stages = {id(loop_of(config, FakeClient()).stage) for _ in range(3)}
-    assert len(stages) == 1
+    workers = {id(loop_of(config, FakeClient()).worker) for _ in range(3)}
+    assert len(workers) == 1
     shorter = loop_of(config, FakeClient(), environment={"name": "eibench", "options": {"max_turns": 2}})
-    assert shorter.stage.environment.options.max_turns == 2
+    assert shorter.worker.environment.options.max_turns == 2
 
 
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:

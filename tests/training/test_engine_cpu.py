@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from heartloop.training.engine_cpu import EngineCPU, spoken_places
+from heartloop.training.engine_cpu import EngineCPU, policy_places
 from heartloop.training.verl_config import PACKED
 from tests.training import tiny_policy
 
@@ -49,7 +49,7 @@ def outputs(model: Any, rows: list[tuple[list[int], list[int], list[int]]], temp
     """What the engine makes of a batch, without verl's set-up of processes."""
     batch = batch_of(rows)
     ids = batch["input_ids"].values()
-    places = spoken_places(batch["input_ids"].offsets(), batch["loss_mask"])
+    places = policy_places(batch["input_ids"].offsets(), batch["loss_mask"])
     positions = torch.cat([torch.arange(len(prompt) + len(response)) for prompt, response, _ in rows])
     output = model(input_ids=ids[None], position_ids=positions[None], logits_to_keep=places, use_cache=False)
     about = {
@@ -82,10 +82,10 @@ def test_numbers_stand_where_the_policy_spoke(temperature: float) -> None:
         scores = torch.log_softmax(plain(torch.tensor([prompt + response])).logits[0].detach() / temperature, -1)
         for place in range(len(prompt) + len(response)):
             after = place + 1 - len(prompt)  # number of the response token that this place predicts
-            spoken = 0 <= after < len(response) and mask[after] == 1
-            wanted = scores[place, response[after]] if spoken else torch.tensor(0.0)
+            is_policy = 0 <= after < len(response) and mask[after] == 1
+            wanted = scores[place, response[after]] if is_policy else torch.tensor(0.0)
             assert found["log_probs"][row][place].item() == pytest.approx(float(wanted), abs=1e-5)
-            wanted = -(scores[place].exp() * scores[place]).sum() if spoken else torch.tensor(0.0)
+            wanted = -(scores[place].exp() * scores[place]).sum() if is_policy else torch.tensor(0.0)
             assert found["entropy"][row][place].item() == pytest.approx(float(wanted), abs=1e-5)
 
 

@@ -27,7 +27,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from heartloop.scoring.credit import turn_advantages
 from heartloop.training.estimators import ESTIMATOR, Row, ctc_grpo_advantages, lone
-from heartloop.training.rollouts import Spoken, Worth, samples, token_rewards
+from heartloop.training.rollouts import PolicyTurn, RolloutRewards, samples, token_rewards
 
 PADDING = "pad0123"
 
@@ -169,17 +169,17 @@ def test_the_critic_learns_no_token_of_others() -> None:
 
 def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:
     rewards = np.array([0.5, -1.0, 0.25])
-    spoken = [Spoken([1] * n, [9] * 2, [-1.0] * 2, "x", "x", None) for n in (1, 4, 7)]
-    spoken[1] = spoken[1]._replace(prompt=[1, 9, 9, 2])
-    spoken[2] = spoken[2]._replace(prompt=[1, 9, 9, 2, 9, 9, 2])
+    turns = [PolicyTurn([1] * n, [9] * 2, [-1.0] * 2, "x", "x", None) for n in (1, 4, 7)]
+    turns[1] = turns[1]._replace(prompt=[1, 9, 9, 2])
+    turns[2] = turns[2]._replace(prompt=[1, 9, 9, 2, 9, 9, 2])
     for per, room in (("turn", 9), ("dialogue", 99), ("dialogue", 5)):
-        rows = samples(spoken, per=per, max_response=room)  # type: ignore[arg-type]
+        rows = samples(turns, per=per, max_response=room)  # type: ignore[arg-type]
         width = max(len(row.response) for row in rows)
         mask, scores = torch.zeros(len(rows), width), torch.zeros(len(rows), width)
         for place, row in enumerate(rows):
             mask[place, : len(row.mask)] = torch.tensor(row.mask).float()
             scores[place, : len(row.mask)] = torch.tensor(
-                token_rewards(row, Worth(-0.25, rewards, rewards, False), credit="to_go")
+                token_rewards(row, RolloutRewards(-0.25, rewards, rewards, False), credit="to_go")
             )
         data = DataProto(
             batch=TensorDict(

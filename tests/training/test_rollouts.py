@@ -1,9 +1,9 @@
 """Rollouts, as a specification.
 
-1. Training dialogues are played by the one turn loop; what the server was asked and what it drew is kept as ids.
-2. No reply is ever tokenised again: the history holds the ids that were drawn, less a think block.
-3. Of a sample only the tokens that the policy drew have mask 1; every token stands after the context it was drawn in.
-4. A prompt that does not fit is answered with silence and counted; a reply of nothing is silence, too.
+1. Training dialogues are played by the one turn loop; prompts and replies are recorded as ids.
+2. No reply is ever tokenised again: the history holds the ids that were sampled, less a think block.
+3. Of a sample only the tokens that the policy sampled have mask 1; every token follows the context it was sampled in.
+4. A prompt that does not fit is answered with silence and counted; an empty reply is silence, too.
 5. Rewards: the whole return for estimators that compare rollouts; the reward to go for those that go token by token.
 6. A broken think format is worth the lowest there is.
 """
@@ -26,7 +26,16 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Returns
 from heartloop.scoring.credit import REWARDS, RewardKind
 from heartloop.training.generation import Generated
-from heartloop.training.rollouts import Sample, Span, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
+from heartloop.training.rollouts import (
+    PolicyTurn,
+    RolloutRewards,
+    Sample,
+    Span,
+    TokenPolicy,
+    rollout_rewards,
+    samples,
+    token_rewards,
+)
 from heartloop.training.template_format import TemplateFormat
 from tests.training import tiny_policy
 
@@ -81,11 +90,11 @@ async def test_the_one_turn_loop_plays_and_every_id_is_kept() -> None:
     policy = policy_of(server, temperature=0.6, top_p=0.95, top_k=20, max_tokens=64)
     transcript = await dialogue(policy)
     assert [turn.reply for turn in transcript.turns] == ["I hear you.", "That was unkind of me.", "I hear you."]
-    assert [said.prompt for said in policy.spoken] == [asked["prompt"] for asked in server.asked]
+    assert [turn.prompt for turn in policy.turns] == [asked["prompt"] for asked in server.asked]
     first = server.asked[0]
     assert (first["temperature"], first["top_p"], first["top_k"], first["max_tokens"]) == (0.6, 0.95, 20, 64)
     assert [asked["seed"] for asked in server.asked] == [7, 8, 9]  # the dialogue's, advanced by the turn
-    assert transcript.usage["policy"].completion_tokens == sum(len(said.tokens) for said in policy.spoken)
+    assert transcript.usage["policy"].completion_tokens == sum(len(turn.tokens) for turn in policy.turns)
     assert not transcript.usage["policy"].estimated
 
 
@@ -95,7 +104,7 @@ async def test_no_reply_is_tokenised_again() -> None:
     assert drawn != tiny_policy.tokenizer().encode("That was unkind of me.")
     policy = policy_of(FakeServer(drawn))
     await dialogue(policy)
-    for before, after in itertools.pairwise(policy.spoken):
+    for before, after in itertools.pairwise(policy.turns):
         sequence = before.prompt + before.tokens
         assert after.prompt[: len(sequence)] == sequence
         opener = tiny_policy.tokenizer().decode(after.prompt[len(sequence) :])
@@ -108,23 +117,23 @@ async def test_think_blocks_leave_the_history_as_a_beginning_of_ids() -> None:
     policy = policy_of(FakeServer(tiny_policy.tokenizer().encode("<think>she is hurt</think>\n\n") + said))
     transcript = await dialogue(policy)
     assert {turn.reply for turn in transcript.turns} == {"That was unkind of me."}
-    assert policy.spoken[0].kept == tuple(said)
-    second = policy.spoken[1].prompt
-    start = len(policy.spoken[0].prompt)
-    assert second[: start + len(said) + 1] == [*policy.spoken[0].prompt, *said, END]
+    assert policy.turns[0].history == tuple(said)
+    second = policy.turns[1].prompt
+    start = len(policy.turns[0].prompt)
+    assert second[: start + len(said) + 1] == [*policy.turns[0].prompt, *said, END]
     assert "think" not in tiny_policy.tokenizer().decode(second)
 
 
 @pytest.mark.parametrize(
     "text", ["I hear you. <think>and now", "<think>a</think>I hear you.<think>b</think>It was me.", "Hm </think>x"]
 )
-async def test_the_history_says_what_was_heard_whatever_the_think_blocks(text: str) -> None:
+async def test_the_history_holds_what_the_user_sees_whatever_the_think_blocks(text: str) -> None:
     policy = policy_of(FakeServer(text))
     transcript = await dialogue(policy, turns=2)
-    heard = transcript.turns[0].reply
-    kept = policy.spoken[0].kept
-    assert kept is None or tiny_policy.tokenizer().decode(kept).strip() == heard
-    assert f"<|im_start|>assistant\n{heard}<|im_end|>" in tiny_policy.tokenizer().decode(policy.spoken[1].prompt)
+    shown = transcript.turns[0].reply
+    history = policy.turns[0].history
+    assert history is None or tiny_policy.tokenizer().decode(history).strip() == shown
+    assert f"<|im_start|>assistant\n{shown}<|im_end|>" in tiny_policy.tokenizer().decode(policy.turns[1].prompt)
 
 
 @pytest.mark.parametrize("reply", [[], "<think>nothing comes</think>", "  "])
@@ -132,8 +141,8 @@ async def test_a_reply_of_nothing_is_silence(reply: str | list[int]) -> None:
     policy = policy_of(FakeServer(reply))
     transcript = await dialogue(policy, turns=2)
     assert all(turn.silent for turn in transcript.turns)
-    assert f"<|im_start|>assistant\n{SILENCE}<|im_end|>" in tiny_policy.tokenizer().decode(policy.spoken[1].prompt)
-    row = samples(policy.spoken, per="turn", max_response=300)[0]
+    assert f"<|im_start|>assistant\n{SILENCE}<|im_end|>" in tiny_policy.tokenizer().decode(policy.turns[1].prompt)
+    row = samples(policy.turns, per="turn", max_response=300)[0]
     assert row.response[-1] == END  # ending at once is a choice of the policy's, and learned from
     assert row.mask == [1] * len(row.response)
 
@@ -147,23 +156,23 @@ async def test_a_prompt_that_does_not_fit_is_answered_with_silence() -> None:
     assert policy.overflows == len(transcript.turns) - 1
     assert len(server.asked) == 1
     assert transcript.score is not None  # the talk grew by the policy's own words: that is scored
-    assert [row.spans for row in samples(policy.spoken, per="turn", max_response=300)] == [
-        (Span(0, 0, len(policy.spoken[0].tokens)),)
+    assert [row.spans for row in samples(policy.turns, per="turn", max_response=300)] == [
+        (Span(0, 0, len(policy.turns[0].tokens)),)
     ]
 
 
-async def _first_prompt() -> Spoken:
+async def _first_prompt() -> PolicyTurn:
     policy = policy_of(FakeServer("x"))
     await dialogue(policy, turns=1)
-    return policy.spoken[0]
+    return policy.turns[0]
 
 
 async def test_a_reply_without_end_is_cut_and_its_end_is_not_learned() -> None:
     policy = policy_of(FakeServer("That was unkind of me.", ended=False), max_tokens=4)
     transcript = await dialogue(policy, turns=2)
     assert transcript.counts["truncated"] == 2
-    row = samples(policy.spoken, per="dialogue", max_response=500)[0]
-    end = len(policy.spoken[0].tokens)
+    row = samples(policy.turns, per="dialogue", max_response=500)[0]
+    end = len(policy.turns[0].tokens)
     assert row.mask[:end] == [1] * end
     assert (row.response[end], row.mask[end]) == (END, 0)  # the template closed it, the policy did not
 
@@ -171,34 +180,34 @@ async def test_a_reply_without_end_is_cut_and_its_end_is_not_learned() -> None:
 async def test_samples_of_a_dialogue_hold_every_token_after_the_context_it_was_drawn_in() -> None:
     policy = policy_of(FakeServer("I hear you.", "That was unkind of me."))
     await dialogue(policy)
-    whole = samples(policy.spoken, per="dialogue", max_response=4000)
+    whole = samples(policy.turns, per="dialogue", max_response=4000)
     assert len(whole) == 1
-    _check(whole, policy.spoken)
+    _check(whole, policy.turns)
     assert [span.turn for span in whole[0].spans] == [0, 1, 2]
-    cut = samples(policy.spoken, per="dialogue", max_response=len(whole[0].response) - 1)
+    cut = samples(policy.turns, per="dialogue", max_response=len(whole[0].response) - 1)
     assert [[span.turn for span in row.spans] for row in cut] == [[0, 1], [2]]
-    _check(cut, policy.spoken)
-    each = samples(policy.spoken, per="turn", max_response=4000)
-    assert [row.prompt for row in each] == [said.prompt for said in policy.spoken]
-    assert [row.response for row in each] == [said.tokens for said in policy.spoken]
+    _check(cut, policy.turns)
+    each = samples(policy.turns, per="turn", max_response=4000)
+    assert [row.prompt for row in each] == [turn.prompt for turn in policy.turns]
+    assert [row.response for row in each] == [turn.tokens for turn in policy.turns]
 
 
 async def test_thinking_breaks_a_dialogue_into_samples() -> None:
     policy = policy_of(FakeServer("<think>she is hurt</think>I hear you."))
     await dialogue(policy)
-    rows = samples(policy.spoken, per="dialogue", max_response=4000)
+    rows = samples(policy.turns, per="dialogue", max_response=4000)
     assert [len(row.spans) for row in rows] == [1, 1, 1]
-    _check(rows, policy.spoken)
+    _check(rows, policy.turns)
 
 
-def _check(rows: Sequence[Sample], spoken: Sequence[Spoken]) -> None:
+def _check(rows: Sequence[Sample], turns: Sequence[PolicyTurn]) -> None:
     for row in rows:
         assert len(row.response) == len(row.mask) == len(row.logprobs)
         drawn = [False] * len(row.response)
         for turn, start, stop in row.spans:
-            assert row.response[start:stop] == spoken[turn].tokens
-            assert row.logprobs[start:stop] == spoken[turn].logprobs
-            assert row.prompt + row.response[:start] == spoken[turn].prompt
+            assert row.response[start:stop] == turns[turn].tokens
+            assert row.logprobs[start:stop] == turns[turn].logprobs
+            assert row.prompt + row.response[:start] == turns[turn].prompt
             drawn[start:stop] = [True] * (stop - start)
         assert row.mask == [int(one) for one in drawn]
         assert all(score == 0.0 for score, one in zip(row.logprobs, drawn, strict=True) if not one)
@@ -222,7 +231,7 @@ RETURNS = Returns(outcome=0.35, process=[0.5, -1.0], worst_outcome=0.0, worst_tu
     ("kind", "rewards"), [("outcome", [0.0, 0.35]), ("turn", [0.5, -1.0]), ("mixed", [0.25, (0.35 - 1.0) / 2])]
 )
 def test_rewards_by_kind(kind: RewardKind, rewards: list[float]) -> None:
-    worth = worth_of(RETURNS, [], kind=kind)
+    worth = rollout_rewards(RETURNS, [], kind=kind)
     assert worth.rewards == pytest.approx(rewards)
     assert worth.outcome == pytest.approx(sum(rewards))
     assert worth.process.tolist() == [0.5, -1.0]
@@ -232,9 +241,9 @@ def test_rewards_by_kind(kind: RewardKind, rewards: list[float]) -> None:
 async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
     await dialogue(policy)
-    assert not worth_of(RETURNS, policy.spoken[::2], kind="outcome", think=True).broken
+    assert not rollout_rewards(RETURNS, policy.turns[::2], kind="outcome", think=True).broken
     for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):
-        broken = worth_of(RETURNS, policy.spoken, kind=kind, think=True)  # type: ignore[arg-type]
+        broken = rollout_rewards(RETURNS, policy.turns, kind=kind, think=True)  # type: ignore[arg-type]
         assert broken.broken
         assert broken.outcome == lowest
         assert not broken.process.any()
@@ -244,16 +253,16 @@ async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6),
     st.integers(4, 40),
 )
-def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(turns: list[tuple[int, int, float]], room: int) -> None:
+def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(given: list[tuple[int, int, float]], room: int) -> None:
     """Whatever way a dialogue is cut into samples, and whichever turns have no tokens."""
-    spoken, prompt = [], [1]
-    for number, (size, gap, _) in enumerate(turns):
+    turns, prompt = [], [1]
+    for number, (size, gap, _) in enumerate(given):
         tokens = [] if number and size == 4 else [10 + number] * size
-        spoken.append(Spoken(list(prompt), tokens, [-1.0] * len(tokens), "x", "x", None))
+        turns.append(PolicyTurn(list(prompt), tokens, [-1.0] * len(tokens), "x", "x", None))
         prompt = [*prompt, *tokens, *[2] * gap]
-    rewards = np.array([reward for _, _, reward in turns])
-    worth = Worth(float(rewards.sum()), rewards, rewards, False)
-    for row in samples(spoken, per="dialogue", max_response=room):
+    rewards = np.array([reward for _, _, reward in given])
+    worth = RolloutRewards(float(rewards.sum()), rewards, rewards, False)
+    for row in samples(turns, per="dialogue", max_response=room):
         found = token_rewards(row, worth, credit="to_go")
         assert sum(found) == pytest.approx(rewards[row.spans[0].turn :].sum(), abs=1e-9)
         assert all(mask or not reward for mask, reward in zip(row.mask, found, strict=True))
@@ -286,5 +295,7 @@ def test_templates_that_lose_replies_are_refused() -> None:
 def test_where_the_one_turn_is_the_outcome_every_kind_is_the_same() -> None:
     returns = Returns(outcome=0.35, process=[0.35], worst_outcome=-1.0, worst_turns=-1.0)
     for kind in REWARDS:
-        assert worth_of(returns, [], kind=kind).outcome == pytest.approx(0.35)
-        assert worth_of(returns, [Spoken([1], [2], [0.0], "no block", "", None)], kind=kind, think=True).outcome == -1.0
+        assert rollout_rewards(returns, [], kind=kind).outcome == pytest.approx(0.35)
+        assert (
+            rollout_rewards(returns, [PolicyTurn([1], [2], [0.0], "no block", "", None)], kind=kind, think=True).outcome == -1.0
+        )

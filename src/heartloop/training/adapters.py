@@ -1,8 +1,8 @@
-"""LoRA's adapters in a checkpoint that verl wrote: merged into the weights, so that the checkpoint is a model like any other.
+"""Merges LoRA's adapters into the weights of a checkpoint that verl wrote, so that the checkpoint is a model like any other.
 
-verl 0.9.1 writes the state of the adapted model as it stands, base weights and adapters under peft's names, into a folder that
-says it is a plain model; whoever loads it would get random weights. Covers that folder (W + alpha/rank B A, Hu et al. 2022).
-Does not cover verl's own files beside it, from which training goes on.
+verl 0.9.1 writes base weights and adapters under peft's names into a directory whose configuration is a plain model's; loading it
+would give random weights. Covers that directory (W + alpha/rank B A, Hu et al. 2022). Does not cover verl's own files beside it,
+from which training resumes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INDEX = "model.safetensors.index.json"
 
 
 def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
-    """Merges in place, into one file; says whether there was anything to merge.
+    """Merges in place, into one file; returns whether there were adapters.
 
     Args:
         folder: a Hugging Face checkpoint with safetensors.
@@ -39,8 +39,8 @@ def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
 
 
 def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
-    """An adapted model's weights by the plain model's names; sums in 32 bits, kept in the weights' own precision."""
-    found = {}
+    """An adapted model's weights by the plain model's names; summed in 32 bits, returned in the weights' own precision."""
+    plain_state = {}
     for name, weights in state.items():
         plain = name.removeprefix(_PREFIX)
         if ".lora_" in plain:
@@ -49,11 +49,11 @@ def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
             layer = plain.removesuffix(".base_layer.weight")
             a, b = (_adapter(state, f"{_PREFIX}{layer}.lora_{which}.") for which in "AB")
             weights = (weights.float() + scale * b.float() @ a.float()).to(weights.dtype)
-        found[plain.replace(".base_layer.", ".")] = weights.contiguous()
-    return found
+        plain_state[plain.replace(".base_layer.", ".")] = weights.contiguous()
+    return plain_state
 
 
 def _adapter(state: dict[str, Any], before: str) -> torch.Tensor:
-    (name,) = (name for name in state if name.startswith(before))  # peft puts the adapter's name in between
+    (name,) = (name for name in state if name.startswith(before))  # the name has the adapter's name in it
     adapter: torch.Tensor = state[name]
     return adapter

@@ -1,9 +1,9 @@
-"""verl's agent loop: one call plays one dialogue and gives back its samples.
+"""verl's agent loop: one call plays one dialogue and returns its samples.
 
 Covers the adapter between verl (an `AgentLoopBase`, a token server, rows) and `rollouts`. Does not cover the dialogue itself
-(`environments.episode.play`) nor what the rows are worth to each other (`estimators`).
+(`environments.episode.play`) nor advantages (`estimators`).
 
-A dialogue whose simulator failed gives no sample: verl's V1 trainer then has a rollout less in that group; `trainer` counts it.
+A failed dialogue gives no sample: verl's V1 trainer then has one rollout less in that group; `trainer` counts it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ from heartloop.environments.episode import play
 from heartloop.models.names import close
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.generation import Generated
-from heartloop.training.rollouts import PromptFormat, Spoken, TokenPolicy, Worth, samples, token_rewards, worth_of
+from heartloop.training.rollouts import (
+    PolicyTurn,
+    PromptFormat,
+    RolloutRewards,
+    TokenPolicy,
+    rollout_rewards,
+    samples,
+    token_rewards,
+)
 from heartloop.training.template_format import TemplateFormat
 
 __all__ = ["DialogueLoop", "DialogueOutput"]
@@ -43,7 +51,7 @@ class DialogueOutput(AgentLoopOutput):  # type: ignore[misc]
     token_rewards: list[float]
 
     def as_dict(self) -> dict[str, Any]:
-        """verl's row; the rewards by token take the place of the one number at the end."""
+        """verl's row; the rewards by token replace the single reward at the end."""
         row: dict[str, Any] = super().as_dict()
         row["rm_scores"] = torch.tensor(row.pop("token_rewards"), dtype=torch.float32)
         return row
@@ -52,27 +60,27 @@ class DialogueOutput(AgentLoopOutput):  # type: ignore[misc]
 class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays one dialogue of the row's scenario with the policy behind verl's token server.
 
-    A row's `extra_info` names the `scenario`; further `seed`, `split` ("train" or "val") and `index`. The rollouts of a row meet
-    the same person in the same mood (equal seeds of the episode, ours); what they draw differs by the rollout's number.
+    A row's `extra_info` names the `scenario`; further `seed`, `split` ("train" or "val") and `index`. The rollouts of a row play
+    the same scenario with the same episode seed (ours); the policy's sampling differs by the rollout's number.
 
     Args:
-        settings: as `DialogueSettings` has them.
+        settings: fields of `DialogueSettings`.
     """
 
     def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
         kwargs.pop("tools", None)
         super().__init__(*args, **kwargs)
-        self.stage = _stage(json.dumps(_plain(settings), sort_keys=True))
+        self.worker = _worker(json.dumps(_plain(settings), sort_keys=True))
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
-        """The samples of one dialogue; none where an instrument failed."""
-        stage, settings, rollout = self.stage, self.stage.settings, self.rollout_config
+        """The samples of one dialogue; none where the dialogue failed."""
+        worker, settings, rollout = self.worker, self.worker.settings, self.rollout_config
         info = kwargs["extra_info"]
         scenario, split = str(info["scenario"]), str(info.get("split", "train"))
         step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
         row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
         options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
-        form = _form(settings.chat_format, self.tokenizer, options)
+        prompt_format = _prompt_format(settings.chat_format, self.tokenizer, options)
         server = _VerlServer(
             self.server_manager,
             sampling_params,
@@ -82,7 +90,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         )
         policy = TokenPolicy(
             server,
-            form,
+            prompt_format,
             ends=server.ends,
             max_prompt=int(rollout.prompt_length),
             max_tokens=min(settings.reply_tokens, int(rollout.response_length)),
@@ -92,42 +100,44 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             name=f"policy-{step}",
         )
         timing: dict[str, Any] = {}
-        async with stage.playing():
+        async with worker.playing():
             with simple_timer("dialogue", timing):
                 transcript = await play(
-                    stage.environment,
+                    worker.environment,
                     scenario,
                     policy,
                     seed=_seed(*row),
                     repeat=session,
                     sampling=Sampling(seed=_seed(*row, session)),
                 )
-        stage.keep(transcript, split=split, step=step)
+        worker.write(transcript, split=split, step=step)
         if transcript.failure is not None:
-            why = transcript.failure
-            logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", scenario, why.role, why.kind, why.detail)
+            failure = transcript.failure
+            logger.warning(
+                "a dialogue with %s failed and is left out (%s, %s): %s", scenario, failure.role, failure.kind, failure.detail
+            )
             return []
-        opened = form.text(policy.spoken[0].prompt[-8:]).rstrip().endswith("<think>")
+        opened = prompt_format.text(policy.turns[0].prompt[-8:]).rstrip().endswith("<think>")
         training, chosen = settings.environment.training, settings.environment.chosen
         returns = training.returns(transcript, chosen)
-        worth = worth_of(returns, policy.spoken, kind=settings.reward, think=settings.think, opened=opened)
+        rewards = rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
         metrics = {
             "generate_sequences": server.seconds,
             "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
             "compute_score": 0.0,
         }
-        found = samples(policy.spoken, per=settings.sample, max_response=int(rollout.response_length))
+        rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
         terms = training.terms(transcript, chosen)
-        group = training.group(stage.environment.scenarios[scenario])
-        about = _about(transcript, policy, worth, group=group, samples=len(found), terms=terms)
+        group = training.group(worker.environment.scenarios[scenario])
+        summary = _summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
                 response_ids=sample.response,
                 response_mask=sample.mask,
                 response_logprobs=sample.logprobs,
-                reward_score=worth.outcome,
-                token_rewards=token_rewards(sample, worth, credit=settings.credit),
+                reward_score=rewards.outcome,
+                token_rewards=token_rewards(sample, rewards, credit=settings.credit),
                 num_turns=2 * len(transcript.turns),
                 metrics=metrics,
                 extra_fields={
@@ -135,20 +145,20 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     "max_global_steps": server.weights[1],
                     "reward_extra_info": {
                         "score": transcript.score,
-                        "return": worth.outcome,
+                        "return": rewards.outcome,
                         "turns": len(transcript.turns),
                         **terms,
                     },
                     "credit": {
                         "rollout": session,
-                        "outcome": worth.outcome,
-                        "process": [float(value) for value in worth.process],
+                        "outcome": rewards.outcome,
+                        "process": [float(value) for value in rewards.process],
                         "spans": [list(span) for span in sample.spans],
                     },
-                    "dialogue": about if number == 0 else None,
+                    "dialogue": summary if number == 0 else None,
                 },
             )
-            for number, sample in enumerate(found)
+            for number, sample in enumerate(rows)
         ]
 
 
@@ -163,9 +173,9 @@ class _VerlServer:
         self.ends = ends
         self.seconds = 0.0
         self.weights = (0, 0)
-        """Steps of the oldest and the newest weights that answered."""
+        """Steps of the oldest and the newest weights that replied."""
         self._client, self._params, self._request_id, self._seeded = client, params, request_id, seeded
-        self._asked = False
+        self._called = False
 
     async def generate(
         self,
@@ -188,14 +198,14 @@ class _VerlServer:
         if out.stop_reason in ("aborted", "abort") or not out.token_ids:
             raise TransportError(f"the token server gave {len(out.token_ids)} tokens and stopped with {out.stop_reason!r}")
         oldest, newest = (int(out.extra_fields.get(name) or 0) for name in ("min_global_steps", "max_global_steps"))
-        self.weights = (min(self.weights[0], oldest), max(self.weights[1], newest)) if self._asked else (oldest, newest)
-        self._asked = True
+        self.weights = (min(self.weights[0], oldest), max(self.weights[1], newest)) if self._called else (oldest, newest)
+        self._called = True
         tokens = [int(token) for token in out.token_ids]
         return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self.ends else "length")
 
 
-class _Stage:
-    """The environment of a worker, its simulator, and where transcripts go. Made once per process."""
+class _Worker:
+    """The environment of a worker process, its models, and where transcripts go. Made once per process."""
 
     def __init__(self, settings: DialogueSettings) -> None:
         self.settings = settings
@@ -204,7 +214,7 @@ class _Stage:
 
     @asynccontextmanager
     async def playing(self) -> AsyncIterator[None]:
-        """Sockets are open while dialogues are; verl ends its workers without a word, so nobody could close them later."""
+        """Sockets are open only during dialogues: verl ends its workers without notice, so they could not be closed later."""
         self._playing += 1
         try:
             yield
@@ -213,7 +223,7 @@ class _Stage:
             if not self._playing:
                 await close(self._models)
 
-    def keep(self, transcript: Transcript, *, split: str, step: int) -> None:
+    def write(self, transcript: Transcript, *, split: str, step: int) -> None:
         if self.settings.transcripts is None or step % self.settings.transcripts_every:
             return
         folder = Path(self.settings.transcripts)
@@ -223,23 +233,23 @@ class _Stage:
 
 
 @cache
-def _stage(settings: str) -> _Stage:
-    return _Stage(DialogueSettings.model_validate_json(settings))
+def _worker(settings: str) -> _Worker:
+    return _Worker(DialogueSettings.model_validate_json(settings))
 
 
-_FORMS: dict[tuple[str, int, str], PromptFormat] = {}
+_FORMATS: dict[tuple[str, int, str], PromptFormat] = {}
 
 
-def _form(kind: str, tokenizer: Any, options: str) -> PromptFormat:
+def _prompt_format(kind: str, tokenizer: Any, options: str) -> PromptFormat:
     key = (kind, id(tokenizer), options)
-    if key not in _FORMS:
+    if key not in _FORMATS:
         if kind == "messages":
             from heartloop.training.chat_format import ChatFormat
 
-            _FORMS[key] = ChatFormat(tokenizer, longest=None)  # what does not fit is silence, and counted
+            _FORMATS[key] = ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
         else:
-            _FORMS[key] = TemplateFormat(tokenizer, options=json.loads(options))
-    return _FORMS[key]
+            _FORMATS[key] = TemplateFormat(tokenizer, options=json.loads(options))
+    return _FORMATS[key]
 
 
 @cache
@@ -262,29 +272,29 @@ def _plain(settings: Any) -> Any:
 
 
 def _seed(*parts: Any) -> int:
-    """31 bits from anything that prints the same everywhere."""
+    """31 bits from values whose `repr` is the same in every process."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest()) >> 1
 
 
-def _about(
-    transcript: Transcript, policy: TokenPolicy, worth: Worth, *, group: str, samples: int, terms: Mapping[str, float]
+def _summary(
+    transcript: Transcript, policy: TokenPolicy, rewards: RolloutRewards, *, group: str, samples: int, terms: Mapping[str, float]
 ) -> dict[str, Any]:
     """A dialogue as `metrics.dialogue_metrics` takes it. The user's calls are those of all roles beside the policy."""
     calls = [call for call in transcript.calls if call.role != "policy"]
     return {
         "group": group,
         "score": transcript.score,
-        "return": worth.outcome,
+        "return": rewards.outcome,
         "stop": transcript.stop,
         "turns": len(transcript.turns),
         "samples": samples,
-        "reply_tokens": [len(said.tokens) for said in policy.spoken],
+        "reply_tokens": [len(turn.tokens) for turn in policy.turns],
         "terms": dict(terms),
         "counts": {
             **transcript.counts,
             "overflows": policy.overflows,
-            "reencoded": _reencoded(policy.spoken),
-            "broken format": int(worth.broken),
+            "reencoded": _reencoded(policy.turns),
+            "broken format": int(rewards.broken),
         },
         "user_calls": len(calls),
         "user_prompt_tokens": sum(call.usage.prompt_tokens for call in calls),
@@ -292,5 +302,5 @@ def _about(
     }
 
 
-def _reencoded(spoken: Sequence[Spoken]) -> int:
-    return sum(said.kept is None and bool(said.heard) for said in spoken)
+def _reencoded(turns: Sequence[PolicyTurn]) -> int:
+    return sum(turn.history is None and bool(turn.visible) for turn in turns)

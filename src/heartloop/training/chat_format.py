@@ -1,8 +1,8 @@
-"""From a dialogue to token ids, message by message: what was once generated is never tokenised again.
+"""From a dialogue to token ids, message by message, without tokenising a generated reply again.
 
-A prompt is a row of pieces, one a message, each rendered by the tokenizer's chat template as if it stood alone; a reply of the
-policy's own stands in it as the very ids that it was generated as. That holds for templates that render message by message, such
-as the laptop policy's (`laptop.tokenizer`). Does not cover templates that look at the whole list, as those of large models do.
+A prompt is a sequence of pieces, one a message, each rendered by the tokenizer's chat template as if alone; a reply of the policy
+is the ids that it was generated as. That is right for templates that render message by message, such as the laptop policy's
+(`laptop.tokenizer`). Does not cover templates that use the whole list, as those of large models do (`template_format`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ __all__ = ["ChatFormat"]
 class ChatFormat:
     """Prompts by one tokenizer (a `transformers` one).
 
-    Words that the tokenizer does not know are left out, so that no model can learn to say the unknown token.
+    Words that the tokenizer does not know are left out, so that no model learns to generate the unknown token.
 
     Args:
-        longest: tokens of a prompt. Beyond it the oldest messages but the system prompt are left out; `None` leaves out none.
+        longest: maximum number of prompt tokens; of a longer prompt the oldest messages after the system prompt are left out.
+        `None`
+            leaves out none.
 
     Raises:
         UseError: the tokenizer has no chat template or no end-of-text token.
@@ -40,7 +42,7 @@ class ChatFormat:
         bare = tokenizer.apply_chat_template(probe, tokenize=False)
         opened = tokenizer.apply_chat_template(probe, tokenize=False, add_generation_prompt=True)
         self.opening = self._encode(opened[len(bare) :])
-        """What stands before a reply."""
+        """The tokens before a reply."""
         self._rendered = lru_cache(maxsize=20_000)(self._render)
 
     def message_ids(self, message: Message) -> tuple[int, ...]:
@@ -52,10 +54,10 @@ class ChatFormat:
         return (*self.opening, *ids, *(() if ids and ids[-1] == self.end else (self.end,)))
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and what opens a reply.
+        """The dialogue so far and the opening of a reply.
 
         Args:
-            reply_ids: the ids of the policy's own replies, by place in `messages`; other messages are encoded from their text.
+            reply_ids: the ids of the policy's replies by index in `messages`; other messages are encoded from their text.
         """
         own = reply_ids or {}
         pieces = [self.reply_ids(own[i]) if i in own else self.message_ids(m) for i, m in enumerate(messages)]
@@ -66,7 +68,7 @@ class ChatFormat:
         return [token for piece in pieces for token in piece] + list(self.opening)
 
     def text(self, ids: Sequence[int]) -> str:
-        """What a reply says, without markers."""
+        """The text of a reply, without markers."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _render(self, role: str, content: str) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
-"""verl's FSDP engine on processors: nothing is computed for padding, and scores of words only where the policy spoke.
+"""verl's FSDP engine on a CPU, without computation for padding and with logits only at policy tokens.
 
-Covers two savings that a small model lives by. Rows of a batch are packed into one and attention goes row by row (`PACKED`): with
-padding, most of a batch of dialogues would be padding. Scores over the vocabulary, which cost a small model more than its layers,
-are worked out at the policy's own tokens alone, not for prompts and what others said; there the log-probability stays 0, which no
-loss looks at. Does not cover the loss (verl), nor the critic beyond packing, whose head is one number.
+Covers two savings that matter for a small model. Rows of a batch are packed into one and attention goes row by row (`PACKED`):
+with padding, most of a batch of dialogues would be padding. Logits over the vocabulary, which cost a small model more than its
+layers, are computed at policy tokens only, not for prompts and other roles' messages; there the log-probability is 0, which no
+loss uses. Does not cover the loss (verl), nor the critic beyond packing, whose head is one number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDP
 
 from heartloop.training.verl_config import PACKED
 
-__all__ = ["CriticCPU", "EngineCPU", "packed_attention", "spoken_places"]
+__all__ = ["CriticCPU", "EngineCPU", "packed_attention", "policy_places"]
 
 
 def packed_attention(
@@ -36,10 +36,10 @@ def packed_attention(
     dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention within each of the rows that one is packed of; a new one begins wherever the position is 0.
+    """Causal attention within each packed row; a new row starts wherever the position is 0.
 
     Args:
-        query: shape (1, heads, tokens, head size); so `key` and `value`, with as many heads or a divisor.
+        query: shape (1, heads, tokens, head size); `key` and `value` alike, their number of heads a divisor of it.
         position_ids: shape (1, tokens).
     """
     starts = (position_ids[0] == 0).nonzero()[:, 0]
@@ -52,12 +52,12 @@ def packed_attention(
     return torch.cat(found, 2).transpose(1, 2).contiguous(), None
 
 
-def spoken_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
-    """Where, among the tokens of a packed batch, the next one is the policy's own.
+def policy_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
+    """The places in a packed batch whose next token is the policy's.
 
     Args:
-        offsets: shape (rows + 1,), where each row begins.
-        response_mask: nested, a row's response tokens: 1 for the policy's own. Responses end their rows.
+        offsets: shape (rows + 1,), where each row starts.
+        response_mask: nested, over a row's response tokens: 1 for the policy's. Responses end their rows.
     """
     starts = offsets[1:] - response_mask.offsets().diff() - 1
     return torch.cat([start + mask.nonzero()[:, 0] for start, mask in zip(starts, response_mask.unbind(), strict=True)])
@@ -65,11 +65,11 @@ def spoken_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """The actor's and the reference's."""
+    """Of the actor and the reference."""
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, about = super().prepare_model_inputs(micro_batch)
-        inputs["logits_to_keep"] = spoken_places(micro_batch["input_ids"].offsets(), micro_batch["loss_mask"])
+        inputs["logits_to_keep"] = policy_places(micro_batch["input_ids"].offsets(), micro_batch["loss_mask"])
         return inputs, about | {"places": inputs["logits_to_keep"]}
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any) -> Any:
@@ -87,7 +87,7 @@ class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CriticCPU(FSDPEngineWithValueHead):  # type: ignore[misc]
-    """The critic's: verl's own, by which it is found on processors."""
+    """Of the critic: verl's own, registered for the CPU."""
 
 
 AttentionInterface.register(PACKED, packed_attention)

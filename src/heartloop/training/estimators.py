@@ -1,10 +1,10 @@
-"""verl's estimator of CTC-GRPO: rows to rollouts to groups, and `scoring.credit` does the rest.
+"""CTC-GRPO as an advantage estimator of verl: rows to rollouts to groups.
 
 Covers the adapter. Does not cover the maths (`scoring.credit`) nor where rows come from (`agent_loop`).
 
-verl hands an estimator rewards, masks and `index`, one text per row, which is the prompt's. Who a row is, a rollout of which
-group and which turns of it, stands nowhere else; so `trainer` lays a `Row` into that text. Rewards would be the only other
-carrier, and then every mean of rewards that verl logs would be wrong.
+verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The row's group, rollout and turns
+are nowhere else, so `trainer` writes a `Row` into that text. Rewards would be the only other carrier, and then every mean of
+rewards that verl logs would be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ESTIMATOR = "ctc_grpo"
 
 
 class Row(NamedTuple):
-    """Who a row of a batch is."""
+    """Group, rollout, turns and rewards of a row of a batch."""
 
     group: str
     """The prompt's id."""
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Row | None:
-        """Back from `text`; `None` for a row that verl added as padding."""
+        """The row of a `text`; `None` for a row that verl added as padding."""
         if not text.startswith("["):
             return None
         group, rollout, outcome, process, spans = json.loads(text)
@@ -56,7 +56,7 @@ def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **se
 
     Args:
         rows: of the batch, B of them; `None` is padding.
-        settings: as `scoring.credit.turn_advantages` has them.
+        settings: arguments of `scoring.credit.turn_advantages`.
     """
     advantages = torch.zeros(shape)
     groups: dict[str, dict[int, Row]] = {}
@@ -65,8 +65,10 @@ def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **se
             groups.setdefault(row.group, {})[row.rollout] = row
     turns: dict[tuple[str, int], Any] = {}
     for name, group in groups.items():
-        found = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
-        turns.update({(name, rollout): values for rollout, values in zip(group, found, strict=True)})
+        advantages_by_turn = turn_advantages(
+            [row.outcome for row in group.values()], [row.process for row in group.values()], **settings
+        )
+        turns.update({(name, rollout): values for rollout, values in zip(group, advantages_by_turn, strict=True)})
     for place, row in enumerate(rows):
         if row is not None:
             for turn, start, stop in row.spans:
@@ -80,7 +82,7 @@ def ctc_grpo(
 ) -> tuple[Tensor, Tensor]:
     """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `Row` as text for each row of the batch.
 
-    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not looked at.
+    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not used.
     """
     settings: Mapping[str, Any] = (config.get("ctc", None) if config is not None else None) or {}
     advantages = ctc_grpo_advantages(
@@ -96,7 +98,7 @@ def ctc_grpo(
 
 
 def lone(rows: Sequence[Row | None]) -> list[bool]:
-    """Which rows belong to a group of which one rollout is left: they have nothing to be compared with."""
+    """Which rows belong to a group with one rollout left, which has no contrast."""
     members: dict[str, set[int]] = {}
     for row in rows:
         if row is not None:

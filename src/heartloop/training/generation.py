@@ -1,12 +1,12 @@
-"""Sampling from a transformers causal model on the spot: requests that wait are answered together.
+"""Sampling from a transformers causal model in this process: waiting requests are answered in one batch.
 
-Covers what a rollout needs where no inference engine runs: token ids in, token ids and their log-probabilities out,
-temperature, top-p, top-k, a seed per request, and new weights between batches. Does not cover text (`rollouts`, and the
-tokenizer), nor serving to other processes (`replica_cpu`).
+Covers what a rollout needs without an inference engine: token ids in, token ids and their log-probabilities out, temperature,
+top-p, top-k, a seed per request, and new weights between batches. Does not cover text (`rollouts`, and the tokenizer), nor
+serving to other processes (`replica_cpu`).
 
-One request at a time would cost minutes a training step: a small model takes nearly the same time for one row as for sixty.
-So a thread of its own takes what waits, answers it as one batch, and looks again. A batch is closed once begun; rows that have
-ended leave it, so that the others go on cheaper. What was read of a dialogue is not read again at its next turn (`key_values`).
+A small model takes nearly the same time for one row as for sixty, so a thread takes all waiting requests, answers them as one
+batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it, so that the others are
+cheaper. Keys and values of a dialogue are reused at its next turn (`key_values`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from heartloop.training.key_values import ReadTokens, keeps_all, laid_out, read_
 __all__ = ["BatchedGenerator", "Generated", "TokenServer", "end_tokens"]
 
 GATHER = 0.004
-"""Seconds without a new request after which a batch is begun: dialogues of one training step arrive within that of each other."""
+"""Seconds without a new request after which a batch starts: requests of one training step arrive closer together than that."""
 
 SHRINK = 0.75
-"""Share of a batch's rows that still go on, at which the others leave it: leaving copies what was read."""
+"""Share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values."""
 
 
 class Generated(NamedTuple):
@@ -40,11 +40,11 @@ class Generated(NamedTuple):
     logprobs: list[float]
     """Of each token under the model at the sampling temperature, before top-p and top-k cut: what the loss compares with."""
     stop: Literal["stop", "length"]
-    """`stop`: it ended by itself. `length`: it was cut."""
+    """`stop`: it has an end token. `length`: it reached the maximum."""
 
 
 class TokenServer(Protocol):
-    """Whatever answers token ids with token ids: a `BatchedGenerator` here, an inference engine on a cluster."""
+    """Token ids in, token ids out: a `BatchedGenerator` in this process, or an inference engine on a cluster."""
 
     async def generate(
         self,
@@ -59,7 +59,7 @@ class TokenServer(Protocol):
         """One reply.
 
         Args:
-            max_tokens: at most so many, the end-of-text token included.
+            max_tokens: maximum number of tokens, the end-of-text token included.
             temperature: 0 takes the likeliest token; its log-probabilities are those at temperature 1.
             top_p: keep the likeliest tokens up to this share; 1 keeps all.
             top_k: keep this many; 0 or less keeps all.
@@ -76,17 +76,17 @@ class _Request(NamedTuple):
     top_k: int
     draw: random.Random
     loop: asyncio.AbstractEventLoop
-    told: asyncio.Future[Generated]
+    future: asyncio.Future[Generated]
 
 
 class BatchedGenerator:
-    """Answers requests with a causal model of `transformers`, as many at once as wait.
+    """Answers requests with a causal model of `transformers`, all waiting ones in one batch.
 
     Args:
         eos: the token that ends a reply, or several.
-        pad: fills the left of shorter prompts; any token will do, for it is masked.
-        max_batch: most replies at once.
-        seed: of the draws of requests that bring none.
+        pad: fills the left of shorter prompts; any token, as it is masked.
+        max_batch: maximum number of requests in a batch.
+        seed: of requests without a seed.
 
     Raises:
         UseError: no end token, or a batch below 1.
@@ -100,7 +100,7 @@ class BatchedGenerator:
             raise UseError(f"max_batch is {max_batch}; expected at least 1")
         self.model = model.eval()
         self.weights = 0
-        """How often new weights were loaded."""
+        """Number of times that new weights were loaded."""
         self.batches = 0
         """Batches answered so far."""
         self._ends = ends
@@ -124,7 +124,7 @@ class BatchedGenerator:
         top_k: int = 0,
         seed: int | None = None,
     ) -> Generated:
-        """One reply; `TokenServer.generate` says what the arguments mean.
+        """One reply; the arguments are those of `TokenServer.generate`.
 
         Raises:
             UseError: an empty prompt, a setting out of range, or a generator that was closed.
@@ -136,13 +136,13 @@ class BatchedGenerator:
         if self._closed:
             raise UseError("this generator was closed; make another one")
         loop = asyncio.get_running_loop()
-        told: asyncio.Future[Generated] = loop.create_future()
+        future: asyncio.Future[Generated] = loop.create_future()
         draw = random.Random(self._draw.getrandbits(64) if seed is None else seed)
-        self._waiting.put(_Request(list(prompt), max_tokens, temperature, top_p, max(0, top_k), draw, loop, told))
+        self._waiting.put(_Request(list(prompt), max_tokens, temperature, top_p, max(0, top_k), draw, loop, future))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="generation")
             self._thread.start()
-        return await told
+        return await future
 
     def load(self, state_dict: Mapping[str, Tensor]) -> None:
         """New weights, from the next batch on. Tied weights may be left out.
@@ -164,7 +164,7 @@ class BatchedGenerator:
             self.weights += 1
 
     def close(self) -> None:
-        """Ends the thread once what waits is answered."""
+        """Ends the thread once the waiting requests are answered."""
         self._closed = True
         self._waiting.put(None)
         if self._thread is not None:
@@ -177,17 +177,17 @@ class BatchedGenerator:
             try:
                 with self._weights_lock, torch.inference_mode():
                     answers = self._answer(batch)
-            except Exception as error:  # the requests fail, the thread goes on
+            except Exception as error:  # the requests fail, the thread continues
                 for request in batch:
-                    _tell(request, error)
+                    _resolve(request, error)
             else:
                 for request, answer in zip(batch, answers, strict=True):
-                    _tell(request, answer)
+                    _resolve(request, answer)
             if ended:
                 return
 
     def _gather(self, first: _Request) -> tuple[list[_Request], bool]:
-        """What waits by now, and whether the end was among it."""
+        """The waiting requests, and whether the generator was closed."""
         batch = [first]
         while len(batch) < self._max_batch:
             try:
@@ -203,7 +203,7 @@ class BatchedGenerator:
         tokens: list[list[int]] = [[] for _ in batch]
         logprobs: list[list[float]] = [[] for _ in batch]
         rows = list(range(len(batch)))  # which request each row of the batch belongs to
-        going = set(rows)
+        unfinished = set(rows)
         device = self.model.device
         read, cache, mask = self._read(batch)
         longest = max(len(request.prompt) - known for request, known in zip(batch, read, strict=True))
@@ -223,34 +223,34 @@ class BatchedGenerator:
                 logits_to_keep=1,
             )
             cache = out.past_key_values
-            drawn, scores = _sample(out.logits[:, -1], settings, [batch[row].draw.random() for row in rows])
-            for place, (row, token, score) in enumerate(zip(rows, drawn, scores, strict=True)):
-                if row not in going:
+            sampled, scores = _sample(out.logits[:, -1], settings, [batch[row].draw.random() for row in rows])
+            for place, (row, token, score) in enumerate(zip(rows, sampled, scores, strict=True)):
+                if row not in unfinished:
                     continue
                 tokens[row].append(token)
                 logprobs[row].append(score)
-                if token in self._ends or len(tokens[row]) >= batch[row].max_tokens or batch[row].told.cancelled():
-                    going.remove(row)
+                if token in self._ends or len(tokens[row]) >= batch[row].max_tokens or batch[row].future.cancelled():
+                    unfinished.remove(row)
                     if self._keeps:
                         self._known.put(batch[row].prompt + tokens[row][:-1], read_of(cache, place, mask[place]))
-            if not going:
+            if not unfinished:
                 break
-            ids = torch.tensor(drawn)[:, None]
+            ids = torch.tensor(sampled)[:, None]
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], -1)
             position = position[:, -1:] + 1
-            if len(going) <= SHRINK * len(rows):
-                keep = torch.tensor([place for place, row in enumerate(rows) if row in going])
+            if len(unfinished) <= SHRINK * len(rows):
+                keep = torch.tensor([place for place, row in enumerate(rows) if row in unfinished])
                 ids, mask, position = ids[keep], mask[keep], position[keep]
                 cache.batch_select_indices(keep.to(device))
                 settings = settings.select(keep.to(device))
-                rows = [row for row in rows if row in going]
+                rows = [row for row in rows if row in unfinished]
         return [
             Generated(mine, scores, "stop" if mine[-1] in self._ends else "length")
             for mine, scores in zip(tokens, logprobs, strict=True)
         ]
 
     def _read(self, batch: Sequence[_Request]) -> tuple[list[int], Any, Tensor]:
-        """Of each prompt, how many tokens were read before; their keys and values, and the mask of these."""
+        """Number of cached tokens of each prompt, their keys and values, and the mask of these."""
         if not self._keeps:
             return [0] * len(batch), None, torch.zeros(len(batch), 0, dtype=torch.long)
         found = self._known.take([request.prompt for request in batch])
@@ -282,41 +282,41 @@ def _sample(logits: Tensor, settings: _Settings, draws: Sequence[float]) -> tupl
     logprobs = torch.log_softmax(logits.float() / torch.where(greedy, 1.0, settings.temperature), -1)
     if bool(greedy.all()):
         chosen = logprobs.argmax(-1, keepdim=True)
-    elif not bool((greedy | (settings.top_p < 1.0) | (settings.top_k > 0)).any()):  # nothing is cut: no need to sort
+    elif not bool((greedy | (settings.top_p < 1.0) | (settings.top_k > 0)).any()):  # no cut, so no sort
         share = logprobs.exp().cumsum(-1)
         aim = torch.tensor(draws, device=share.device, dtype=share.dtype)[:, None] * share[:, -1:]
         chosen = torch.searchsorted(share, aim, right=True).clamp(max=share.shape[-1] - 1)
     else:
         kept, order = logprobs.exp().sort(-1, descending=True)
         rank = torch.arange(kept.shape[-1], device=kept.device)
-        before = kept.cumsum(-1) - kept  # share of the likelier ones: the first that passes top_p is kept
+        before = kept.cumsum(-1) - kept  # share of the likelier tokens: the first that passes top_p is kept
         cut = (before >= settings.top_p) | ((settings.top_k > 0) & (rank >= settings.top_k)) | (greedy & (rank > 0))
         share = kept.masked_fill(cut, 0.0).cumsum(-1)
         aim = torch.tensor(draws, device=kept.device, dtype=share.dtype)[:, None] * share[:, -1:]
-        # the first token whose cumulative share passes the draw; rounding may leave none, then the last that was kept
+        # the first token whose cumulative share passes the draw; where rounding leaves none, the last that was kept
         place = torch.searchsorted(share, aim, right=True).minimum((~cut).sum(-1, keepdim=True) - 1)
         chosen = order.gather(-1, place)
     scores = logprobs.gather(-1, chosen)
     return chosen[:, 0].tolist(), scores[:, 0].tolist()
 
 
-def _tell(request: _Request, answer: Generated | Exception) -> None:
+def _resolve(request: _Request, answer: Generated | Exception) -> None:
     def settle() -> None:
-        if request.told.done():  # nobody waits any more
+        if request.future.done():  # cancelled
             return
         if isinstance(answer, Exception):
-            request.told.set_exception(answer)
+            request.future.set_exception(answer)
         else:
-            request.told.set_result(answer)
+            request.future.set_result(answer)
 
     try:
         request.loop.call_soon_threadsafe(settle)
-    except RuntimeError:  # the loop is closed: whoever asked is gone
+    except RuntimeError:  # the caller's loop is closed
         return
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end a reply: what the model's generation settings name, and the tokenizer's end of text.
+    """The tokens that end a reply: those of the model's generation settings, and the tokenizer's end of text.
 
     Raises:
         UseError: neither names one.

@@ -1,8 +1,8 @@
-"""Keys and values of tokens that a model has read: written in place as a reply grows, and kept from one turn to the next.
+"""The key-value cache of generation: written in place as a reply grows, and reused from one turn of a dialogue to the next.
 
-Covers a cache layer with room ahead, for transformers' own grows by copying all of itself at every token; and a store in which
-a dialogue's next prompt finds what was read of it before. Does not cover sampling (`generation`). Models whose layers keep less
-than all tokens (sliding windows, recurrent states) are left to transformers.
+Covers a cache layer with allocated space ahead, as transformers' own copies itself at every token; and a cache by prompt prefix,
+in which a dialogue's next prompt finds its keys and values. Does not cover sampling (`generation`). Models whose layers hold
+fewer than all tokens (sliding windows, recurrent states) are left to transformers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 __all__ = ["KEPT_BYTES", "Read", "ReadTokens", "keeps_all", "laid_out", "read_of"]
 
 KEPT_BYTES = 512 * 2**20
-"""Of keys and values that a store holds; the oldest go first."""
+"""Maximum size of the cached keys and values; the oldest are dropped first."""
 
 
 class Read(NamedTuple):
-    """What was read of one prompt: for each layer keys and values of shape (heads, tokens, head size)."""
+    """Keys and values of one prompt: for each layer two tensors of shape (heads, tokens, head size)."""
 
     layers: tuple[tuple[Tensor, Tensor], ...]
 
@@ -33,7 +33,7 @@ class Read(NamedTuple):
 
 
 class ReadTokens:
-    """What was read, by its tokens. Each is given out once: a dialogue has one next turn."""
+    """Keys and values by token prefix. Each entry is used once: a dialogue has one next turn."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
@@ -41,12 +41,12 @@ class ReadTokens:
         self._bytes = 0
 
     def take(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
-        """For each prompt the most of its beginning that is here, and of how many tokens; its last token is always left."""
+        """For each prompt the number of cached tokens and their entry, by the longest cached prefix without the last token."""
         lengths = sorted({len(tokens) for tokens in self._kept}, reverse=True)
         return [self._longest(prompt, lengths) for prompt in prompts]
 
     def put(self, tokens: Sequence[int], read: Read) -> None:
-        """Keeps what was read of these tokens."""
+        """Adds the keys and values of these tokens."""
         if (known := self._kept.pop(tuple(tokens), None)) is not None:
             self._bytes -= known.size
         self._kept[tuple(tokens)] = read
@@ -56,7 +56,7 @@ class ReadTokens:
             self._bytes -= oldest.size
 
     def clear(self) -> None:
-        """Forgets everything: other weights read otherwise."""
+        """Empties the cache, as after new weights."""
         self._kept.clear()
         self._bytes = 0
 
@@ -69,7 +69,7 @@ class ReadTokens:
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
-    """A layer's keys and values with room ahead; shape (rows, heads, tokens, head size)."""
+    """A layer's keys and values with allocated space ahead; shape (rows, heads, tokens, head size)."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
         self._keys = self._values = torch.empty(0)
 
     def fill(self, pairs: Sequence[tuple[Tensor, Tensor] | None], width: int) -> None:
-        """Begins with what was read of each row, on the right of `width` places."""
+        """Starts with the cached pairs of each row, aligned on the right of `width` places."""
         like = next(pair for pair in pairs if pair is not None)
         self.lazy_initialization(*like)
         self._keys, self._values = (
@@ -116,16 +116,16 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def keeps_all(model: Any) -> bool:
-    """Whether each of a model's layers keeps keys and values of every token."""
+    """Whether every layer of a model holds keys and values of every token."""
     layers = DynamicCache(config=model.config).layers
     return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
 
 
 def laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Cache, Tensor]:
-    """A cache that begins with what was read of each row, aligned on the right, and its mask of shape (rows, tokens).
+    """A cache that starts with the cached entries of each row, aligned on the right, and its mask of shape (rows, tokens).
 
     Args:
-        room: tokens that are still to come.
+        room: number of further tokens.
     """
     counts = torch.tensor([0 if read is None else read.layers[0][0].shape[1] for read in reads])
     width = int(counts.max())
@@ -137,6 +137,6 @@ def laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Ca
 
 
 def read_of(cache: Cache, row: int, mask: Tensor) -> Read:
-    """What one row of a cache holds where its mask, shape (tokens,), is not 0; copied."""
+    """A copy of one row of a cache where its mask, shape (tokens,), is not 0."""
     places = mask.nonzero()[:, 0].to(cache.layers[0].keys.device)
     return Read(tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers))

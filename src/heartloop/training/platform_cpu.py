@@ -1,9 +1,9 @@
-"""verl on processors alone: a platform of its kind, chosen with `VERL_PLATFORM=cpu`, for laptops and tests.
+"""The CPU as a platform of verl, chosen with `VERL_PLATFORM=cpu`, for laptops and tests.
 
-Covers what verl asks a platform for, and the three places of verl 0.9.1 where a device is assumed beyond that. Does not cover
-the rollout server (`replica_cpu`) nor the training engine (`engine_cpu`).
+Covers verl's platform interface, and the three places of verl 0.9.1 that assume a device beyond it. Does not cover the rollout
+server (`replica_cpu`) nor the training engine (`engine_cpu`).
 
-Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is touched.
+Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _zero(*_: Any, **__: Any) -> int:
 
 
 class _Device(types.ModuleType):
-    """What stands where `torch.cuda` is expected: `torch.cpu`, and answers to the calls that it lacks."""
+    """A replacement for `torch.cuda`: `torch.cpu`, and the functions that it lacks."""
 
     max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = staticmethod(_zero)
     empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = staticmethod(_nothing)
@@ -60,7 +60,7 @@ _DEVICE = _Device("heartloop.training.cpu_device")
 
 @PlatformRegistry.register(platform="cpu")
 class PlatformCPU(PlatformBase):  # type: ignore[misc]
-    """Processors as verl's device. Never chosen by itself, only by `VERL_PLATFORM=cpu`."""
+    """The CPU as verl's device. Never chosen automatically, only by `VERL_PLATFORM=cpu`."""
 
     @property
     def device_name(self) -> str:
@@ -81,7 +81,7 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
         return False
 
     def current_device(self) -> Any:
-        return "cpu"  # verl hands it to torch as a device
+        return "cpu"  # verl passes it to torch as a device
 
     def device_count(self) -> int:
         return 1
@@ -128,25 +128,25 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
     def cudart(self) -> Any: ...
 
 
-def _meeting_place() -> str | None:
-    """Where the ranks of one machine find each other: a file, as torch's own server would listen on every network."""
+def _rendezvous() -> str | None:
+    """The rendezvous of the ranks of one machine: a file, as torch's own server would listen on every network."""
     if os.environ.get("WORLD_SIZE") != os.environ.get("RAY_LOCAL_WORLD_SIZE"):
-        return None  # several machines: the address that verl chose
+        return None  # several machines use verl's address
     session = ray.get_runtime_context().get_session_name()
     return (Path(tempfile.gettempdir()) / f"heartloop-{session}-{os.environ['MASTER_PORT']}").as_uri()
 
 
 def _adapt() -> None:
-    """The three assumptions, once a process: gloo named twice, a critic on flash attention, pinned memory for the reference."""
+    """Patches the three assumptions: gloo named twice, a critic on flash attention, pinned memory for the reference."""
     import verl.utils.model
-    import verl.workers.engine.fsdp.transformer_impl as fsdp_engine  # asks for the platform while it is imported
+    import verl.workers.engine.fsdp.transformer_impl as fsdp_engine  # uses the platform at import
 
     begin = torch.distributed.init_process_group
 
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
         if backend == "cpu:gloo,cpu:gloo":
             backend = "gloo"
-            kwargs["init_method"] = kwargs.get("init_method") or _meeting_place()
+            kwargs["init_method"] = kwargs.get("init_method") or _rendezvous()
         begin(backend, *args, **kwargs)
 
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
@@ -162,7 +162,7 @@ def _adapt() -> None:
 
     torch.distributed.init_process_group = init_process_group
     verl.utils.model.load_valuehead_model = load_valuehead_model
-    fsdp_engine.CPUOffloadPolicy = lambda **_: None  # there is nowhere to offload from
+    fsdp_engine.CPUOffloadPolicy = lambda **_: None  # nothing to offload
 
 
 _adapt()

@@ -1,7 +1,7 @@
-"""What verl loads of heartloop in every process: by the entry point group `verl.plugins` when verl itself is imported.
+"""The plug-in that verl loads in every process: by the entry point group `verl.plugins` when verl itself is imported.
 
-verl logs a plug-in that fails to load at DEBUG and goes on without it. So nothing here is optional at the other end: a run that
-names `trainer.v1.trainer_mode=heartloop` ends at once where this was not loaded.
+verl logs a plug-in that fails to load at DEBUG and continues without it. A run with `trainer.v1.trainer_mode=heartloop` then
+fails at once, as the trainer is not registered.
 """
 
 from __future__ import annotations

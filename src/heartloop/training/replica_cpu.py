@@ -1,8 +1,8 @@
 """A rollout engine for verl without a GPU: a Ray actor around `generation.BatchedGenerator`.
 
-Covers verl's two halves of a rollout engine: the replica that answers requests, and the adapter in the training worker that
-sends it new weights. verl 0.9.1 ships such for vllm, sglang and trtllm; this one is `rollout.name=hf_cpu`. Does not cover the
-sampling itself (`generation`).
+Covers verl's two parts of a rollout engine: the replica that answers requests, and the adapter in the training worker that sends
+it new weights. verl 0.9.1 ships them for vllm, sglang and trtllm; this one is `rollout.name=hf_cpu`. Does not cover sampling
+(`generation`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ENGINE = "hf_cpu"
 """Its name for `actor_rollout_ref.rollout.name`."""
 
 CONCURRENCY = 2000
-"""Requests that a server holds at once; more wait in Ray's queue, which would hide them from the batch."""
+"""Concurrent requests of a server; further ones wait in Ray's queue, where no batch includes them."""
 
 
 class ServerCPU:
-    """Answers token ids with token ids. Its calls are those that verl makes of a server."""
+    """Token ids in, token ids out, with the methods that verl calls on a server."""
 
     def __init__(self, model_config: Any, rollout_config: Any) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -38,14 +38,14 @@ class ServerCPU:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         model = AutoModelForCausalLM.from_pretrained(model_config.path, dtype=torch.float32)
         if torch.cuda.is_available() and os.environ.get("VERL_PLATFORM") != "cpu":
-            model = model.to("cuda", torch.bfloat16)  # a GPU without an inference engine; not tried
+            model = model.to("cuda", torch.bfloat16)  # a GPU without an inference engine; not tested
         ends = end_tokens(model, AutoTokenizer.from_pretrained(model_config.path))
         self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=int(rollout_config.max_num_seqs))
         self._response_length = int(rollout_config.response_length)
         self._steps: int | None = None
 
     async def generate(self, request_id: str, prompt_ids: list[int], sampling_params: Mapping[str, Any], **_: Any) -> TokenOutput:
-        """One reply; `request_id` is not needed here, for nothing is cached between turns."""
+        """One reply; `request_id` is not used."""
         drawn = await self._generator.generate(
             prompt_ids,
             max_tokens=int(sampling_params.get("max_tokens") or self._response_length),
@@ -59,7 +59,7 @@ class ServerCPU:
         )
 
     async def load(self, state_dict: Mapping[str, Tensor], global_steps: int | None) -> None:
-        """New weights, once the batch at hand is answered."""
+        """Loads new weights after the current batch."""
         await asyncio.to_thread(self._generator.load, state_dict)
         self._steps = global_steps
 
@@ -98,7 +98,7 @@ class ReplicaCPU(RolloutReplica):  # type: ignore[misc]
 
 
 class WeightSenderCPU(BaseRollout):  # type: ignore[misc]
-    """Sits in a training worker and sends its rank's server the new weights after every step."""
+    """Sends new weights from a training worker to its rank's server after every step."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
@@ -114,7 +114,7 @@ class WeightSenderCPU(BaseRollout):  # type: ignore[misc]
     async def update_weights(
         self, weights: Generator[tuple[str, Tensor], None, None], global_steps: int | None = None, **_: Any
     ) -> None:
-        # every rank goes through the weights, for each of them is gathered from all ranks
+        # every rank iterates over the weights, as each weight is gathered from all ranks
         state_dict = {name: weight.detach().to("cpu", torch.float32).clone() for name, weight in weights}
         if self._sends:
             self._server = self._server or ray.get_actor(_server_name(self._replica, ""))

@@ -1,14 +1,14 @@
-"""Dialogues as tokens: a policy that answers by token ids and remembers them, and the samples that a dialogue becomes.
+"""Dialogues as tokens: a policy that replies in token ids and records them, and the samples that a dialogue becomes.
 
-Covers what lies between the one turn loop (`environments.episode.play`) and an engine that learns: `TokenPolicy` is a
-`ChatModel`, so training dialogues are played exactly as measured ones; from its record and the transcript come samples, masks
-and rewards. Does not cover any engine (`agent_loop`), nor advantages (`scoring.credit`).
+Covers what lies between the turn loop (`environments.episode.play`) and an engine that trains: `TokenPolicy` is a `ChatModel`, so
+training dialogues are played exactly as evaluated ones; its record and the transcript give samples, masks and rewards. Does not
+cover any engine (`agent_loop`), nor advantages (`scoring.credit`).
 
-Tokens in, tokens out: a reply stays the ids it was drawn as. Where the person hears only what follows the think block, the
-history keeps the ids after it. Only words of others are ever encoded.
+Tokens in, tokens out: a reply stays the ids it was sampled as. Where the user sees only the text after a think block, the history
+holds the ids of that text. Only the messages of other roles are ever encoded.
 
-Whose failure is it? A prompt that no longer fits is answered with silence, as the talk grew by the policy's own words: the
-person reacts to it, the turn has no tokens to learn from, and it is counted.
+A prompt that does not fit is answered with silence, as the dialogue grew by the policy's own replies: the user reacts to it, the
+turn has no tokens to learn from, and it is counted.
 """
 
 from __future__ import annotations
@@ -33,22 +33,32 @@ from heartloop.scoring.credit import (
 )
 from heartloop.training.generation import TokenServer
 
-__all__ = ["PromptFormat", "Sample", "Span", "Spoken", "TokenPolicy", "Worth", "samples", "token_rewards", "worth_of"]
+__all__ = [
+    "PolicyTurn",
+    "PromptFormat",
+    "RolloutRewards",
+    "Sample",
+    "Span",
+    "TokenPolicy",
+    "rollout_rewards",
+    "samples",
+    "token_rewards",
+]
 
 
 class PromptFormat(Protocol):
-    """How messages become token ids and back."""
+    """How messages become token ids, and token ids text."""
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and what opens a reply; `reply_ids` are own replies by their place in `messages`."""
+        """The dialogue so far and the opening of a reply; `reply_ids` are the policy's replies by their index in `messages`."""
         ...
 
     def text(self, ids: Sequence[int]) -> str:
-        """What ids say, without markers."""
+        """The text of ids, without markers."""
         ...
 
 
-class Spoken(NamedTuple):
+class PolicyTurn(NamedTuple):
     """One policy turn in tokens."""
 
     prompt: list[int]
@@ -57,28 +67,28 @@ class Spoken(NamedTuple):
     logprobs: list[float]
     text: str
     """The whole reply, thinking included."""
-    heard: str
-    """What the person heard."""
-    kept: tuple[int, ...] | None
-    """The ids that the history keeps; `None` where no run of them says exactly what was heard."""
+    visible: str
+    """The text that the user sees."""
+    history: tuple[int, ...] | None
+    """The ids of the visible text; `None` where no run of the sampled ids is exactly that text."""
 
 
 class TokenPolicy:
-    """A policy behind a token server, for one dialogue. What it said lies in `spoken`.
+    """A policy behind a token server, for one dialogue; `turns` records its replies.
 
     Args:
-        server: draws the tokens.
-        form: messages to ids.
+        server: samples tokens.
+        prompt_format: messages to ids.
         ends: tokens that end a reply.
-        max_prompt: tokens of the longest prompt; a longer one is answered with silence.
-        max_tokens: of a reply, with its end token.
-        temperature: as `TokenServer.generate` has it, and so `top_p`, `top_k`.
+        max_prompt: maximum number of prompt tokens; a longer prompt is answered with silence.
+        max_tokens: maximum number of tokens of a reply, with its end token.
+        temperature: as in `TokenServer.generate`; so `top_p`, `top_k`.
     """
 
     def __init__(
         self,
         server: TokenServer,
-        form: PromptFormat,
+        prompt_format: PromptFormat,
         *,
         ends: Collection[int],
         max_prompt: int,
@@ -90,12 +100,12 @@ class TokenPolicy:
     ) -> None:
         self._name = name
         self._server = server
-        self._form = form
+        self._format = prompt_format
         self._ends = frozenset(ends)
         self._max_prompt = max_prompt
         self._max_tokens = max_tokens
         self._temperature, self._top_p, self._top_k = temperature, top_p, top_k
-        self.spoken: list[Spoken] = []
+        self.turns: list[PolicyTurn] = []
 
     @property
     def name(self) -> str:
@@ -104,7 +114,7 @@ class TokenPolicy:
     @property
     def overflows(self) -> int:
         """Turns whose prompt did not fit."""
-        return sum(not said.tokens for said in self.spoken)
+        return sum(not turn.tokens for turn in self.turns)
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -115,11 +125,11 @@ class TokenPolicy:
             UseError: the messages hold a reply that this policy did not give.
         """
         sampling = sampling or Sampling()
-        prompt = self._form.prompt_ids(messages, self._own(messages))
+        prompt = self._format.prompt_ids(messages, self._own_replies(messages))
         if len(prompt) > self._max_prompt:
-            self.spoken.append(Spoken(prompt, [], [], "", "", None))
+            self.turns.append(PolicyTurn(prompt, [], [], "", "", None))
             return Reply("", finish_reason="length", usage=Usage(prompt_tokens=len(prompt)))
-        drawn = await self._server.generate(
+        generated = await self._server.generate(
             prompt,
             max_tokens=min(self._max_tokens, sampling.max_tokens or self._max_tokens),
             temperature=self._temperature if sampling.temperature is None else sampling.temperature,
@@ -127,37 +137,40 @@ class TokenPolicy:
             top_k=self._top_k,
             seed=sampling.seed,
         )
-        body = drawn.tokens[:-1] if drawn.tokens and drawn.tokens[-1] in self._ends else drawn.tokens
-        text = self._form.text(body)
-        heard = visible(writable(text)).text
-        self.spoken.append(Spoken(prompt, drawn.tokens, drawn.logprobs, text, heard, self._kept(body, text, heard)))
-        usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
-        return Reply(text, finish_reason=drawn.stop, usage=usage)
+        tokens = generated.tokens
+        body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
+        text = self._format.text(body)
+        shown = visible(writable(text)).text
+        self.turns.append(PolicyTurn(prompt, tokens, generated.logprobs, text, shown, self._history(body, text, shown)))
+        usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(tokens))
+        return Reply(text, finish_reason=generated.stop, usage=usage)
 
-    def _own(self, messages: Sequence[Message]) -> dict[int, tuple[int, ...]]:
-        places = [place for place, message in enumerate(messages) if message.role == "assistant"]
-        if [messages[place].content for place in places] != [said.heard or SILENCE for said in self.spoken]:
+    def _own_replies(self, messages: Sequence[Message]) -> dict[int, tuple[int, ...]]:
+        """Ids of the policy's replies by their index in `messages`, where the history holds their ids."""
+        indices = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        if [messages[index].content for index in indices] != [turn.visible or SILENCE for turn in self.turns]:
             raise UseError("the history holds replies that this policy did not give; expected one policy for each dialogue")
-        return {place: said.kept for place, said in zip(places, self.spoken, strict=True) if said.kept}
+        return {index: turn.history for index, turn in zip(indices, self.turns, strict=True) if turn.history}
 
-    def _kept(self, body: Sequence[int], text: str, heard: str) -> tuple[int, ...] | None:
-        if not heard:
+    def _history(self, body: Sequence[int], text: str, shown: str) -> tuple[int, ...] | None:
+        """The ids of the visible text."""
+        if not shown:
             return None
-        if "<" not in text or visible(text).text == text.strip():  # no think block: all of it, as it was drawn
+        if "<" not in text or visible(text).text == text.strip():  # no think block: the whole reply, as it was sampled
             return tuple(body)
         low, high = 0, len(body)  # the shortest beginning that holds every closing tag; their number grows with its length
         closings = text.lower().count("</think>")
         while low < high:
             middle = (low + high) // 2
-            if self._form.text(body[:middle]).lower().count("</think>") < closings:
+            if self._format.text(body[:middle]).lower().count("</think>") < closings:
                 low = middle + 1
             else:
                 high = middle
         start = low
-        while start < len(body) and not self._form.text(body[start : start + 1]).strip():
+        while start < len(body) and not self._format.text(body[start : start + 1]).strip():
             start += 1
         rest = body[start:]
-        return tuple(rest) if self._form.text(rest).strip() == heard else None
+        return tuple(rest) if self._format.text(rest).strip() == shown else None
 
 
 class Span(NamedTuple):
@@ -169,7 +182,7 @@ class Span(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One row to learn from. Only tokens that the policy drew have mask 1."""
+    """One row to learn from. Only tokens that the policy sampled have mask 1."""
 
     prompt: list[int]
     response: list[int]
@@ -178,38 +191,38 @@ class Sample(NamedTuple):
     spans: tuple[Span, ...]
 
 
-def samples(spoken: Sequence[Spoken], *, per: Literal["turn", "dialogue"], max_response: int) -> list[Sample]:
+def samples(turns: Sequence[PolicyTurn], *, per: Literal["turn", "dialogue"], max_response: int) -> list[Sample]:
     """The samples of a dialogue, in order; turns without tokens are in none.
 
     With `dialogue`, a turn joins the sample before it where its prompt begins with all of that sample, token for token, and the
-    whole fits into `max_response`; what lies between has mask 0. So every token stands after the context that it was drawn in.
+    whole fits into `max_response`; the tokens in between have mask 0. So every token follows the context it was sampled in.
     """
     found: list[Sample] = []
-    for turn, said in enumerate(spoken):
-        if not said.tokens:
+    for index, turn in enumerate(turns):
+        if not turn.tokens:
             continue
         if per == "dialogue" and found:
             last = found[-1]
             before = last.prompt + last.response
-            between = said.prompt[len(before) :]
-            long = len(last.response) + len(between) + len(said.tokens)
-            if said.prompt[: len(before)] == before and long <= max_response:
+            between = turn.prompt[len(before) :]
+            length = len(last.response) + len(between) + len(turn.tokens)
+            if turn.prompt[: len(before)] == before and length <= max_response:
                 start = len(last.response) + len(between)
                 found[-1] = Sample(
                     last.prompt,
-                    last.response + between + said.tokens,
-                    last.mask + [0] * len(between) + [1] * len(said.tokens),
-                    last.logprobs + [0.0] * len(between) + said.logprobs,
-                    (*last.spans, Span(turn, start, start + len(said.tokens))),
+                    last.response + between + turn.tokens,
+                    last.mask + [0] * len(between) + [1] * len(turn.tokens),
+                    last.logprobs + [0.0] * len(between) + turn.logprobs,
+                    (*last.spans, Span(index, start, start + len(turn.tokens))),
                 )
                 continue
-        size = len(said.tokens)
-        found.append(Sample(list(said.prompt), list(said.tokens), [1] * size, list(said.logprobs), (Span(turn, 0, size),)))
+        size = len(turn.tokens)
+        found.append(Sample(list(turn.prompt), list(turn.tokens), [1] * size, list(turn.logprobs), (Span(index, 0, size),)))
     return found
 
 
-class Worth(NamedTuple):
-    """What a scored dialogue is worth."""
+class RolloutRewards(NamedTuple):
+    """The rewards of a scored dialogue."""
 
     outcome: float
     """Return of the rollout, the sum of `rewards`."""
@@ -221,7 +234,9 @@ class Worth(NamedTuple):
     """Whether a reply broke the think format; an environment's own form is counted by the environment."""
 
 
-def worth_of(returns: Returns, spoken: Sequence[Spoken], *, kind: RewardKind, think: bool = False, opened: bool = False) -> Worth:
+def rollout_rewards(
+    returns: Returns, turns: Sequence[PolicyTurn], *, kind: RewardKind, think: bool = False, opened: bool = False
+) -> RolloutRewards:
     """The rewards of a dialogue by a kind of reward.
 
     Args:
@@ -230,25 +245,25 @@ def worth_of(returns: Returns, spoken: Sequence[Spoken], *, kind: RewardKind, th
         opened: the prompt already holds the opening tag.
     """
     process = np.array(returns.process, dtype=np.float64)
-    if think and not all(keeps_format(said.text, opened=opened) for said in spoken if said.tokens):
+    if think and not all(keeps_format(turn.text, opened=opened) for turn in turns if turn.tokens):
         rewards = np.zeros_like(process)
         rewards[-1] = broken_format_return(kind, worst_outcome=returns.worst_outcome, worst_turns=returns.worst_turns)
-        return Worth(float(rewards[-1]), rewards, np.zeros_like(process), True)
+        return RolloutRewards(float(rewards[-1]), rewards, np.zeros_like(process), True)
     rewards = dialogue_rewards(returns.outcome, process, kind)
-    return Worth(float(rewards.sum()), rewards, process, False)
+    return RolloutRewards(float(rewards.sum()), rewards, process, False)
 
 
-def token_rewards(sample: Sample, worth: Worth, *, credit: Literal["group", "to_go"]) -> list[float]:
+def token_rewards(sample: Sample, rewards: RolloutRewards, *, credit: Literal["group", "to_go"]) -> list[float]:
     """The reward of every response token of a sample.
 
-    `group`: the rollout's return on the last policy token. `to_go`: each turn's reward on its last token, and on the last one of
-    the sample what all later turns bring, so that the sum over the sample is the reward to go of its first turn.
+    `group`: the rollout's return on the last policy token. `to_go`: each turn's reward on its last token, and on the last token
+    of the sample also the rewards of all later turns, so that the sum over the sample is the reward to go of its first turn.
     """
-    found = [0.0] * len(sample.response)
+    by_token = [0.0] * len(sample.response)
     if credit == "group":
-        found[sample.spans[-1].stop - 1] = worth.outcome
-        return found
-    to_go = rewards_to_go(worth.rewards)
+        by_token[sample.spans[-1].stop - 1] = rewards.outcome
+        return by_token
+    to_go = rewards_to_go(rewards.rewards)
     for span, following in zip(sample.spans, [*sample.spans[1:], None], strict=True):
-        found[span.stop - 1] = float(to_go[span.turn] - (to_go[following.turn] if following is not None else 0.0))
-    return found
+        by_token[span.stop - 1] = float(to_go[span.turn] - (to_go[following.turn] if following is not None else 0.0))
+    return by_token

@@ -1,7 +1,7 @@
-"""Prompts by a large model's own chat template, without tokenising what was once generated.
+"""Prompts by a large model's own chat template, without tokenising a generated reply again.
 
-Covers templates that look at the whole dialogue, as those of Qwen and Llama do. Each own reply is rendered as a mark that no
-text holds, the text around the marks is encoded piece by piece, and the ids take the marks' places: the pieces meet at special
+Covers templates that use the whole dialogue, as those of Qwen and Llama do. Each reply of the policy is rendered as a mark that
+no text contains, the text around the marks is encoded piece by piece, and the ids replace the marks: the pieces meet at special
 tokens, where no tokenizer merges. Does not cover the laptop policy's format (`chat_format`).
 """
 
@@ -17,14 +17,14 @@ from heartloop.core.errors import UseError
 
 __all__ = ["TemplateFormat"]
 
-_MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters: no tokenizer's words, and no template trims them
+_MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no template trims
 
 
 class TemplateFormat:
     """Prompts by one tokenizer (a `transformers` one).
 
     Args:
-        options: given to the template, e.g. `enable_thinking`.
+        options: variables of the template, e.g. `enable_thinking`.
 
     Raises:
         UseError: the tokenizer has no chat template, or one that loses replies, or hides think tags as special tokens.
@@ -36,14 +36,14 @@ class TemplateFormat:
         if not tokenizer.chat_template:
             raise UseError("the tokenizer has no chat template; expected one in its tokenizer_config.json or chat_template.jinja")
         if {"<think>", "</think>"} & set(tokenizer.all_special_tokens):
-            raise UseError("the tokenizer hides think tags as special tokens, so that the person would hear the thinking")
-        self._encoded = lru_cache(maxsize=20_000)(self._encode)  # a piece comes again with every later turn
+            raise UseError("the tokenizer hides think tags as special tokens, so that the user would see the thinking")
+        self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and what opens a reply.
+        """The dialogue so far and the opening of a reply.
 
         Args:
-            reply_ids: the ids of the policy's own replies without their end token, by place in `messages`.
+            reply_ids: the ids of the policy's replies without their end token, by index in `messages`.
 
         Raises:
             UseError: the template does not show every reply exactly once.
@@ -68,5 +68,5 @@ class TemplateFormat:
         return tuple(self.tokenizer.encode(piece, add_special_tokens=False))
 
     def text(self, ids: Sequence[int]) -> str:
-        """What ids say, without special tokens."""
+        """The text of ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
