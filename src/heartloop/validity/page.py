@@ -1,7 +1,7 @@
 """The page of a validation: paired slopes and tables as a suite gives them, and `validity.json`.
 
-Covers writing both with their assets. Does not cover the numbers (a suite gives them) or markup (`report/templates`). It is a site
-of one page, as validations are made apart from reports; nothing is fetched from outside.
+Covers writing both with their assets. Does not cover the numbers (a suite gives them) or markup (`report/templates`). It is a
+site of one page, as validations are made apart from reports; nothing is fetched from outside.
 """
 
 from __future__ import annotations

@@ -56,16 +56,16 @@ _COLUMNS = (
 _READING = Text(
     "How to read this",
     (
-        "What is changed. Persona flipped: the same dialogue, judged as held with a person whose needs are inverted. The three "
-        "attacks: each reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), "
-        "slogans (self-empowerment) or terms (psycho-jargon).",
+        "What is changed. Persona flipped: the same dialogue, judged as held with a person whose needs are inverted. The "
+        "three attacks: each reply alone is replaced, in its place in the original dialogue, by feeling without content (pure "
+        "empathy), slogans (self-empowerment) or terms (psycho-jargon).",
         "The scorers see the same replies. EPM energy is the component of a reply's step in the direction of what this person "
-        "lacks; EPM alignment is its direction alone; rubric only is the sum of the judge's levels; magnitude only is the size of "
-        "the step; the direct judge gives one number from 0 to 100 without a rubric.",
-        f"The columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
-        "all original replies; that standard deviation is also the unit of “in sd”, in which scorers compare, and of “size in sd”, "
-        "the mean absolute change. Intervals resample cases. p is Wilcoxon's; over replies it assumes independent replies, so "
-        "prefer the one over cases.",
+        "lacks; EPM alignment is its direction alone; rubric only is the sum of the judge's levels; magnitude only is the size "
+        "of the step; the direct judge gives one number from 0 to 100 without a rubric.",
+        f"The columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation "
+        "over all original replies; that standard deviation is also the unit of “in sd”, in which scorers compare, and of “size "
+        "in sd”, the mean absolute change. Intervals resample cases. p is Wilcoxon's; over replies it assumes independent "
+        "replies, so prefer the one over cases.",
     ),
 )
 
@@ -192,15 +192,14 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
                 _p(s.cluster_p),
             )
             rows.append(Row(f"{_NAMES[cell.perturbation]}, {_NAMES[cell.scorer]}", texts))
-    if pairs == ALL:
-        return Table(
-            "Shifts, all replies", tuple(map(Column, _COLUMNS)), tuple(rows), "Every paired reply.", "Perturbation, scorer"
+    title, help = "Shifts, all replies", "Every paired reply."
+    if pairs == ALIGNED:
+        title = "Shifts"
+        help = (
+            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy itself and so "
+            "favours a decrease of the energy over one of the other scorers."
         )
-    help = (
-        "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy itself and so favours a "
-        "decrease of the energy over one of the other scorers."
-    )
-    return Table("Shifts", tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
+    return Table(title, tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
 
 
 def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
@@ -232,8 +231,8 @@ def _panel(shifts: PerturbationShifts, cell: Cell, alike: Sequence[Cell]) -> Slo
 SUITE = Suite(
     title="Does EMPA's score measure empathy?",
     about=(
-        "One thing is changed in stored dialogues and everything else is held fixed: the person's needs, or the reply, replaced by "
-        "performed empathy. A score of empathy must fall."
+        "One thing is changed in stored dialogues and everything else is held fixed: the person's needs, or the reply, replaced "
+        "by performed empathy. A score of empathy must fall."
     ),
     variants=PERTURBATIONS,
     judges=_judges,

@@ -93,9 +93,7 @@ async def perturbed(
     check_readable(played, scenario, judge)
     attack = variant in ATTACKS
     if attack and original is None:
-        raise UseError(
-            f"{played.scenario}: {variant} replaces replies of the judged original; judge the variant {ORIGINAL} first"
-        )
+        raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
     if attack and original is not None and not original.scored:
         played = original  # there is nothing to pair it with
     both = _BothJudges(judge, direct, original if attack else None)
