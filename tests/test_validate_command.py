@@ -18,7 +18,7 @@ from heartloop.environments.empa.perturbations import PERTURBATIONS
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, files_with, heartloop, over_http
 
-EVAL = ("eval", "empa", "--user", "embedded", "--max-turns", "3", "--limit", "2", "--out", "run")
+EVAL = ("eval", "empa", "--user", "embedded", "-E", "max_turns=3", "--limit", "2", "--out", "run")
 SUITE = ("--suite", "perturbation")
 JUDGE = ("validate", "run", *SUITE, "--judge", "lab/judge")
 
@@ -103,7 +103,7 @@ async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place:
         (("run", "--suite", "perturbed", "--judge", "embedded"), ("'perturbed'", "the nearest is 'perturbation'")),
         (("run", *SUITE), ("--judge", "embedded")),
         (("run", *SUITE, "--judge", "heartloop/listener"), ("heartloop/listener", "embedded")),
-        (("run", *SUITE, "--judge", "embedded", "--preset", "best"), ("'best'", "released", "paper")),
+        (("run", *SUITE, "--judge", "embedded", "-E", "preset=best"), ("'best'", "released", "paper")),
         (("run", *SUITE, "--judge", "embedded", "--sampling", "judge.seed=1"), ("--sampling", "embedded")),
     ],
 )

@@ -14,6 +14,7 @@ from heartloop.cli.options import (
     MaxConnections,
     MaxCost,
     MaxTokens,
+    OptionValues,
     Prices,
     Retries,
     RetryJudging,
@@ -37,7 +38,7 @@ def validate(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Number of dialogues per run, sampled; rerun with a larger limit to continue.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="Rules of the score; by default as played.")] = None,
+    option: OptionValues = None,
     scenarios: Annotated[str | None, typer.Option(help="Scenario set or file; by default as played.")] = None,
     sampling: JudgeSampling = None,
     max_connections: MaxConnections = 32,
@@ -59,7 +60,7 @@ def validate(
 
     from rich.console import Console
 
-    from heartloop.cli.running import Pilot, exit_code_of, play_run, sampling_of_judge
+    from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, sampling_of_judge
     from heartloop.core.errors import UseError
     from heartloop.models.cache import cache_at
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, resolve
@@ -69,7 +70,8 @@ def validate(
     from heartloop.validity.text import result_table
 
     load_env()
-    chosen = suite_of(environment_of(runs), suite)
+    spec = environment_of(runs)
+    chosen = suite_of(spec, suite)
     if judge is None:
         raise UseError("--judge is missing; pass service/model, or embedded (rules, free)")
     judge_sampling = sampling_of_judge(judge, sampling or [])
@@ -81,8 +83,8 @@ def validate(
     judges = chosen.judges(counted(opened[judge], meter, "judge", answers) if opened else None, judge_sampling)
     sources = [
         JudgedVariants(
-            run, str(suite), chosen, judges, preset=preset, scenarios=scenarios, sampling=judge_sampling, prices=meter.prices,
-            limit=limit,
+            run, str(suite), chosen, judges, options=read_options(spec, option), scenarios=scenarios, sampling=judge_sampling,
+            prices=meter.prices, limit=limit,
         )
         for run in runs
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.environments.reacting import chance
@@ -27,7 +28,7 @@ class JudgedVariants:
     Args:
         run: the source, played or imported.
         name: the suite's.
-        preset: rules of the score; the source's by default.
+        options: of the environment; only those that rejudging can change.
         scenarios: set or file; by default what the source names.
         sampling: of the judges.
         prices: by model, beside those of the source.
@@ -44,13 +45,12 @@ class JudgedVariants:
         suite: Suite,
         judges: Judges,
         *,
-        preset: str | None = None,
+        options: Mapping[str, Any] | None = None,
         scenarios: str | None = None,
         sampling: Sampling | None = None,
         prices: Mapping[str, Mapping[str, float]] | None = None,
         limit: int | None = None,
     ) -> None:
-        options = {"preset": preset} if preset else None
         self._source = Rejudging(run, judges.judge, options=options, scenarios=scenarios, sampling=sampling, prices=prices)
         self._name = name
         self._suite = suite

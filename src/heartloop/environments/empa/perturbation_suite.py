@@ -15,9 +15,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
-from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser
-from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.perturbation_shifts import (
     ALIGNED,
     ALL,
@@ -29,6 +27,7 @@ from heartloop.environments.empa.perturbation_shifts import (
 )
 from heartloop.environments.empa.perturbations import PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.roles import judge as form_judge
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
 from heartloop.scoring.shifts import TIE
@@ -87,12 +86,8 @@ class PerturbationJudges(NamedTuple):
 
 
 def _judges(model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
-    if model is None:
-        return PerturbationJudges(EmbeddedUser(), EmbeddedDirectJudge())
-    return PerturbationJudges(
-        LLMUser(model, sampling=sampling, role="judge"),
-        LLMDirectJudge(model, sampling=sampling),
-    )
+    direct = EmbeddedDirectJudge() if model is None else LLMDirectJudge(model, sampling=sampling)
+    return PerturbationJudges(form_judge(model, sampling), direct)
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
