@@ -228,7 +228,7 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 def run_inspect(case: Case) -> dict[str, Any]:
     """The same dialogues through the Inspect door, by its own provider for such endpoints; at most one a person."""
-    door = importlib.import_module("heartloop.integrations.inspect.task")
+    tasks = importlib.import_module("heartloop.integrations.inspect.registry").TASKS
     inspect_ai = importlib.import_module("inspect_ai")
 
     os.environ["BENCH_API_KEY"] = "not-needed"
@@ -237,9 +237,9 @@ def run_inspect(case: Case) -> dict[str, Any]:
 
     def go(dialogues: int, folder: str) -> Any:
         (log,) = inspect_ai.eval(
-            door.sage(),
+            tasks["sage"](),
             model="openai-api/bench/policy",
-            model_roles={"simulator": "openai-api/bench/person"},
+            model_roles={"user": "openai-api/bench/person"},
             limit=dialogues,
             max_samples=case.in_flight,
             max_connections=case.in_flight,

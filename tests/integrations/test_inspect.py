@@ -1,13 +1,14 @@
-"""The Inspect door: the same dialogues, behind somebody else's counter.
+"""The Inspect integration plays the same dialogues as our own command.
 
-1. The same seed, models and people give the same words, moods and scores through the door as through `heartloop eval`: with
-   the embedded user, and over HTTP with a simulator model.
-2. A failed instrument is an error of the sample and unscored, never 0; the others go on; `eval-retry` plays it again.
-3. A sample cut by a limit is unscored.
-4. The person never meets a model's thinking, and the model never its own.
-5. Seeds and time limits reach the simulator's model, which Inspect's roles do not inherit; the policy's temperature does not.
-6. A wrong or missing argument is refused before the first call, with the mend.
-7. No log holds the key.
+1. The same seed, models and scenarios give the same messages, states and scores as `heartloop eval`: with the embedded user, and
+   over HTTP with a model as the user.
+2. Every installed environment has a task; roles and options are the environment's own.
+3. A failed instrument is an error of the sample and unscored, never 0; the others continue; `eval-retry` plays it again.
+4. A sample stopped by a limit is unscored.
+5. The user never sees a model's thinking, and the model never its own.
+6. Seeds and time limits reach the models of the roles, which do not inherit them from Inspect; the policy's temperature does not.
+7. A wrong or missing argument is refused before the first call, with what to do.
+8. No log holds the key.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
+from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+from heartloop.evaluation.measures import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.integrations.inspect.registry import TASKS
 from heartloop.integrations.inspect.samples import KEY
-from heartloop.integrations.inspect.task import sage
 from heartloop.models.names import close, resolve
 from tests import faulty_server
 from tests.faulty_server import FaultyServer, Request
@@ -69,18 +72,18 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         gc.collect()
 
 
-async def run(*, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
-    """One evaluation through the door, as `inspect eval heartloop/sage` makes it."""
-    [log] = await eval_async("heartloop/sage", model=model, log_dir=str(Path.cwd() / "logs"), **how)
+async def run(environment: str = "sage", *, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
+    """One evaluation, as `inspect eval heartloop/ENVIRONMENT` makes it."""
+    [log] = await eval_async(f"heartloop/{environment}", model=model, log_dir=str(Path.cwd() / "logs"), **how)
     return read_eval_log(log.location)
 
 
 async def over_http(server: FaultyServer, monkeypatch: pytest.MonkeyPatch, **how: Any) -> EvalLog:
-    """The same with policy and simulator behind Inspect's own OpenAI-compatible provider."""
+    """The same with policy and user behind Inspect's own OpenAI-compatible provider."""
     monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
     monkeypatch.setenv("FAULTY_API_KEY", CANARY)
     port = server.base_url.rpartition(":")[2].partition("/")[0]  # models are remembered by name for the whole process
-    roles = how.pop("model_roles", {"simulator": f"openai-api/faulty/sim{port}"})
+    roles = how.pop("model_roles", {"user": f"openai-api/faulty/sim{port}"})
     arguments = {"limit": 2, "max_turns": 3, **how.pop("task_args", {})}
     how = {"max_retries": 0, **how}
     return await run(model=f"openai-api/faulty/{port}", model_roles=roles, task_args=arguments, **how)
@@ -91,14 +94,14 @@ def samples(log: EvalLog) -> list[EvalSample]:
     return log.samples
 
 
-def told(sample: EvalSample) -> Transcript:
+def played_in(sample: EvalSample) -> Transcript:
     """The transcript a sample holds."""
     return Transcript.model_validate(sample.store[KEY])
 
 
 def value(sample: EvalSample) -> float:
     assert sample.scores is not None
-    return sample.scores["emotion"].as_float()
+    return sample.scores["points"].as_float()
 
 
 def results(log: EvalLog) -> dict[str, Any]:
@@ -124,7 +127,7 @@ async def played(
 
 def spoken(transcript: Transcript) -> dict[str, Any]:
     """All but the clock, the calls' own records, and what the models are called."""
-    return transcript.model_dump(exclude={"seconds", "calls", "model", "models", "simulator"})
+    return transcript.model_dump(exclude={"seconds", "calls", "model", "models", "user"})
 
 
 def by_words(body: dict[str, Any]) -> str:
@@ -140,17 +143,17 @@ class TestParity:
     async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
         ours = await played(EmbeddedUser(), resolve("heartloop/listener"), epochs=2)
-        assert {(s.id, s.epoch): spoken(told(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
+        assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
         assert {(s.id, s.epoch): value(s) for s in samples(log)} == {key: t.score for key, t in ours.items()}
 
     @pytest.mark.parametrize("preset", ["corrected", "released"])
-    async def test_a_simulator_model_over_http(self, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_user_model_over_http(self, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"preset": preset})
-            policy, simulator = resolve("faulty/any"), resolve("faulty/other")
-            ours = await played(LLMUser(simulator), policy, preset=preset)
-            await close([policy, simulator])
-        assert {(s.id, s.epoch): spoken(told(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
+            policy, user = resolve("faulty/any"), resolve("faulty/other")
+            ours = await played(LLMUser(user), policy, preset=preset)
+            await close([policy, user])
+        assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
 
     async def test_the_metrics_are_those_of_the_leaderboard(self) -> None:
         log = await run(task_args=FREE, epochs=2)
@@ -162,11 +165,58 @@ class TestParity:
 
     async def test_epochs_differ_and_a_seed_repeats(self) -> None:
         one, again, other = [await run(task_args=FREE, epochs=2, seed=seed) for seed in (5, 5, 6)]
-        seeds = [told(s).seed for s in samples(one)]
+        seeds = [played_in(s).seed for s in samples(one)]
         assert len(set(seeds)) == 4
-        assert seeds == [told(s).seed for s in samples(again)]
-        assert [told(s).turns for s in samples(one)] == [told(s).turns for s in samples(again)]
-        assert not set(seeds) & {told(s).seed for s in samples(other)}
+        assert seeds == [played_in(s).seed for s in samples(again)]
+        assert [played_in(s).turns for s in samples(one)] == [played_in(s).turns for s in samples(again)]
+        assert not set(seeds) & {played_in(s).seed for s in samples(other)}
+
+
+class TestEnvironments:
+    """Rule 2."""
+
+    def test_every_installed_environment_has_a_task(self) -> None:
+        assert list(TASKS) == environment_names()
+
+    @pytest.mark.parametrize("environment", ["eibench", "empa", "perm", "daily"])
+    async def test_one_dialogue_with_the_embedded_roles(self, environment: str) -> None:
+        log = await run(environment, task_args={"user": "embedded", "limit": 1})
+        [sample] = samples(log)
+        assert sample.error is None
+        transcript = played_in(sample)
+        assert (transcript.environment, transcript.user) == (environment, "embedded")
+        assert value(sample) == pytest.approx(points_of(transcript))
+        assert results(log)["scored"] == 1
+
+    async def test_options_are_the_environments_own(self) -> None:
+        arguments = {"user": "embedded", "limit": 1, "without": ["bystander"], "bystander_weight": 0.25}
+        log = await run("perm", task_args=arguments)
+        ours = await play_one("perm", without=("bystander",), bystander_weight=0.25)
+        assert value(samples(log)[0]) == pytest.approx(points_of(ours))
+        with pytest.raises(PrerequisiteError, match="bystander_weight"):
+            await run("perm", task_args={**arguments, "bystander_weight": -1})
+
+    async def test_each_role_may_have_its_own_model_and_the_users_plays_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            port = server.base_url.rpartition(":")[2].partition("/")[0]
+            monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
+            monkeypatch.setenv("FAULTY_API_KEY", CANARY)
+            roles = {"user": f"openai-api/faulty/user{port}", "judge": f"openai-api/faulty/judge{port}"}
+            log = await run("empa", model_roles=roles, task_args={"limit": 1, "max_turns": 1}, max_retries=0)
+        [sample] = samples(log)
+        assert sample.error is None, sample.error
+        models = played_in(sample).models
+        assert {role: models[role] for role in ("user", "judge", "director")} == {**roles, "director": roles["user"]}
+        assert list(sample.role_usage) == ["judge"], "in the only turn"
+
+
+async def play_one(environment: str, **options: Any) -> Transcript:
+    """The first scenario by our own loop with the embedded roles."""
+    spec = load_environment(environment)
+    [scenario] = stratified(spec.load(), 1)
+    ready = spec.make([scenario], spec.players(), options)
+    policy = resolve("heartloop/listener")
+    return await play(ready, scenario.id, policy, seed=dialogue_seed(0, scenario.id, 0), sampling=spec.policy_sampling)
 
 
 class TestSample:
@@ -174,28 +224,29 @@ class TestSample:
 
     async def test_messages_are_the_visible_dialogue_and_carry_what_each_reply_did(self) -> None:
         sample = samples(await run(task_args=FREE))[0]
-        transcript = told(sample)
+        transcript = played_in(sample)
         assert [m.role for m in sample.messages] == ["system", "user", *["assistant", "user"] * 2, "assistant"]
         assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in transcript.turns]
-        felt = [m.metadata for m in sample.messages if m.role == "assistant"]
-        assert [f["emotion"] for f in felt if f] == [turn.state["emotion"] for turn in transcript.turns if turn.state]
-        assert all(f and f["thoughts"]["activity"] for f in felt)
+        effects = [m.metadata or {} for m in sample.messages if m.role == "assistant"]
+        states = [turn.state for turn in transcript.turns if turn.state]
+        assert [effect["emotion"] for effect in effects] == [state["emotion"] for state in states]
+        assert all(effect["thoughts"]["activity"] for effect in effects)
 
     async def test_score_explanation_and_usage_by_role(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(answer=by_words) as server:
             sample = samples(await over_http(server, monkeypatch))[0]
         assert sample.scores is not None
-        score = sample.scores["emotion"]
+        score = sample.scores["points"]
         assert score.metadata is not None
         assert score.metadata["emotion"][0] == 40.0
         assert score.metadata["emotion"][-1] == score.value
-        transcript = told(sample)
+        transcript = played_in(sample)
         assert sample.role_usage["user"].total_tokens == transcript.usage["user"].total
         assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
 
 
 class TestFailures:
-    """Rules 2 and 3."""
+    """Rules 3 and 4."""
 
     @pytest.mark.parametrize(
         ("fault", "role", "kind"),
@@ -203,9 +254,9 @@ class TestFailures:
             ("unauthorized", "policy", "RefusedByServer"),
             ("bad_request", "policy", "RefusedByServer"),
             ("empty_choices@policy", "policy", "TransportError"),
-            ("content_filter@feel", "simulator", "AnswerError"),
-            ("length@speak", "simulator", "AnswerError"),
-            ("unknown_model@user", "simulator", "RefusedByServer"),
+            ("content_filter@feel", "user", "AnswerError"),
+            ("length@speak", "user", "AnswerError"),
+            ("unknown_model@user", "user", "RefusedByServer"),
         ],
     )
     async def test_a_failed_instrument_is_an_error_and_unscored(
@@ -219,7 +270,7 @@ class TestFailures:
         assert f"the {role} failed ({kind})" in sample.error.message
         assert isnan(value(sample))
         assert sample.scores is not None
-        assert sample.scores["emotion"].reason == f"{role}_failed"
+        assert sample.scores["points"].reason == f"{role}_failed"
         assert results(log)["unscored"] == 1
         assert isnan(results(log)["mean"])
 
@@ -254,7 +305,7 @@ class TestFailures:
         assert sample.limit is not None
         assert isnan(value(sample))
         assert sample.scores is not None
-        assert sample.scores["emotion"].reason == "not_finished"
+        assert sample.scores["points"].reason == "not_finished"
         assert len(sample.messages) > 1
 
     async def test_a_time_limit_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,8 +317,8 @@ class TestFailures:
         assert isnan(value(sample))
 
 
-class TestAcrossTheDoor:
-    """Rules 4, 5 and 7."""
+class TestCalls:
+    """Rules 5, 6 and 8."""
 
     @pytest.mark.parametrize("fault", ["thinking", "reasoning"])
     async def test_thinking_stays_where_it_was_thought(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +339,7 @@ class TestAcrossTheDoor:
         calls = [event for event in samples(log)[0].events if event.event == "model"]
         assert {(call.role, call.config.attempt_timeout, call.config.max_retries) for call in calls} == {
             (None, 17, 0),
-            ("simulator", 17, 0),
+            ("user", 17, 0),
         }
 
     async def test_a_role_has_settings_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,17 +349,17 @@ class TestAcrossTheDoor:
             from inspect_ai.model import GenerateConfig
 
             role = get_model("openai-api/own/sim", config=GenerateConfig(temperature=0.7, seed=9), memoize=False)
-            log = await over_http(server, monkeypatch, model_roles={"simulator": role}, task_args={"limit": 1})
+            log = await over_http(server, monkeypatch, model_roles={"user": role}, task_args={"limit": 1})
         asked = [request.body for request in server.requests if request.part != "policy"]
         assert {body["temperature"] for body in asked} == {0.7}
         assert sorted(body["seed"] for body in asked) == [9, 10, 11, 12, 13]
-        assert told(samples(log)[0]).sampling["user"] == Sampling(temperature=0.7, seed=9)
+        assert played_in(samples(log)[0]).sampling["user"] == Sampling(temperature=0.7, seed=9)
 
     async def test_no_log_of_ours_holds_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer("unauthorized", answer=by_words) as server:
             [sample] = samples(await over_http(server, monkeypatch, task_args={"limit": 1}))
         assert sample.scores is not None
-        assert CANARY not in sample.scores["emotion"].model_dump_json() + json.dumps(sample.store)
+        assert CANARY not in sample.scores["points"].model_dump_json() + json.dumps(sample.store)
 
     async def test_inspect_own_mock_model_is_played_without_a_network(self) -> None:
         def answer(*_: Any) -> ModelOutput:
@@ -326,29 +377,32 @@ class TestAcrossTheDoor:
 
 
 class TestArguments:
-    """Rule 6."""
+    """Rule 7."""
 
     @pytest.mark.parametrize(
-        ("arguments", "roles", "said"),
+        ("arguments", "roles", "part"),
         [
-            ({}, {}, "who plays the person"),
-            ({"user": "embedded"}, {"simulator": "heartloop/listener"}, "who plays the person"),
-            ({"user": "nobody"}, {}, "who plays the person"),
-            ({"user": "embedded", "preset": "correct"}, {}, "unknown preset 'correct'"),
-            ({"user": "embedded", "variant": "hard"}, {}, "unknown variant"),
-            ({"user": "embedded", "limit": 0}, {}, "--limit is 0"),
+            ({}, {}, "--model-role user="),
+            ({"user": "embedded"}, {"user": "heartloop/listener"}, "every role has a model"),
+            ({"user": "nobody"}, {}, "'nobody'"),
+            ({"user": "embedded", "preset": "correct"}, {}, "the nearest is corrected"),
+            ({"user": "embedded", "variant": "hard"}, {}, "'hard'"),
+            ({"user": "embedded", "max_turn": 3}, {}, "the nearest is 'max_turns'"),
+            ({"user": "embedded", "max_turns": 0}, {}, "at least 1"),
+            ({"user": "embedded", "limit": 0}, {}, "limit is 0"),
             ({"user": "embedded", "scenarios": "nothing"}, {}, "nothing"),
         ],
     )
-    async def test_refused_before_the_first_call(self, arguments: dict[str, Any], roles: dict[str, str], said: str) -> None:
-        with pytest.raises(PrerequisiteError, match=said):
+    async def test_refused_before_the_first_call(self, arguments: dict[str, Any], roles: dict[str, str], part: str) -> None:
+        with pytest.raises(PrerequisiteError, match=part):
             await run(task_args=arguments, model_roles=roles)
 
     async def test_a_task_made_in_python_takes_its_roles_from_eval(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        [log] = await eval_async(sage(limit=1, max_turns=1), model="heartloop/listener", log_dir=str(Path.cwd() / "logs"))
+        made = TASKS["sage"](limit=1, max_turns=1)
+        [log] = await eval_async(made, model="heartloop/listener", log_dir=str(Path.cwd() / "logs"))
         [sample] = samples(read_eval_log(log.location))
         assert sample.error is not None
-        assert "who plays the person" in sample.error.message
+        assert "--model-role user=" in sample.error.message
         assert isnan(value(sample))
 
     async def test_tags_are_left_out_as_in_our_own_command(self) -> None:
@@ -356,14 +410,14 @@ class TestArguments:
         assert not any({"death", "eating"} & set(str(s.metadata["tags"]).split()) for s in samples(log))
 
 
-def test_without_the_extra_the_door_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_says_what_to_install() -> None:
     import subprocess
     import sys
 
     program = (
         "import sys; sys.modules['inspect_ai'] = None\n"
         "import heartloop, heartloop.cli.main\n"
-        "sys.argv = ['heartloop', 'export', 'inspect', 'somewhere']\n"
+        "sys.argv = ['heartloop', 'export', 'somewhere', '--to', 'inspect']\n"
         "heartloop.cli.main.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

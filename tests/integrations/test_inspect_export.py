@@ -26,9 +26,9 @@ from inspect_ai.scorer import SampleScore, Score
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
-from heartloop.environments.catalogue import entry_of
 from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage import LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.logs import read_logs
 from heartloop.evaluation.imported import write_run
@@ -36,7 +36,7 @@ from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import settings_of
 from heartloop.integrations.inspect.export import export_run
 from heartloop.integrations.inspect.samples import KEY
-from heartloop.integrations.inspect.scorer import METRICS, failure, success
+from heartloop.integrations.inspect.scorer import failure, metrics_of, success
 from heartloop.models.baselines import Baseline
 from tests.released_form import log as log_of_one
 from tests.released_form import write
@@ -50,16 +50,16 @@ SAID = Reply("<think>hm</think>I see.", reasoning="She is hurt.", usage=Usage(pr
 @pytest.fixture
 async def run(tmp_path: Path) -> Path:
     """Two models, two people, two replies a dialogue; the second model's second dialogue fails, its first was played twice."""
-    people = load_scenarios("support")[:2]
-    simulator = ScriptedChat([], name="lab/sim")
-    sage = Sage(people, LLMUser(simulator, sampling=Sampling(temperature=0.5)), max_turns=2)
+    scenarios = load_scenarios("support")[:2]
+    user = ScriptedChat([], name="lab/sim")
+    sage = Sage(scenarios, LLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
     settings = settings_of(sage, ["lab/one", "lab/two"], roles={"user": "lab/sim"}, scenario_set="support", limit=2, seed=3)
     found: list[Transcript] = []
-    for model, person, fails in [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 0, 0), (1, 1, 1)]:
-        simulator = ScriptedChat([TALK[0], TransportError("the line is dead")] if fails else TALK, name="lab/sim")
-        sage = Sage(people, LLMUser(simulator, sampling=Sampling(temperature=0.5)), max_turns=2)
+    for model, number, fails in [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 0, 0), (1, 1, 1)]:
+        user = ScriptedChat([TALK[0], TransportError("the line is dead")] if fails else TALK, name="lab/sim")
+        sage = Sage(scenarios, LLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
         policy = ScriptedChat([SAID], name=settings.models[model], cycle=True)
-        found.append(await play(sage, people[person].id, policy, seed=7, sampling=Sampling(max_tokens=99)))
+        found.append(await play(sage, scenarios[number].id, policy, seed=7, sampling=Sampling(max_tokens=99)))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "run" / "transcripts.jsonl").write_text("".join(map(write_line, found)), encoding="utf-8")
@@ -91,11 +91,11 @@ def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
     sample = samples[0]
     assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert sample.messages[2].text == "I see."
-    felt = sample.messages[4].metadata
-    assert felt is not None
-    assert (felt["emotion"], felt["emotion change"], felt["thoughts"]["activity"]) == (52.0, 6.0, "At last.")
+    effect = sample.messages[4].metadata
+    assert effect is not None
+    assert (effect["emotion"], effect["emotion change"], effect["thoughts"]["activity"]) == (52.0, 6.0, "At last.")
     calls = [(e.role, e.metadata["purpose"]) for e in sample.events if e.event == "model" and e.metadata]
-    assert calls == [(None, "reply"), ("simulator", "feel"), ("simulator", "speak"), (None, "reply"), ("simulator", "feel")]
+    assert calls == [(None, "reply"), ("user", "feel"), ("user", "speak"), (None, "reply"), ("user", "feel")]
     assert [e.event for e in sample.events if e.event in ("info", "score")] == ["info", "info", "score"]
     kept = Transcript.model_validate(sample.store[KEY])
     assert kept == next(read_transcripts(run / "transcripts.jsonl")).model_copy(update={"calls": ()})
@@ -103,7 +103,7 @@ def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
 
 def test_tokens_are_told_by_model_and_role(run: Path) -> None:
     log, samples = read(export_run(run)[0])
-    # per dialogue: two replies of 55 tokens, three simulator calls of 110
+    # per dialogue: two replies of 55 tokens, three calls of the user of 110
     assert samples[0].model_usage["lab/one"].total_tokens == 110
     assert samples[0].role_usage["user"].total_tokens == 330
     assert log.stats.model_usage["lab/sim"].total_tokens == 660
@@ -133,7 +133,7 @@ def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_
     assert failed.error is not None
     assert "the line is dead" in failed.error.message
     assert failed.scores is not None
-    assert isnan(failed.scores["emotion"].as_float())
+    assert isnan(failed.scores["points"].as_float())
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
@@ -143,17 +143,18 @@ def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
     folder = export_run(run)[0].parent
     samples = samples_df(str(folder))
     assert len(evals_df(str(folder))) == 2
-    assert sorted(samples["score_emotion"].dropna()) == [52.0, 52.0, 52.0]
+    assert sorted(samples["score_points"].dropna()) == [52.0, 52.0, 52.0]
     assert set(samples["metadata_family"]) == {"support"}
     said = messages_df(str(folder))
     assert {"I see.", "And then he left."} <= set(said["content"])
 
 
 def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
-    person = entry_of("eibench").load("test")[0]
-    bench = entry_of("eibench").build([person], entry_of("eibench").person(None), max_turns=2)
+    spec = load_environment("eibench")
+    scenario = spec.load("test")[0]
+    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
     settings = settings_of(bench, ["heartloop/diplomat"], roles={"user": "embedded"}, scenario_set="test")
-    played = asyncio.run(play(bench, person.id, Baseline("diplomat"), seed=7))
+    played = asyncio.run(play(bench, scenario.id, Baseline("diplomat"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])
@@ -161,15 +162,15 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     assert log.eval.task_args["relation_weight"] == 0.5
     assert sample.scores is not None
     assert played.score is not None
-    assert sample.scores["outcome"].as_float() == 100 * played.score
-    assert sample.messages[0].text == policy_prompt(person, "think")
+    assert sample.scores["points"].as_float() == 100 * played.score
+    assert sample.messages[0].text == policy_prompt(scenario, "think")
     assert [m.role for m in sample.messages] == ["system", "assistant", "user", "assistant", "user"]  # in charm the model begins
-    felt, turn = sample.messages[3].metadata, played.turns[1]
-    assert felt is not None
+    effect, turn = sample.messages[3].metadata, played.turns[1]
+    assert effect is not None
     assert turn.state is not None
     assert turn.change is not None
-    assert (felt["a"], felt["t"], felt["a change"]) == (turn.state["a"], turn.state["t"], turn.change["a"])
-    assert felt["thoughts"].keys() == {"need", "quality", "inertia", "changes", "tone"}
+    assert (effect["a"], effect["t"], effect["a change"]) == (turn.state["a"], turn.state["t"], turn.change["a"])
+    assert effect["thoughts"].keys() == {"need", "quality", "inertia", "changes", "tone"}
     assert log.results is not None
     mine = write_scores(read_run(tmp_path)).models[0].own
     shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
@@ -177,16 +178,17 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
 
 
 def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
-    person = entry_of("empa").load("cases")[0]
-    bench = entry_of("empa").build([person], entry_of("empa").person(None), max_turns=2)
+    spec = load_environment("empa")
+    scenario = spec.load("cases")[0]
+    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
     settings = settings_of(bench, ["heartloop/coach"], roles={"user": "embedded"}, scenario_set="cases")
-    played = asyncio.run(play(bench, person.id, Baseline("coach"), seed=7))
+    played = asyncio.run(play(bench, scenario.id, Baseline("coach"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])
     assert log.eval.task == "heartloop/empa"
     assert sample.scores is not None
-    assert sample.scores["epmq"].as_float() == played.score
+    assert sample.scores["points"].as_float() == played.score
     assert log.results is not None
     shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
     assert "success" not in shown  # an end, which no score tells
@@ -200,9 +202,9 @@ def test_failures_of_eibench_are_counted_below_zero() -> None:
         found: int = metric(scores)
         return found
 
-    assert counted(failure(**METRICS["eibench"]["failure"])) == 1
-    assert counted(failure(**METRICS["sage"]["failure"])) == 3
-    assert counted(success(**METRICS["eibench"]["success"])) == 1
+    assert counted(failure(**metrics_of(load_environment("eibench").scale, {})["failure"])) == 1
+    assert counted(failure(**metrics_of(load_environment("sage").scale, {})["failure"])) == 3
+    assert counted(success(**metrics_of(load_environment("eibench").scale, {})["success"])) == 1
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
@@ -216,7 +218,7 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
         found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))
     ][:4]  # fmt: skip
     _, [sample] = read(path)
-    assert [e.metadata and e.metadata["words_only"] for e in sample.events if e.event == "model"] == [True, True]
+    assert [e.metadata and e.metadata["text_only"] for e in sample.events if e.event == "model"] == [True, True]
     assert sample.model_usage == {}
 
 

@@ -1,12 +1,11 @@
-"""A finished run as Inspect logs: one log a model, with every dialogue, its calls, moods and thoughts.
+"""A run as Inspect logs: one log per model, with every dialogue, its calls, states and thoughts.
 
-Covers what `inspect view` and `inspect_ai.analysis` open. Does not cover reading a log back, nor reports of our own
-(`analysis`).
+Covers what `inspect view` and `inspect_ai.analysis` open. Does not cover reading a log back, nor our own report
+(`heartloop.report`).
 
-What a log holds that the run does not: nothing. What is made up: the moments of the events, which only keep their order
-(a transcript knows how long a dialogue took, not when each call was). The simulator's prompts are not in a transcript, so
-its calls show answers and tokens without their input. Of an imported dialogue no call is known: each reply stands as a call of
-the model under test, without tokens, and is marked `words_only`.
+The times of the events are made up and only keep their order: a transcript has the duration of a dialogue, not of each call. The
+prompts of the other roles are not in a transcript, so their calls show answers and tokens without input. Of an imported dialogue
+no call is known: each reply appears as a call of the model under test, without tokens, marked `text_only`.
 """
 
 from __future__ import annotations
@@ -48,13 +47,14 @@ from inspect_ai.model import (
 
 import heartloop
 from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
-from heartloop.core.errors import HeartloopError, InputError, PromptError, UseError
-from heartloop.core.prompts import load_prompt
-from heartloop.environments.catalogue import Person, entry_of
+from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Scenario
+from heartloop.evaluation.measures import options_of
 from heartloop.evaluation.run_directory import saved_settings
-from heartloop.integrations.inspect.samples import KEY, facts_of, felt_of, kept_of, messages_of, score_of, unscored_error
-from heartloop.integrations.inspect.scorer import METRICS, SCORERS
+from heartloop.integrations.inspect.models import Nobody
+from heartloop.integrations.inspect.samples import KEY, effect_of, facts_of, messages_of, score_of, stored_of, unscored_error
+from heartloop.integrations.inspect.scorer import SCORER, metrics_of
 
 __all__ = ["export_run", "log_of"]
 
@@ -62,27 +62,26 @@ _STOPS = {"length": "max_tokens", "stop": "stop", "content_filter": "content_fil
 
 
 def export_run(run: Path, out: Path | None = None) -> list[Path]:
-    """Writes one log a model and returns their paths, in the order of the run's models.
+    """Writes one log per model and returns their paths, in the order of the run's models.
 
     Args:
-        run: a run directory; it may still be unfinished. Of a dialogue played again the last playing counts.
+        run: a run directory, finished or not. Of a dialogue that was played again the last one counts.
         out: a folder, or for a run of one model a file that ends in `.eval`; by default `inspect/` in the run.
 
     Raises:
         InputError: no run directory, no finished dialogue, or a record that does not fit.
-        UseError: an unknown environment, a file named for several models, or a place that cannot be written.
+        UseError: an unknown environment, a file for several models, or a path that cannot be written.
     """
     settings = saved_settings(run)
-    entry_of(str(settings.get("environment", "sage")))
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
     models = list(dict.fromkeys([*map(str, settings.get("models", [])), *(model for model, _, _ in latest)]))
     models = [model for model in models if any(key[0] == model for key in latest)]
     if not models:
-        raise InputError(f"{run} holds no finished dialogue; play it first")
+        raise InputError(f"{run} holds no finished dialogue; play some first")
     out = out or run / "inspect"
     single = out.suffix == ".eval"
     if single and len(models) > 1:
-        raise UseError(f"{run} has {len(models)} models and a log holds one; name a folder with --out, not {out.name}")
+        raise UseError(f"{run} has {len(models)} models and a log holds one; pass a folder as --out, not {out.name}")
     written = []
     for model in models:
         target = out if single else out / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', model)}.eval"
@@ -97,12 +96,24 @@ def export_run(run: Path, out: Path | None = None) -> list[Path]:
 
 
 def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, started: datetime) -> EvalLog:
-    """The dialogues of one model as a log; `settings` are the run's, `started` is shown as its moment."""
+    """The dialogues of one model as a log.
+
+    Args:
+        settings: of the run.
+        started: shown as the time of the log and its events.
+
+    Raises:
+        UseError: an unknown environment.
+    """
     first = dialogues[0]
+    metrics = metrics_of(load_environment(first.environment).scale, options_of(settings))
     scenarios = list(dict.fromkeys(dialogue.scenario for dialogue in dialogues))
     name = hashlib.sha256(json.dumps([dict(settings), first.model], sort_keys=True, default=str).encode()).hexdigest()[:22]
-    asked = ("preset", "variant", "max_turns", "relation_weight", "window", "bystander_weight", "limit", "user", "exclude_tags")
-    arguments = {"scenarios": settings.get("scenario_set"), **{key: settings.get(key) for key in asked}}
+    arguments = {
+        "scenarios": settings.get("scenario_set"),
+        **{key: settings.get(key) for key in ("limit", "exclude_tags")},
+        **options_of(settings),
+    }
     others = {role: model for role, model in first.models.items() if role != "policy"}
     spec = EvalSpec(
         eval_id=name,
@@ -121,16 +132,16 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         metadata={"heartloop": {key: value for key, value in settings.items() if key != "scenarios"}},
         scorers=[
             EvalScorer(
-                name=SCORERS[first.environment],
+                name=SCORER,
                 metrics=[
-                    EvalMetricDefinition(name=f"heartloop/{name}", options=options or None)
-                    for name, options in METRICS[first.environment].items()
+                    EvalMetricDefinition(name=f"heartloop/{name}", options=arguments or None)
+                    for name, arguments in metrics.items()
                 ],
             )
         ],
     )
-    people = _people(first.environment, settings)
-    samples = [_sample(dialogue, people.get(dialogue.scenario), started) for dialogue in dialogues]
+    scenarios_by_id = _scenarios(first.environment, settings)
+    samples = [_sample(dialogue, _policy_prompt(dialogue, scenarios_by_id, settings), started) for dialogue in dialogues]
     usage = {role: total_usage(d.usage.get(role, Usage()) for d in dialogues) for role in first.models}
     log = EvalLog(
         status="success",
@@ -141,7 +152,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
             started_at=started.isoformat(),
             completed_at=(started + timedelta(seconds=max(d.seconds for d in dialogues))).isoformat(),
             model_usage=_by_model(usage, first.models),
-            role_usage={role: _usage(found) for role, found in usage.items() if role in others},
+            role_usage={role: _usage(spent) for role, spent in usage.items() if role in others},
         ),
         samples=samples,
     )
@@ -149,8 +160,8 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
     return log
 
 
-def _sample(dialogue: Transcript, person: Person | None, started: datetime) -> EvalSample:
-    shown = messages_of(dialogue, _policy_prompt(dialogue, person))
+def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> EvalSample:
+    shown = messages_of(dialogue, policy_prompt)
     failed = unscored_error(dialogue)
     score = score_of(dialogue)
     others = {role: usage for role, usage in dialogue.usage.items() if role != "policy"}
@@ -162,9 +173,9 @@ def _sample(dialogue: Transcript, person: Person | None, started: datetime) -> E
         target="",
         messages=shown,
         output=ModelOutput.from_content(model=dialogue.model, content=last),
-        scores={SCORERS[dialogue.environment]: score},
+        scores={SCORER: score},
         metadata=facts_of(dialogue),
-        store={KEY: kept_of(dialogue)},
+        store={KEY: stored_of(dialogue)},
         events=list(_events(dialogue, shown, score, started)),
         model_usage=_by_model(dialogue.usage, dialogue.models),
         role_usage={role: _usage(usage) for role, usage in others.items()},
@@ -178,7 +189,7 @@ def _sample(dialogue: Transcript, person: Person | None, started: datetime) -> E
 def _events(
     dialogue: Transcript, shown: Sequence[ChatMessage], score: Any, started: datetime
 ) -> Iterable[ModelEvent | InfoEvent | ScoreEvent]:
-    """Calls, then what the reply did, turn by turn."""
+    """Turn by turn: the calls, then the effect of the reply."""
     by_turn: dict[int, list[Call]] = {}
     known = any(call.role == "policy" for call in dialogue.calls)
     words = () if known else (Call(role="policy", purpose="reply", turn=t.index, text=t.reply) for t in dialogue.turns)
@@ -206,18 +217,18 @@ def _events(
                 output=_output(call, dialogue.models.get(call.role, dialogue.model)),
                 timestamp=when,
                 working_start=working,
-                metadata=_about(call, words_only=not known and call.role == "policy"),
+                metadata=_about(call, text_only=not known and call.role == "policy"),
             )
         if turn < len(dialogue.turns):
             when, working = moment()
-            yield InfoEvent(source="heartloop", data=felt_of(dialogue.turns[turn]), timestamp=when, working_start=working)
+            yield InfoEvent(source="heartloop", data=effect_of(dialogue.turns[turn]), timestamp=when, working_start=working)
     when, working = moment()
-    yield ScoreEvent(score=score, scorer=SCORERS[dialogue.environment], target="", timestamp=when, working_start=working)
+    yield ScoreEvent(score=score, scorer=SCORER, target="", timestamp=when, working_start=working)
 
 
-def _about(call: Call, *, words_only: bool) -> dict[str, Any]:
+def _about(call: Call, *, text_only: bool) -> dict[str, Any]:
     found = {"purpose": call.purpose, "turn": call.turn, "reask": call.reask}
-    return {**found, "words_only": True} if words_only else found
+    return {**found, "text_only": True} if text_only else found
 
 
 def _output(call: Call, model: str) -> ModelOutput:
@@ -248,28 +259,30 @@ def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfi
     return GenerateConfig(temperature=given.temperature, top_p=given.top_p, max_tokens=given.max_tokens, seed=seed)
 
 
-def _people(environment: str, settings: Mapping[str, Any]) -> Mapping[str, Person]:
-    """The run's people by id, as this version knows them; empty where their set or file is not there."""
+def _scenarios(environment: str, settings: Mapping[str, Any]) -> Mapping[str, Scenario]:
+    """The run's scenarios by id, as this version knows them; empty where their set or file is missing."""
     try:
-        return {person.id: person for person in entry_of(environment).load(str(settings.get("scenario_set")))}
+        scenarios = load_environment(environment).scenarios.load(str(settings.get("scenario_set")))
     except HeartloopError:
         return {}
+    return {scenario.id: scenario for scenario in scenarios}
 
 
-def _policy_prompt(dialogue: Transcript, person: Person | None) -> str:
-    """The system prompt the policy had, if this version still has it word for word; else none is shown."""
-    asked = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
-    try:
-        prompts = [load_prompt(f"heartloop.environments.{dialogue.environment}", name) for name in asked]
-    except PromptError:
-        return ""
-    if not asked or any(prompt.hash != asked[prompt.name] for prompt in prompts):
+def _policy_prompt(dialogue: Transcript, scenarios: Mapping[str, Scenario], settings: Mapping[str, Any]) -> str:
+    """The policy's system prompt, if this version still has scenario and prompt unchanged; else empty."""
+    played = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
+    scenario = scenarios.get(dialogue.scenario)
+    if not played or scenario is None or scenario.fingerprint != dialogue.fingerprint:
         return ""
     spec = load_environment(dialogue.environment)
-    if not spec.briefs_by_scenario:
-        return prompts[0].text
-    same = person is not None and person.fingerprint == dialogue.fingerprint
-    return spec.briefing(person, spec.read_options(spec.stored.options(dialogue))) if same else ""
+    try:
+        options = spec.read_options({**options_of(settings), **spec.stored.options(dialogue)})
+        environment = spec.make([scenario], spec.players({role: Nobody() for role in spec.role_names}), options)
+    except HeartloopError:
+        return ""
+    current = environment.describe(scenario.id)["prompts"]
+    same = all(current.get(name) == digest for name, digest in played.items())
+    return environment.begin(scenario.id).policy_prompt if same else ""
 
 
 def _started(run: Path) -> datetime:

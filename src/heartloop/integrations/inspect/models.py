@@ -1,11 +1,11 @@
-"""Inspect's models as ours, and our scripted supporters as Inspect's.
+"""Inspect's models as `ChatModel`s, and our baselines as models of Inspect.
 
-Covers what one call carries across the door, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and
-connections are Inspect's here; `heartloop.models.endpoint` has no part in it.
+Covers what one call passes on, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and connections are
+Inspect's here; `heartloop.models.endpoint` is not used.
 
-Traps of inspect_ai 0.3.285 that are met here:
-- A role's model inherits neither seed nor attempt_timeout from the command line: both go with every call.
-- A server's refusal of a request may come back as an answer whose words are the server's: they are no reply of the model.
+Pitfalls of inspect_ai 0.3.285 that are handled here:
+- A role's model inherits neither seed nor attempt_timeout from the command line: both are sent with every call.
+- A server's refusal of a request may come back as an answer in the server's words: that is no reply of the model.
 - Retries are unlimited unless `max_retries` is set (the task sets it).
 """
 
@@ -42,7 +42,7 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.models.endpoint import scrub
 from heartloop.models.names import resolve
 
-__all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
+__all__ = ["InspectChat", "Nobody", "as_inspect", "heartloop_provider", "sampling_of"]
 
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -61,41 +61,40 @@ def sampling_of(config: GenerateConfig) -> Sampling:
 
 
 _given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
-"""What a model turned out to refuse, of the two things the user did not ask for: `schema`, `seed`."""
+"""By model, what its provider refused of what heartloop adds to a request: `schema`, `seed`."""
 
 
 class InspectChat:
     """An Inspect model as a `ChatModel`, for one dialogue.
 
-    A provider that refuses a JSON schema or a seed is asked without it from then on: the prompt says the form, too.
+    A provider that refuses a JSON schema or a seed is called without it from then on: the prompt also describes the form.
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
-        self._said: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
-        self.heard: list[ChatMessage] = []
+        self.inspect_model = model
+        self._converted: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
+        self.messages: list[ChatMessage] = []
         """The messages of the latest call."""
 
     @property
     def name(self) -> str:
-        return str(self._model)
+        return str(self.inspect_model)
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One generation. Limits of the sample and cancellation pass through: they are Inspect's to handle.
+        """One generation. Limits of the sample and cancellation pass through to Inspect.
 
         Raises:
-            ModelError: the provider gave up, or answered with something that is no answer.
+            ModelError: the provider gave up, or its answer holds no reply.
         """
-        self.heard = [self._as_inspect(place, message) for place, message in enumerate(messages)]
-        given_up = _given_up.setdefault(self._model, set())
+        self.messages = [self._as_inspect(place, message) for place, message in enumerate(messages)]
+        given_up = _given_up.setdefault(self.inspect_model, set())
         while True:
-            asked = {"schema"} if schema is not None else set()
-            asked = (asked | {"seed"}) - given_up
+            asked = ({"schema", "seed"} if schema is not None else {"seed"}) - given_up
             config = self._config(sampling or Sampling(), schema, asked)
             try:
-                output = await self._model.generate(self.heard, config=config)
+                output = await self.inspect_model.generate(self.messages, config=config)
             except LimitExceededError:
                 raise
             except Exception as error:
@@ -108,13 +107,12 @@ class InspectChat:
             return self._reply(output, messages)
 
     def _as_inspect(self, place: int, message: Message) -> ChatMessage:
-        found = self._said.get((place, message))
-        if found is None:
-            found = self._said[place, message] = as_inspect(message)
-        return found
+        if (place, message) not in self._converted:
+            self._converted[place, message] = as_inspect(message)
+        return self._converted[place, message]
 
     def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
-        own = self._model.config.attempt_timeout
+        own = self.inspect_model.config.attempt_timeout
         return GenerateConfig(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -127,7 +125,7 @@ class InspectChat:
     def _error(self, cause: BaseException) -> ModelError:
         status = _status(cause)
         refused = status is not None and 400 <= status < 500 and status not in (408, 409, 425, 429)
-        text = " ".join(writable(scrub(str(cause), self._model.api.api_key or "")).split())
+        text = " ".join(writable(scrub(str(cause), self.inspect_model.api.api_key or "")).split())
         text = text if len(text) <= 240 else text[:237] + "..."
         return (RefusedByServer if refused else TransportError)(f"{self.name} gave no answer: {type(cause).__name__}: {text}")
 
@@ -139,9 +137,9 @@ class InspectChat:
         if output.usage is None and stop == "model_length":
             raise RefusedByServer(f"{self.name} answered {text[:240]!r}; the dialogue is too long for this model")
         if output.usage is None and stop == "content_filter":
-            text = ""  # the words are the server's; a refusal is taken as silence, as everywhere
+            text = ""  # the text is the server's; a refusal counts as silence, as everywhere
         if stop == "unknown" and not text:
-            raise MalformedReply(f"{self.name} gave an answer that broke off")
+            raise MalformedReply(f"{self.name} gave an incomplete answer")
         content = output.message.content
         thoughts = [part.reasoning for part in content if isinstance(part, ContentReasoning)] if isinstance(content, list) else []
         reasoning = writable("\n".join(filter(None, thoughts))) or None
@@ -150,7 +148,7 @@ class InspectChat:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What a provider raised, out of the wrappers for retries and for the request it belongs to."""
+    """What a provider raised, without the wrappers for retries and for the request."""
     if isinstance(error, RetryError):
         error = error.last_attempt.exception() or error
     return error.__cause__ if type(error).__name__ == "ModelGenerateError" and error.__cause__ is not None else error
@@ -168,17 +166,33 @@ def _schema(schema: Mapping[str, Any]) -> ResponseSchema:
 
 
 def _usage(output: ModelOutput) -> Usage | None:
-    found = output.usage
-    if found is None:
+    usage = output.usage
+    if usage is None:
         return None
-    prompt = found.input_tokens + (found.input_tokens_cache_read or 0) + (found.input_tokens_cache_write or 0)
+    prompt = usage.input_tokens + (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
     estimated = bool((output.metadata or {}).get("estimated"))
-    return Usage(prompt_tokens=prompt, completion_tokens=found.output_tokens, estimated=estimated)
+    return Usage(prompt_tokens=prompt, completion_tokens=usage.output_tokens, estimated=estimated)
+
+
+class Nobody:
+    """Stands in for a model that is not known yet, where an environment is made only to be described."""
+
+    name = "nobody"
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """Never called.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("no model plays this role; the environment was made to be described, not played")
 
 
 @modelapi(name="heartloop")
 def heartloop_provider() -> type[ModelAPI]:
-    """`--model heartloop/listener`: the scripted supporters. No key, no network."""
+    """`--model heartloop/listener`: the scripted baselines. No key, no network."""
     return _ScriptedAPI
 
 
@@ -204,7 +218,7 @@ class _ScriptedAPI(ModelAPI):
         reply = await self._chat.complete(messages, sampling=Sampling(seed=config.seed))
         output = ModelOutput.from_content(model=self.model_name, content=reply.text)
         prompt, completion = reply.usage.prompt_tokens, reply.usage.completion_tokens
-        # a provider without usage would make Inspect count tokens, for which it reaches for the network
+        # without usage Inspect would count tokens, and download a tokenizer for it
         output.usage = ModelUsage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
         output.metadata = {"estimated": reply.usage.estimated}
         return output

@@ -1,32 +1,11 @@
-"""What Inspect finds under the name `heartloop` (entry point `inspect_ai`): the task, its parts and the provider."""
+"""What Inspect finds under the name `heartloop` (entry point `inspect_ai`): a task per installed environment, and its parts."""
 
+from heartloop.environments.registry import environment_names
 from heartloop.integrations.inspect.models import heartloop_provider
-from heartloop.integrations.inspect.scorer import (
-    average,
-    emotion,
-    epmq,
-    failure,
-    interval,
-    mean,
-    outcome,
-    reward,
-    rubric,
-    success,
-)
-from heartloop.integrations.inspect.task import dialogue, sage
+from heartloop.integrations.inspect.scorer import failure, interval, mean, points, success
+from heartloop.integrations.inspect.task import dialogue, task_of
 
-__all__ = [
-    "average",
-    "dialogue",
-    "emotion",
-    "epmq",
-    "failure",
-    "heartloop_provider",
-    "interval",
-    "mean",
-    "outcome",
-    "reward",
-    "rubric",
-    "sage",
-    "success",
-]
+__all__ = ["TASKS", "dialogue", "failure", "heartloop_provider", "interval", "mean", "points", "success"]
+
+TASKS = {name: task_of(name) for name in environment_names()}
+"""Tasks by environment: `heartloop/NAME`."""

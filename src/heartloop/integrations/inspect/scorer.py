@@ -1,10 +1,7 @@
-"""Scorers and metrics, read from the stored transcript: final emotion (SAGE), outcome (EIBench), EPM-Q (EMPA), reward (PERM),
-average (daily), rubric score (EQ-Bench3).
+"""The scorer and the metrics, read from the stored transcript: a dialogue's score in points, for every environment.
 
-Metrics see every scored dialogue by itself (epochs are not averaged away first): a success is a dialogue, not a mean of some.
-Inspect counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
-Outcomes, EPM-Q, rewards and rubric scores have no task of their own here yet: their scorers name what an exported run was
-scored by.
+Metrics take every scored dialogue by itself (epochs are not averaged first): a success is a dialogue, not a mean of some. Inspect
+counts the unscored ones beside them (`unscored_samples`). Does not cover the score itself (`environments`, `scoring`).
 """
 
 from __future__ import annotations
@@ -12,36 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import nan
 from statistics import fmean
+from typing import Any
 
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.sage.scoring import FAILURE_BELOW, SUCCESS_AT
-from heartloop.evaluation.measures import scale_of
+from heartloop.environments.spec import Scale
+from heartloop.evaluation.measures import bounds_of
 from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.statistics import Interval, bootstrap_interval
 
-__all__ = [
-    "METRICS", "SCORERS", "average", "emotion", "epmq", "failure", "interval", "mean", "outcome", "reward", "rubric", "success",
-]  # fmt: skip
+__all__ = ["SCORER", "failure", "interval", "mean", "metrics_of", "points", "success"]
 
-SCORERS: Mapping[str, str] = {
-    "sage": "emotion", "eibench": "outcome", "empa": "epmq", "perm": "reward", "daily": "average", "eqbench": "rubric",
-}  # fmt: skip
-"""What a dialogue's score is called, by environment."""
+SCORER = "points"
+"""Name of the scorer below."""
 
-_SCALES = {environment: scale_of(environment) for environment in SCORERS}
 
-METRICS: Mapping[str, Mapping[str, dict[str, float]]] = {
-    environment: {
-        "mean": {},
-        "interval": {},
-        **({} if scale.by_end else {"success": {"at": scale.success_at}, "failure": {"below": scale.failure_below}}),
-    }
-    for environment, scale in _SCALES.items()
-}
-"""Names of the metrics below with their options, in the order in which they are shown, by environment."""
+def metrics_of(scale: Scale, options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The metrics below by name with their arguments, in the order in which they are shown.
+
+    Args:
+        options: of the environment; they may set the bounds of success and failure.
+    """
+    metrics: dict[str, dict[str, float]] = {"mean": {}, "interval": {}}
+    if not scale.by_end:
+        success_at, failure_below = bounds_of({"options": options}, scale)
+        metrics |= {"success": {"at": success_at}, "failure": {"below": failure_below}}
+    return metrics
 
 
 def _points(scores: list[SampleScore]) -> list[float]:
@@ -52,89 +47,55 @@ def _points(scores: list[SampleScore]) -> list[float]:
 def mean() -> Metric:
     """Mean score over scored dialogues, in points; nan without one."""
 
-    def worked_out(scores: list[SampleScore]) -> float:
+    def compute(scores: list[SampleScore]) -> float:
         return fmean(_points(scores)) if scores else nan
 
-    return worked_out
+    return compute
 
 
 @metric(name="interval", scores="unreduced")
 def interval() -> Metric:
-    """95 % bootstrap interval of the mean, drawing people, so that epochs feign no certainty; nan for one person or none."""
+    """95 % bootstrap interval of the mean, resampling scenarios, so that epochs do not narrow it; nan without two scenarios."""
 
-    def worked_out(scores: list[SampleScore]) -> dict[str, float]:
-        finals = _points(scores)
-        people = [score.sample_id for score in scores]
-        found = bootstrap_interval(finals, clusters=people) if finals else Interval(nan, nan, nan)
-        return {"low": found.low, "high": found.high}
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        scenarios = [score.sample_id for score in scores]
+        bounds = bootstrap_interval(_points(scores), clusters=scenarios) if scores else Interval(nan, nan, nan)
+        return {"low": bounds.low, "high": bounds.high}
 
-    return worked_out
+    return compute
 
 
 @metric(name="success", scores="unreduced")
-def success(at: float = SUCCESS_AT) -> Metric:
-    """How many dialogues ended with so many points or more: in thanks (emotion 100), or with both axes at their success."""
+def success(at: float) -> Metric:
+    """Number of dialogues with at least so many points."""
 
-    def worked_out(scores: list[SampleScore]) -> int:
+    def compute(scores: list[SampleScore]) -> int:
         return sum(points >= at for points in _points(scores))
 
-    return worked_out
+    return compute
 
 
 @metric(name="failure", scores="unreduced")
-def failure(below: float = FAILURE_BELOW) -> Metric:
-    """How many dialogues ended below so many points: the person left (emotion below 10), or stands worse than at the start."""
+def failure(below: float) -> Metric:
+    """Number of dialogues with fewer points."""
 
-    def worked_out(scores: list[SampleScore]) -> int:
+    def compute(scores: list[SampleScore]) -> int:
         return sum(points < below for points in _points(scores))
 
-    return worked_out
-
-
-@scorer(metrics=[mean(), interval(), success(), failure()])
-def emotion() -> Scorer:
-    """Final emotion; unscored where an instrument failed or a limit cut the sample."""
-    return _reader()
-
-
-@scorer(metrics=[mean(), interval(), success(**METRICS["eibench"]["success"]), failure(**METRICS["eibench"]["failure"])])
-def outcome() -> Scorer:
-    """Outcome in [-100, 100]; unscored as for `emotion`."""
-    return _reader()
+    return compute
 
 
 @scorer(metrics=[mean(), interval()])
-def epmq() -> Scorer:
-    """EPM-Q, from 0; whether a talk succeeded is how it ended, which no score tells. Unscored as for `emotion`."""
-    return _reader()
+def points() -> Scorer:
+    """The score in points; unscored where an instrument failed or a limit stopped the sample."""
 
-
-@scorer(metrics=[mean(), interval(), success(**METRICS["perm"]["success"]), failure(**METRICS["perm"]["failure"])])
-def reward() -> Scorer:
-    """Reward times 100; unscored as for `emotion`."""
-    return _reader()
-
-
-@scorer(metrics=[mean(), interval(), success(**METRICS["eqbench"]["success"]), failure(**METRICS["eqbench"]["failure"])])
-def rubric() -> Scorer:
-    """Rubric score in [0, 100]; unscored as for `emotion`."""
-    return _reader()
-
-
-@scorer(metrics=[mean(), interval(), success(**METRICS["daily"]["success"]), failure(**METRICS["daily"]["failure"])])
-def average() -> Scorer:
-    """Mean of the six metrics times 20; unscored as for `emotion`."""
-    return _reader()
-
-
-def _reader() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
-        kept = state.store.get(KEY)
-        if kept is None:  # the solver did not come to an end
+        stored = state.store.get(KEY)
+        if stored is None:  # the solver did not finish
             return Score.unscored(
                 reason="not_finished",
-                explanation="The dialogue did not come to its end: an error, or a limit on messages, tokens or time, cut it.",
+                explanation="The dialogue did not finish: an error, or a limit on messages, tokens or time, stopped it.",
             )
-        return score_of(Transcript.model_validate(kept))
+        return score_of(Transcript.model_validate(stored))
 
     return score

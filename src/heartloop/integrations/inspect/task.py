@@ -1,169 +1,224 @@
-"""`inspect eval heartloop/sage`: one sample a person, one solver that plays our episode through our turn loop.
+"""`inspect eval heartloop/ENVIRONMENT`: one sample per scenario, one solver that plays our episode through our turn loop.
 
-Covers how a task is put together and how a dialogue is shown while it goes. Does not cover the rules of a dialogue
+Covers the task of an environment and how a dialogue is shown while it runs. Does not cover the rules of a dialogue
 (`environments`), calls (`models`), or scores (`scorer`).
 
-A sample whose instrument failed, or that a limit cut, is unscored; failures end as errors of the sample, so that
-`inspect eval-retry` and `--retry-on-error` play it again. That is why the task switches `fail_on_error` off and
-`score_on_error` on.
+A sample whose instrument failed, or that a limit stopped, is unscored; failures end as errors of the sample, so that
+`inspect eval-retry` and `--retry-on-error` play it again. That is why the task sets `fail_on_error` to false and `score_on_error`
+to true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
+from inspect_ai._util.registry import registry_create
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import transcript as events
 from inspect_ai.model import GenerateConfig, ModelOutput, get_model, model_roles
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.model._model import active_model
+from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.core.dialogue import Call, Turn
+from heartloop.core.dialogue import Call, Sampling, Turn
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.episode import Episode, Outcome, UserTurn, play
-from heartloop.environments.sage import MAX_TURNS, EmbeddedUser, LLMUser, Sage, load_people
-from heartloop.environments.sage.released import AnyScenario
-from heartloop.evaluation.settings import dialogue_seed, stratified
-from heartloop.integrations.inspect.models import InspectChat, sampling_of
-from heartloop.integrations.inspect.samples import KEY, felt_of, kept_of, messages_of, unscored_error
-from heartloop.integrations.inspect.scorer import emotion
+from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
+from heartloop.environments.registry import load_environment, stratified
+from heartloop.environments.spec import EnvironmentSpec, Options, Scenario
+from heartloop.evaluation.roles import EMBEDDED
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.integrations.inspect.models import InspectChat, Nobody, sampling_of
+from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
+from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.endpoint import RETRIES, TIMEOUT
 
-__all__ = ["dialogue", "sage"]
+__all__ = ["dialogue", "task_of"]
 
-_WHO = "say who plays the person: either -T user=embedded, or --model-role simulator=provider/model"
+_OWN = ("scenarios", "limit", "exclude_tags", "user")
+"""Parameters of the task itself; every other is an option of the environment."""
 
 
-@task
-def sage(
-    scenarios: str = "support",
-    limit: int | None = None,
-    exclude_tags: str | Sequence[str] = (),
-    preset: str = "corrected",
-    variant: str = "vanilla",
-    max_turns: int = MAX_TURNS,
-    user: str = "llm",
-) -> Task:
-    """SAGE: the model talks with simulated people; how those felt at the end, in [0, 100], is the score.
+def task_of(name: str) -> Callable[..., Task]:
+    """The Inspect task of an environment, registered as `heartloop/NAME`; the environment is loaded when the task is made."""
 
-    The run's seed is Inspect's `--seed` (0 without one); together with scenario and epoch it gives each dialogue's seed, as
-    `heartloop eval --seed` does.
+    def environment_task(
+        scenarios: str | None = None,
+        limit: int | None = None,
+        exclude_tags: str | Sequence[str] = (),
+        user: str = "llm",
+        **options: Any,
+    ) -> Task:
+        """Dialogues of the model with a user simulator in one environment; the score is in points.
 
-    Args:
-        scenarios: support, chat, or a JSON-lines file.
-        limit: so many scenarios, evenly over the intentions (`--limit` of Inspect takes the first ones).
-        exclude_tags: leave out scenarios with these tags.
-        preset: corrected, or released.
-        variant: vanilla, or challenging.
-        max_turns: replies in a dialogue at most.
-        user: llm (the model of the role `simulator`), or embedded (rules, no model).
+        The seed is Inspect's `--seed` (0 without one); together with scenario and epoch it gives each dialogue's seed, as
+        `heartloop eval --seed` does.
 
-    Raises:
-        PrerequisiteError: an argument that cannot be used; the message says which.
-    """
-    tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
-    simulated = "simulator" in model_roles()
-    # a task made before `eval()` cannot see its roles yet; there the solver asks
-    missing, twice = user == "llm" and not simulated and active_model() is not None, user == "embedded" and simulated
-    if user not in ("llm", "embedded") or missing or twice:
-        raise PrerequisiteError(_WHO)
-    try:
-        people = stratified(list(_people(str(scenarios), tags).values()), limit)
-        anyone = EmbeddedUser() if user == "embedded" else LLMUser(_Nobody())
-        Sage(people, anyone, preset=preset, variant=variant, max_turns=max_turns)  # refuses what cannot be played
-    except (UseError, InputError) as error:
-        raise PrerequisiteError(str(error)) from error
-    samples = [
-        Sample(id=person.id, input=person.first_message, metadata={"intention": person.intention, "theme": person.theme})
-        for person in people
-    ]
-    return Task(
-        dataset=MemoryDataset(samples, name=str(scenarios)),
-        solver=dialogue(
-            scenarios=str(scenarios), exclude_tags=",".join(tags), preset=preset, variant=variant, max_turns=max_turns, user=user
-        ),
-        scorer=emotion(),
-        config=GenerateConfig(max_retries=RETRIES, attempt_timeout=round(TIMEOUT)),
-        fail_on_error=False,
-        score_on_error=True,
-    )
+        Args:
+            scenarios: scenario set, file or folder; by default the environment's first set.
+            limit: maximum number of scenarios, stratified (`--limit` of Inspect takes the first ones).
+            exclude_tags: leave out scenarios with these tags.
+            user: llm (models by role: `--model-role user=...`), or embedded (rules play every role without a model).
+            options: of the environment (`heartloop environments show NAME`).
+
+        Raises:
+            PrerequisiteError: an argument that cannot be used; the message says which.
+        """
+        tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
+        try:
+            spec = load_environment(name)
+            chosen_options = _options_of(spec, options)
+            if user not in ("llm", EMBEDDED):
+                raise UseError(f"user is {user!r}; expected llm or {EMBEDDED}. {_ask_for(spec.role_names)}")
+            if active_model() is not None:  # a task made before `eval()` cannot see its roles yet; there the solver checks
+                _models_of(spec, user)
+            scenario_set = spec.set_of(scenarios)
+            chosen = stratified(list(_scenarios(name, scenario_set, chosen_options.variant, tags).values()), limit)
+            anyone = {role: None if user == EMBEDDED and role not in model_roles() else Nobody() for role in spec.role_names}
+            environment = spec.make(chosen, spec.players(anyone), chosen_options)  # refuses what cannot be played
+        except (UseError, InputError) as error:
+            raise PrerequisiteError(str(error)) from error
+        return Task(
+            dataset=MemoryDataset(
+                [
+                    Sample(id=one.id, input=one.title, metadata=dict(environment.describe(one.id).get("facts", {})))
+                    for one in chosen
+                ],
+                name=scenario_set,
+            ),
+            solver=dialogue(
+                environment=name, scenarios=scenario_set, exclude_tags=",".join(tags), user=user,
+                options=chosen_options.model_dump(mode="json"),
+            ),
+            scorer=points(),
+            metrics=_metrics(spec, chosen_options),
+            config=GenerateConfig(max_retries=RETRIES, attempt_timeout=round(TIMEOUT)),
+            fail_on_error=False,
+            score_on_error=True,
+        )  # fmt: skip
+
+    environment_task.__name__ = environment_task.__qualname__ = name
+    made: Callable[..., Task] = task(name=name)(environment_task)
+    return made
 
 
 @solver
 def dialogue(
-    scenarios: str = "support",
-    exclude_tags: str = "",
-    preset: str = "corrected",
-    variant: str = "vanilla",
-    max_turns: int = MAX_TURNS,
-    user: str = "llm",
+    environment: str, scenarios: str, exclude_tags: str = "", user: str = "llm", options: Mapping[str, Any] | None = None
 ) -> Solver:
-    """Plays the person of a sample against the model; leaves the dialogue in `messages` and the transcript in the store."""
+    """Plays a sample's scenario against the model; leaves the dialogue in `messages` and the transcript in the store."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        person = _people(scenarios, tuple(filter(None, exclude_tags.split(","))))[str(state.sample_id)]
-        settings = active_generate_config()
-        if user == "embedded":
-            played: EmbeddedUser | LLMUser = EmbeddedUser()
-        else:
-            if "simulator" not in model_roles():
-                raise PrerequisiteError(_WHO)
-            model = get_model(role="simulator")
-            own = sampling_of(model.config).model_copy(update={"seed": model.config.seed})
-            played = LLMUser(InspectChat(model), sampling=own)
-        rules = Sage([person], played, preset=preset, variant=variant, max_turns=max_turns)
+        try:
+            spec = load_environment(environment)
+            chosen_options = spec.read_options(options or {})
+            tags = tuple(filter(None, exclude_tags.split(",")))
+            scenario = _scenarios(environment, scenarios, chosen_options.variant, tags)[str(state.sample_id)]
+            models = _models_of(spec, user)
+        except (UseError, InputError) as error:
+            raise PrerequisiteError(str(error)) from error
+        samplings = {
+            role: sampling_of(model.inspect_model.config).model_copy(update={"seed": model.inspect_model.config.seed})
+            for role, model in models.items()
+            if model is not None
+        }
+        config = active_generate_config()
         policy, repeat = InspectChat(get_model()), state.epoch - 1
-        told = await play(
-            _Shown(rules, state, policy),
-            person.id,
+        state.messages = []
+        shown = _Shown(spec.make([scenario], spec.players(models, samplings), chosen_options), state, policy)
+        played = await play(
+            shown,
+            scenario.id,
             policy,
-            seed=dialogue_seed(settings.seed or 0, person.id, repeat),
+            seed=dialogue_seed(config.seed or 0, scenario.id, repeat),
             repeat=repeat,
-            sampling=sampling_of(settings),
+            sampling=_policy_sampling(spec, config),
         )
-        state.messages = messages_of(told, rules.policy.text)
-        state.metadata = {**state.metadata, **told.facts}
-        state.store.set(KEY, kept_of(told))
-        if told.turns:
-            state.output = ModelOutput.from_content(model=policy.name, content=told.turns[-1].reply)
-        error = unscored_error(told)
-        if error is not None:
-            raise error
+        state.messages = messages_of(played, shown.policy_prompt)
+        state.metadata = {**state.metadata, **played.facts}
+        state.store.set(KEY, stored_of(played))
+        if played.turns:
+            state.output = ModelOutput.from_content(model=policy.name, content=played.turns[-1].reply)
+        failure = unscored_error(played)
+        if failure is not None:
+            raise failure
         state.completed = True
         return state
 
     return solve
 
 
+def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
+    """The environment's options from `-T` values.
+
+    Raises:
+        UseError: an unknown name or a value that does not fit, with the nearest.
+    """
+    texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+    return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=_OWN))
+
+
+def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, InspectChat | None]:
+    """By role a model, or `None` for the embedded rules. The model of the role `user` plays the roles that are not given.
+
+    Raises:
+        UseError: a role without a player, or embedded rules without a role.
+    """
+    given = model_roles()
+    absent = [role for role in spec.role_names if role not in given]
+    if user == EMBEDDED and not absent:
+        raise UseError(f"-T user={EMBEDDED} plays no role, as every role has a model; leave it out, or leave a --model-role out")
+    if user != EMBEDDED and absent and "user" not in given:
+        raise UseError(_ask_for(absent))
+    fallback = None if user == EMBEDDED else "user"
+    names = {role: role if role in given else fallback for role in spec.role_names}
+    return {role: None if name is None else InspectChat(get_model(role=name)) for role, name in names.items()}
+
+
+def _ask_for(roles: Sequence[str]) -> str:
+    models = " ".join(f"--model-role {role}=provider/model" for role in roles)
+    return f"Pass {models}, or -T user={EMBEDDED} for the built-in rules"
+
+
+def _policy_sampling(spec: EnvironmentSpec, config: GenerateConfig) -> Sampling:
+    return sampling_of(config).over(spec.policy_sampling)
+
+
+def _metrics(spec: EnvironmentSpec, options: Options) -> list[Metric | dict[str, list[Metric]]]:
+    metrics = metrics_of(spec.scale, options.model_dump())
+    return [registry_create("metric", f"heartloop/{name}", **arguments) for name, arguments in metrics.items()]
+
+
 @cache
-def _people(scenarios: str, exclude_tags: tuple[str, ...]) -> Mapping[str, AnyScenario]:
-    return {person.id: person for person in load_people(scenarios, exclude_tags=list(exclude_tags))}
-
-
-class _Nobody:
-    """Stands in for a simulator that is only known once a sample begins."""
-
-    name = "simulator"
-
-    async def complete(self, *_: Any, **__: Any) -> Any:
-        raise PrerequisiteError(_WHO)
+def _scenarios(environment: str, scenarios: str, variant: str, exclude_tags: tuple[str, ...]) -> Mapping[str, Scenario]:
+    loaded = load_environment(environment).load(scenarios, variant=variant, exclude_tags=exclude_tags)
+    return {scenario.id: scenario for scenario in loaded}
 
 
 class _Shown:
-    """An environment whose dialogue appears in the sample as it goes, so that one cut by a limit keeps what there was."""
+    """An environment whose dialogue appears in the sample while it runs, so that a stopped one keeps what there was."""
 
-    def __init__(self, environment: Sage, state: TaskState, policy: InspectChat) -> None:
+    def __init__(self, environment: Environment, state: TaskState, policy: InspectChat) -> None:
         self._environment, self._state, self._policy = environment, state, policy
-        self.name = environment.name
-        self.scenario_ids = environment.scenario_ids
+        self.policy_prompt = ""
+
+    @property
+    def name(self) -> str:
+        return self._environment.name
+
+    @property
+    def scenario_ids(self) -> Sequence[str]:
+        return self._environment.scenario_ids
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        return _ShownEpisode(self._environment.begin(scenario_id, seed=seed), self._state, self._policy)
+        episode = self._environment.begin(scenario_id, seed=seed)
+        self.policy_prompt = episode.policy_prompt
+        return _ShownEpisode(episode, self._state, self._policy)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         return self._environment.describe(scenario_id)
@@ -181,18 +236,18 @@ class _ShownEpisode:
         return await self._episode.open()
 
     async def step(self, reply: str) -> UserTurn:
-        self._state.messages = list(self._policy.heard)
-        felt = await self._episode.step(reply)
+        self._state.messages = list(self._policy.messages)
+        result = await self._episode.step(reply)
         turn = Turn(
             index=self._turn,
             reply=reply,
-            state=None if felt.state is None else dict(felt.state),
-            change=None if felt.change is None else dict(felt.change),
-            thoughts=dict(felt.thoughts),
+            state=None if result.state is None else dict(result.state),
+            change=None if result.change is None else dict(result.change),
+            thoughts=dict(result.thoughts),
         )
-        events().info(felt_of(turn), source="heartloop")
+        events().info(effect_of(turn), source="heartloop")
         self._turn += 1
-        return felt
+        return result
 
     def outcome(self) -> Outcome:
         return self._episode.outcome()
