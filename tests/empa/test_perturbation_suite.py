@@ -134,6 +134,8 @@ async def test_the_file_the_table_and_the_page(tmp_path: Path, monkeypatch: pyte
     assert html.count('<path class="slope mean"') == len(PERTURBED) * len(SCORERS)
     assert "&lt;b&gt;Pegs&lt;/b&gt;" in html
     assert "<b>Pegs</b>" not in html
+    assert "Not comparable number by number" in html
+    assert "LLM Judge (No-Rubric, Direct)" in html
     assert "http" not in html.replace("http-equiv", "")
     assert sorted(path.name for path in (tmp_path / "report" / "assets").iterdir()) == ["page.js", "report.css"]
 

@@ -72,7 +72,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         gc.collect()
 
 
-async def run(environment: str = "sage", *, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
+async def run(environment: str = "sage", /, *, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
     """One evaluation, as `inspect eval heartloop/ENVIRONMENT` makes it."""
     [log] = await eval_async(f"heartloop/{environment}", model=model, log_dir=str(Path.cwd() / "logs"), **how)
     return read_eval_log(log.location)

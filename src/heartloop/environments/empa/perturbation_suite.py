@@ -15,7 +15,9 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
+from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser
+from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.perturbation_shifts import (
     ALIGNED,
     ALL,
@@ -27,8 +29,8 @@ from heartloop.environments.empa.perturbation_shifts import (
 )
 from heartloop.environments.empa.perturbations import PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
-from heartloop.environments.empa.roles import judge as form_judge
 from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.published import published
 from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
 from heartloop.scoring.shifts import TIE
 
@@ -86,8 +88,9 @@ class PerturbationJudges(NamedTuple):
 
 
 def _judges(model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
-    direct = EmbeddedDirectJudge() if model is None else LLMDirectJudge(model, sampling=sampling)
-    return PerturbationJudges(form_judge(model, sampling), direct)
+    if model is None:
+        return PerturbationJudges(EmbeddedUser(), EmbeddedDirectJudge())
+    return PerturbationJudges(LLMUser(model, sampling=sampling, role="judge"), LLMDirectJudge(model, sampling=sampling))
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
@@ -101,7 +104,7 @@ def result_of(runs: Sequence[Variants]) -> Result:
     slopes = [
         Slopes(_NAMES[name].capitalize(), panels) for name in PERTURBED if (panels := tuple(_panels(shifts, name)))
     ]  # fmt: skip
-    return Result(_record(shifts), tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _READING))
+    return Result(_record(shifts), tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
 
 
 def _record(shifts: PerturbationShifts) -> dict[str, Any]:
@@ -195,6 +198,31 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
             "favours a decrease of the energy over one of the other scorers."
         )
     return Table(title, tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
+
+
+def _published() -> Table:
+    """The paper's Table 6, with the interval and p of Table 5 where it prints them."""
+    package = "heartloop.environments.empa.report"
+    energy = {row["dataset"]: row for row in published(package, "empa_table05_perturbation") if row["metric"] == "delta_E"}
+    rows = []
+    for row in published(package, "empa_table06_ablation"):
+        printed = energy[row["dataset"]] if str(row["component"]).startswith("EPM") else None
+        texts = (
+            row["n"],
+            f"{row['mean']:+.2f}",
+            f"{row['median']:+.2f}",
+            None if printed is None else f"{printed['ci95_low']:+.2f} to {printed['ci95_high']:+.2f}",
+            None if printed is None else printed["p_value"],
+            f"{row['decrease_rate_percent']:.1f} %",
+            f"{row['tie_rate_percent']:.1f} %",
+        )
+        rows.append(Row(f"{row['dataset']}, {row['component']}", texts))
+    columns = (Column("n", digits=0), *map(Column, ("Mean", "Median", "95 %", "p", "Falls", "Ties")))
+    help = (
+        "Not comparable number by number: other dialogues, people and perturbations, and the authors' judge model. The third "
+        "scorer is called a direct judge here, as in the table; the text gives the same numbers for a magnitude term."
+    )
+    return Table("Published, EMPA Tables 5 and 6", columns, tuple(rows), help, "Perturbation, scorer as printed")
 
 
 def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
