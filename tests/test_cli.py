@@ -3,7 +3,6 @@
 1. Wrong use or input: one clear sentence with the place and the mend, exit code 2, nothing written.
 2. An evaluation over HTTP with every fault switched on in turn: the run goes on, what failed is unscored with its cause.
 3. The same command again resumes; keys appear in no file and no message.
-4. The demo works without key or network, twice.
 """
 
 from __future__ import annotations
@@ -313,15 +312,3 @@ def test_a_python_function_is_a_model(tmp_path: Path) -> None:
     done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:bad_agent:reply", "--limit", "2", cwd=tmp_path)
     assert done.code == 1
     assert "unscored" in done.err
-
-
-def test_the_demo_runs_twice(tmp_path: Path) -> None:
-    for _ in range(2):
-        done = heartloop("demo", cwd=tmp_path)
-        assert done.code == 0, done
-        assert "heartloop/listener" in done.out
-        assert "played by rules" in done.out
-        assert all(measure in done.out for measure in ("Final emotion", "Outcome, -100 to 100", "EPM-Q", "Reward times 100"))
-        page = (tmp_path / "demo" / "index.html").read_text(encoding="utf-8")
-        glance = page.split('id="environments"', 1)[1].split("</section>", 1)[0]
-        assert all(f">{name}</a>" in glance for name in ("SAGE", "EIBench", "EMPA", "PERM"))

@@ -1,8 +1,8 @@
 """Documentation is executed: generated pages are current, and every command in the README runs as written.
 
-A fenced block marked `sh` is run line by line in a fresh directory, except lines that need an endpoint, which are
-parsed by the command line but not carried out (they stand under a `# needs an endpoint` comment, or `# needs the extra`). A block
-marked `python` is run whole.
+The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an endpoint, an
+extra or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an endpoint`,
+`# needs the extra ...` or `# needs the package ...`). A block marked `python` is run whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from heartloop.training.recipe import Recipe, read_recipe
-from tests.write_docs import ROOT, cli_page, recipe_page, settings_of
+from tests.write_docs import RESULTS, ROOT, cli_page, recipe_page, results_table, settings_of
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -60,19 +60,28 @@ def test_a_documented_training_run_names_a_recipe_variants_and_settings_that_exi
     read_recipe(name, variants=variants, settings=[value for word, value in values if word == "--set"])
 
 
-@pytest.mark.parametrize(("where", "text"), blocks("sh"), ids=lambda value: value if len(value) < 30 else "")
+def shell_pages() -> dict[str, str]:
+    """The shell commands of every page that has some."""
+    pages: dict[str, list[str]] = {}
+    for where, text in blocks("sh"):
+        pages.setdefault(where.rpartition("-")[0], []).append(f"# next block\n{text}")
+    return {page: "".join(texts) for page, texts in pages.items()}
+
+
+@pytest.mark.documentation
+@pytest.mark.parametrize(("where", "text"), shell_pages().items(), ids=list(shell_pages()))
 def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
     needs_endpoint = False
     joined = re.sub(r"\\\n\s*", " ", text)
     for line in joined.splitlines():
         if line.startswith("#"):
-            needs = "needs an endpoint" in line or "needs the extra" in line
-            needs_endpoint = needs or (needs_endpoint and "no endpoint" not in line)
+            needs = "needs an endpoint" in line or "needs the extra" in line or "needs the package" in line
+            needs_endpoint = needs or (needs_endpoint and "no endpoint" not in line and line != "# next block")
             continue
         words = shlex.split(line, comments=True)
         if not words or words[0] in ("make", "git", "cd", "pip", "export") or words[0].endswith("_KEY"):
-            continue  # the two make commands are tried by hand and by CI itself
+            continue  # tried by hand and by CI itself
         if not find_spec("inspect_ai") and "inspect" in (words[0], words[2] if len(words) > 2 else ""):
             continue  # the extra is not installed; CI has it
         assert words[0] in ("heartloop", "inspect"), f"{where}: {line!r} is not a command of ours"
@@ -82,6 +91,7 @@ def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> N
         assert done.returncode == 0, f"{where}: {line}\n{done.stdout}\n{done.stderr}"
 
 
+@pytest.mark.documentation
 @pytest.mark.parametrize(("where", "text"), blocks("python"), ids=lambda value: value if len(value) < 30 else "")
 def test_python_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -96,11 +106,19 @@ def test_every_document_link_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_map_in_the_readme_names_every_module() -> None:
-    """The README's map of files has a line for every room and module of the package."""
+def test_the_file_list_of_the_readme_is_the_package() -> None:
+    """One line for each entry of the package, no more and no fewer, in the order of the layers."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    package = ROOT / "src" / "heartloop"
-    for path in sorted(package.iterdir()):
-        if path.name.startswith(("__", ".")) or path.suffix in (".pyc", ".typed"):
-            continue
-        assert path.name in readme, f"{path.name} is missing on the README's map"
+    listed = re.search(r"^## The files\n\n```\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    names = [line.split()[0].rstrip("/") for line in listed[1].splitlines() if line and not line.startswith(" ")]
+    entries = {path.name for path in (ROOT / "src" / "heartloop").iterdir() if path.name != "__pycache__"}
+    assert set(names) == entries
+    assert len(names) == len(entries)
+
+
+def test_the_results_in_the_readme_are_those_of_the_demo(demo_site: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = RESULTS.search(readme)
+    assert table is not None
+    assert table[0] == results_table(demo_site)

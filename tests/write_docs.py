@@ -1,11 +1,16 @@
 """Writes the generated documentation: `python -m tests.write_docs`; `tests/test_docs.py` compares.
 
-Covers docs/cli.md, the help of every command, and docs/recipe-settings.md, the settings of a training recipe. Does not cover
-prose.
+Covers docs/cli.md, the help of every command, docs/recipe-settings.md, the settings of a training recipe, and the README's table of
+results, from a run of `heartloop demo`. Does not cover prose.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
+from heartloop.environments.registry import load_environment
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +85,40 @@ def recipe_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
+
+
+def results_table(demo: Path) -> str:
+    """The README's table of results, from the score cards of a demo."""
+    cards = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(demo.glob("*/scores.json"))}
+    cards = dict(sorted(cards.items(), key=lambda item: load_environment(item[0]).demo.place))  # type: ignore[union-attr]
+    means = {
+        name: {row["model"]: row["headline"] for row in card["models"] if row["headline"]["mean"] is not None}
+        for name, card in cards.items()
+    }
+    titles = [f"{load_environment(name).title} ({card['models'][0]['headline']['n']})" for name, card in cards.items()]
+    lines = ["| baseline | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
+    for model in dict.fromkeys(model for rows in means.values() for model in rows):
+        cells = [_cell(rows.get(model)) for rows in means.values()]
+        lines.append(f"| `{model}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(headline: dict[str, Any] | None) -> str:
+    if headline is None:
+        return "–"
+    return f"{headline['mean']:.1f} ({headline['low']:.1f} to {headline['high']:.1f})"
+
+
+def _write_results() -> None:
+    readme = ROOT / "README.md"
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "heartloop.cli", "demo", "--out", folder], check=True, capture_output=True)
+        table = results_table(Path(folder))
+    readme.write_text(RESULTS.sub(lambda _: table, readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 if __name__ == "__main__":
     (ROOT / "docs" / "recipe-settings.md").write_text(recipe_page(), encoding="utf-8")
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
+    _write_results()

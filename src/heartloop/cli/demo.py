@@ -30,6 +30,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory of the runs and the r
 
     marker = out / ".demo"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
+    shown.sort(key=lambda part: part[1].place)
     for _, _, run in shown:  # an earlier demo: the settings may have changed since
         if (run / "settings.json").exists():
             if not marker.exists():

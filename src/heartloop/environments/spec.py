@@ -587,6 +587,9 @@ class DemoRun(NamedTuple):
     baselines: str
     """Name of a group of baselines."""
     limit: int
+    """Scenarios, stratified."""
+    place: int = 100
+    """Order among the environments of the demo."""
 
 
 class EnvironmentSpec:

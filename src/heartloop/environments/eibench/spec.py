@@ -20,7 +20,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.eibench.llm_user:LLMUser",
     report="heartloop.environments.eibench.report.panel:PANEL",
     stored="heartloop.environments.eibench.stored:STORED",
-    demo=DemoRun("in_scenes", 12),
+    demo=DemoRun("in_scenes", 12, place=2),
     briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
     importers={

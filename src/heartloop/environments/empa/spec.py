@@ -25,7 +25,7 @@ SPEC = EnvironmentSpec(
     players="heartloop.environments.empa.roles:players",
     report="heartloop.environments.empa.report.panel:PANEL",
     stored="heartloop.environments.empa.stored:STORED",
-    demo=DemoRun("general", 3),
+    demo=DemoRun("general", 3, place=3),
     training="heartloop.environments.empa.training:TRAINING",
     suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
     importers={

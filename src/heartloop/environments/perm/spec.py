@@ -20,7 +20,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.perm.llm_user:LLMUser",
     report="heartloop.environments.perm.report.panel:PANEL",
     stored="heartloop.environments.perm.stored:STORED",
-    demo=DemoRun("general", 32),
+    demo=DemoRun("general", 32, place=4),
     training="heartloop.environments.perm.training:TRAINING",
     importers={
         "perm-samples": "heartloop.environments.perm.importers:SAMPLES",

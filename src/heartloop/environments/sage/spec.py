@@ -20,7 +20,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.sage.llm_user:LLMUser",
     report="heartloop.environments.sage.report.panel:PANEL",
     stored="heartloop.environments.sage.stored:STORED",
-    demo=DemoRun("general", 24),
+    demo=DemoRun("general", 24, place=1),
     training="heartloop.environments.sage.training:TRAINING",
     labels="heartloop.environments.sage.labels:LABELS",
     importers={

@@ -1,0 +1,89 @@
+"""The example of a third party's environment: installed into a fresh environment, it takes part in every command.
+
+The commands are those of docs/your-own-environment.md. Nothing is downloaded: the fresh environment sees this one's packages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "environment"
+LONGEST = 200
+"""Lines of Python in the example."""
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the example installed; heartloop and its dependencies come from this one."""
+    folder = tmp_path_factory.mktemp("fresh")
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, timeout=120)
+    python = folder / "venv" / "bin" / "python"
+    paths = [str(ROOT / "src"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    [site] = (folder / "venv" / "lib").glob("python*/site-packages")
+    (site / "heartloop-of-this-checkout.pth").write_text("\n".join(dict.fromkeys(paths)) + "\n", encoding="utf-8")
+    install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", str(EXAMPLE)]
+    subprocess.run([python, *install], check=True, timeout=120, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    return folder
+
+
+def run(fresh: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [fresh / "venv" / "bin" / "python", "-m", "heartloop.cli", *words],
+        cwd=fresh, env={**environment, "COLUMNS": "120"}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_it_has_at_most_200_lines() -> None:
+    modules = (EXAMPLE / "newcomer").glob("*.py")
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules) <= LONGEST
+
+
+def test_the_documented_commands_work_once_it_is_installed(fresh: Path) -> None:
+    page = (ROOT / "docs" / "your-own-environment.md").read_text(encoding="utf-8")
+    block = re.search(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    commands = [shlex.split(line, comments=True) for line in block[1].splitlines()]
+    commands = [words[1:] for words in commands if words and words[0] == "heartloop"]
+    assert [words[0] for words in commands] == ["environments", "environments", "check", "eval", "rescore", "rejudge", "report"]
+    for words in commands:
+        done = run(fresh, *words)
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    assert "newcomer" in run(fresh, "environments").stdout
+    card = json.loads((fresh / "newcomer-run" / "scores.json").read_text(encoding="utf-8"))
+    means = {row["model"]: row["headline"]["mean"] for row in card["models"]}
+    assert means["heartloop/questioner"] == 100.0
+    assert means["heartloop/questioner"] > means["heartloop/fixer"]
+    html = (fresh / "newcomer-run" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Does the newcomer arrive?" in html
+    assert "Unasked advice" in html
+    rescored = json.loads((fresh / "newcomer-run-good_from-5" / "settings.json").read_text(encoding="utf-8"))
+    assert rescored["options"]["good_from"] == 5.0
+
+
+def test_its_options_are_checked_like_any_other(fresh: Path) -> None:
+    done = run(fresh, "eval", "newcomer", "--user", "embedded", "-m", "heartloop/questioner", "-E", "good_form=5")
+    assert done.returncode == 2
+    assert "good_from" in done.stderr
+    assert not (fresh / "runs").exists()
+
+
+def test_it_can_be_trained_on(fresh: Path) -> None:
+    recipe = fresh / "newcomer.yaml"
+    shipped = (ROOT / "src/heartloop/training/recipes/rlver_grpo_tiny.yaml").read_text(encoding="utf-8")
+    lines = re.sub(r"(?m)^  name: sage.*$", "  name: newcomer", shipped)
+    lines = re.sub(r"(?m)^  options:.*$\n(?:    .*\n)*", "", lines)
+    recipe.write_text(re.sub(r"\b(train|held_out): (support|chat)\b.*", r"\1: newcomers", lines), encoding="utf-8")
+    done = run(fresh, "train", str(recipe), "--dry-run")
+    assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: the extra train is not installed
+    assert "newcomer" in done.stdout
