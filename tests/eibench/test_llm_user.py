@@ -125,7 +125,7 @@ class TestWhatCounts:
         assert (lost.stop, lost.score, lost.turns) == ("failed", None, ())
         assert len(simulator.asked) == 2
         assert lost.failure is not None
-        assert (lost.failure.role, lost.failure.kind) == ("simulator", "AnswerError")
+        assert (lost.failure.role, lost.failure.kind) == ("user", "AnswerError")
 
     async def test_released_clamps_what_is_out_of_range_and_counts_it(self) -> None:
         transcript, simulator = await played(answer(emotion_change=-14), preset="released")

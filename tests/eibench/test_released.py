@@ -15,11 +15,11 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.catalogue import home_of
 from heartloop.environments.check import check_environment
 from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, ReleasedScenario, load_people, load_scenarios
 from heartloop.environments.eibench.released import FORM, ReleasedRecord
 from heartloop.environments.episode import YOU_BEGIN, play
+from heartloop.environments.registry import owner_of
 from heartloop.evaluation.settings import stratified
 from tests.released_eibench import record
 
@@ -100,12 +100,12 @@ class TestSets:
         mine = tmp_path / "mine.jsonl"
         mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
         assert load_people(str(mine)) == [released()]
-        assert home_of(str(mine)).name == "eibench"
+        assert owner_of(str(mine)).name == "eibench"
         with pytest.raises(UseError, match="imported records carry no tags"):
             load_people(str(mine), exclude_tags=["death"])
         theirs = tmp_path / "theirs.jsonl"
         theirs.write_text(json.dumps(record()), encoding="utf-8")
-        assert home_of(str(theirs)).name == "eibench"
+        assert owner_of(str(theirs)).name == "eibench"
         with pytest.raises(InputError, match="run `heartloop import eibench-scenarios"):
             load_people(str(theirs))
 

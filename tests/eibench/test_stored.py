@@ -13,18 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from heartloop.environments.eibench.rejudge import rejudged
-from heartloop.environments.eibench.rescore import out_of_range, rescored
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage
-from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, load_scenarios
 from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.options import EIBenchOptions
+from heartloop.environments.eibench.stored import out_of_range, rescored
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.stored import RESCORING
+from heartloop.environments.registry import load_environment
+from heartloop.environments.stored import RESCORING, rejudged
 from heartloop.models.baselines import Baseline
 
+BENCH = load_environment("eibench")
 DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"
 PEOPLE = {s.id: s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM)}
 TURNS = 3
@@ -43,8 +45,8 @@ async def talk(*answers: Reply, preset: str = "paper", scenario: str = DEFENSE) 
     return await play(bench, scenario, ScriptedChat(lambda m: f"reply {len(m) // 2}", name="lab/a"), seed=5)
 
 
-def again(played: Transcript, preset: str, weight: float | None = None) -> Transcript:
-    return rescored(played, preset=preset, max_turns=TURNS, relation_weight=weight)
+def again(played: Transcript, preset: str, weight: float = 0.5) -> Transcript:
+    return rescored(played, EIBenchOptions(preset=preset, max_turns=TURNS, relation_weight=weight))
 
 
 class TestWeight:
@@ -65,14 +67,8 @@ class TestWeight:
 
     async def test_what_does_not_fit_is_refused(self) -> None:
         played = await talk(answer(0, 0, goes_on=False))
-        with pytest.raises(InputError, match=r"relation_weight is 1\.5; expected a number from 0 to 1"):
-            again(played, "paper", 1.5)
         with pytest.raises(InputError, match="tells no anchors"):
             again(played.model_copy(update={"facts": {}}), "paper", 0.9)
-        with pytest.raises(UseError, match="unknown preset 'corrected'"):
-            again(played, "corrected")
-        with pytest.raises(UseError, match="expected 'eibench'"):
-            again(played.model_copy(update={"environment": "sage"}), "paper")
 
 
 class TestPresets:
@@ -157,7 +153,7 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
 
 
 async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: int = TURNS) -> Transcript:
-    return await rejudged(played, PEOPLE[played.scenario], judge, preset=preset, max_turns=turns)
+    return await rejudged(BENCH, played, PEOPLE[played.scenario], judge, EIBenchOptions(preset=preset, max_turns=turns))
 
 
 class TestJudges:
@@ -166,7 +162,7 @@ class TestJudges:
         played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Baseline("diplomat"), seed=3)
         found = await read(played, EmbeddedUser(), turns=8)
         assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
-        assert found.models == {"policy": "heartloop/diplomat", "simulator": "embedded", "judge": "embedded"}
+        assert found.models == {"policy": "heartloop/diplomat", "user": "embedded", "judge": "embedded"}
 
     async def test_a_model_that_answers_as_before_finds_the_same(self) -> None:
         answers = (answer(-6, 4), answer(3, -2, reply="No."), answer(-10, 8))
@@ -206,7 +202,7 @@ class TestJudges:
         judge = Feels((0, 0))
         left = await read(broken, judge)
         assert left.failure is not None
-        assert (left.score, left.failure.role, judge.views) == (None, "simulator", [])
+        assert (left.score, left.failure.role, judge.views) == (None, "user", [])
 
     async def test_another_text_is_refused(self) -> None:
         played = await talk(answer(0, 0, goes_on=False))

@@ -236,5 +236,5 @@ def test_a_scenario_in_another_language_is_refused_with_a_way_out() -> None:
     said = "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。"
     beats = tuple(beat.model_copy(update={"text": said}) for beat in SUPPORT[0].beats)
     foreign = SUPPORT[0].model_copy(update={"first_message": said, "beats": beats})
-    with pytest.raises(InputError, match="--simulator"):
+    with pytest.raises(InputError, match="--user MODEL"):
         Sage([foreign], EmbeddedUser())

@@ -286,7 +286,7 @@ class TestAnswers:
         assert transcript.stop == "failed"
         assert transcript.score is None
         assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("simulator", "AnswerError")
+        assert (transcript.failure.role, transcript.failure.kind) == ("user", "AnswerError")
         assert "sim answered 'nothing doing' after 2 re-asks: it holds no JSON object" in transcript.failure.detail
 
     async def test_every_raw_answer_is_kept_the_refused_ones_too_and_counted_in_the_usage(self) -> None:
@@ -302,7 +302,7 @@ class TestAnswers:
         transcript, simulator, _ = await dialogue([TransportError("503 after 5 tries")])
         assert len(simulator.asked) == 1
         assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("simulator", "TransportError")
+        assert (transcript.failure.role, transcript.failure.kind) == ("user", "TransportError")
         assert transcript.score is None
 
     async def test_a_spent_budget_passes_through(self) -> None:

@@ -12,17 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from heartloop.environments.sage.rejudge import rejudged
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Failure, Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import Feeling, Speech, View
+from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
 from heartloop.models.cache import dialogue_scope
 
+SAGE = load_environment("sage")
 SCENARIO = load_scenarios("support")[0]
 
 
@@ -58,7 +61,7 @@ async def talk(*changes: float, turns: int = 4, preset: str = "corrected", leave
 
 
 async def read(played: Transcript, judge: Any, *, preset: str = "corrected", turns: int = 4) -> Transcript:
-    return await rejudged(played, SCENARIO, judge, preset=preset, max_turns=turns)
+    return await rejudged(SAGE, played, SCENARIO, judge, SageOptions(preset=preset, max_turns=turns))
 
 
 def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
@@ -71,7 +74,7 @@ async def test_the_judge_who_judged_before_finds_the_same() -> None:
     found = await read(played, EmbeddedUser(), turns=10)
     same = {"models": played.models, "seconds": played.seconds}
     assert found.model_copy(update=same) == played
-    assert found.models == {"policy": "heartloop/coach", "simulator": "embedded", "judge": "embedded"}
+    assert found.models == {"policy": "heartloop/coach", "user": "embedded", "judge": "embedded"}
 
 
 async def test_other_feelings_on_the_same_words() -> None:
@@ -157,4 +160,4 @@ async def test_an_imported_dialogue_has_words_and_no_tokens() -> None:
 async def test_another_text_of_the_person_is_refused() -> None:
     other = SCENARIO.model_copy(update={"title": "Another title"})
     with pytest.raises(InputError, match="is another text now than in the run"):
-        await rejudged(await talk(1, 2, 3, 4), other, Feels(), preset="corrected", max_turns=4)
+        await rejudged(SAGE, await talk(1, 2, 3, 4), other, Feels(), SageOptions(max_turns=4))

@@ -67,7 +67,7 @@ def test_a_training_profile_is_refused_in_one_sentence() -> None:
 
 
 def test_the_embedded_user_refuses() -> None:
-    with pytest.raises(InputError, match=r"understands English only, use a model \(--simulator"):
+    with pytest.raises(InputError, match="--user MODEL"):
         Sage([person()], EmbeddedUser())
 
 

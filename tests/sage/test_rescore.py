@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from heartloop.environments.sage.rescore import out_of_range, rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
@@ -23,6 +22,8 @@ from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
 from heartloop.environments.sage.environment import SageUser
+from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.stored import out_of_range, rescored
 from heartloop.models.baselines import Baseline
 
 SCENARIOS = load_scenarios("support")
@@ -49,7 +50,7 @@ def body(transcript: Transcript) -> dict[str, Any]:
 
 
 def moody(messages: Sequence[Message]) -> str:
-    """A simulator whose answers hang on nothing but what it is asked: changes of -10 to 10, goodbyes, decisions to leave."""
+    """A user simulator whose answers hang on nothing but what it is asked: changes of -10 to 10, goodbyes, decisions to leave."""
     text = messages[0].content + messages[1].content
     luck = int(hashlib.sha256(text.encode()).hexdigest(), 16)
     if "attitude" in messages[0].content:
@@ -69,8 +70,8 @@ async def both(user: SageUser, scenario: str, policy: str, max_turns: int) -> tu
 
 def check_both_ways(corrected: Transcript, released: Transcript, max_turns: int) -> tuple[bool, bool]:
     """Rescoring gives what playing gives, or says that it cannot; returns which way it could."""
-    there = rescored(corrected, preset="released", max_turns=max_turns)
-    back = rescored(released, preset="corrected", max_turns=max_turns)
+    there = rescored(corrected, SageOptions(preset="released", max_turns=max_turns))
+    back = rescored(released, SageOptions(preset="corrected", max_turns=max_turns))
     for found, played in ((there, released), (back, corrected)):
         if found.scored:
             assert body(found) == body(played)
@@ -89,7 +90,7 @@ async def test_with_the_embedded_user_it_comes_out_as_played(policy: str, max_tu
         assert check_both_ways(corrected, released, max_turns)[0], "the embedded user never leaves of its own decision"
 
 
-async def test_with_a_simulator_model_it_comes_out_as_played_or_is_unscored() -> None:
+async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> None:
     user = LLMUser(ScriptedChat(moody, name="sim"))
     could = [
         check_both_ways(*await both(user, scenario.id, policy, max_turns), max_turns)
@@ -107,7 +108,7 @@ class TestToReleased:
     async def test_the_last_judgement_at_the_turn_limit_is_dropped(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak(), feel(-10)], "corrected")
         assert (played.score, played.stop) == (45.0, "turn_limit")  # 40 + 5 + 5 + 5 - 10
-        found = rescored(played, preset="released", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="released", max_turns=TURNS))
         assert (found.score, found.stop, found.preset, found.rewards) == (55.0, "turn_limit", "released", (0.5, 0.5, 0.5))
         assert (found.turns[-1].state, found.turns[-1].change, found.turns[-1].thoughts) == (None, None, {})
         assert found.turns[-1].reply == played.turns[-1].reply
@@ -118,7 +119,7 @@ class TestToReleased:
         answers = [text for _ in range(6) for text in (feel(10), speak())]
         played = await talk(answers, "corrected", max_turns=6)
         assert (played.score, played.stop) == (100.0, "success")
-        found = rescored(played, preset="released", max_turns=6)
+        found = rescored(played, SageOptions(preset="released", max_turns=6))
         assert (found.score, found.stop) == (90.0, "turn_limit")
 
     async def test_the_first_goodbye_ends_the_talk(self) -> None:
@@ -126,14 +127,14 @@ class TestToReleased:
             [feel(5), speak(), feel(5), speak("He said goodbye and went."), feel(5), speak("Bye."), feel(5)], "corrected"
         )
         assert played.score == 60.0
-        found = rescored(played, preset="released", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="released", max_turns=TURNS))
         assert (found.score, found.stop, len(found.turns)) == (50.0, "goodbye", 2)
         assert found.usage["policy"].completion_tokens < played.usage["policy"].completion_tokens
         assert max(call.turn for call in found.calls) == 1
 
     async def test_who_left_without_the_word_would_have_stayed(self) -> None:
         played = await talk([feel(5), speak("That is all.", leaves=True)], "corrected")
-        found = rescored(played, preset="released", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="released", max_turns=TURNS))
         assert found.score is None
         assert found.failure is not None
         assert found.failure.kind == "not played on"
@@ -142,13 +143,13 @@ class TestToReleased:
     async def test_a_judgement_that_failed_at_the_turn_limit_is_not_needed(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak(), TransportError("gone")], "corrected")
         assert not played.scored
-        found = rescored(played, preset="released", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="released", max_turns=TURNS))
         assert (found.score, found.stop, len(found.turns), found.failure) == (55.0, "turn_limit", TURNS, None)
         assert found.turns[-1].reply == "I see."
 
     async def test_any_other_failure_stays_one(self) -> None:
         played = await talk([feel(5), speak(), TransportError("gone")], "corrected")
-        found = rescored(played, preset="released", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="released", max_turns=TURNS))
         assert (found.score, found.failure) == (None, played.failure)
 
     async def test_a_change_asked_again_is_noticed(self) -> None:
@@ -164,7 +165,7 @@ class TestToCorrected:
     async def test_a_last_reply_that_was_never_judged_is_unscored(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak()], "released")
         assert played.score == 55.0
-        found = rescored(played, preset="corrected", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="corrected", max_turns=TURNS))
         assert found.failure is not None
         assert (found.failure.role, found.failure.kind) == ("rescoring", "not judged")
         assert "rejudge" in found.failure.detail
@@ -172,24 +173,24 @@ class TestToCorrected:
 
     async def test_a_goodbye_stands_where_it_was_decided(self) -> None:
         played = await talk([feel(5), speak("Goodbye.", leaves=True)], "released")
-        found = rescored(played, preset="corrected", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="corrected", max_turns=TURNS))
         assert (found.score, found.stop) == (45.0, "goodbye")
 
     async def test_a_goodbye_that_was_a_word_only_is_unscored(self) -> None:
         played = await talk([feel(5), speak("He waved goodbye.")], "released")
-        found = rescored(played, preset="corrected", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="corrected", max_turns=TURNS))
         assert found.failure is not None
         assert found.failure.kind == "not played on"
 
     async def test_a_decision_that_the_word_rule_passed_over_ends_the_talk(self) -> None:
         played = await talk([feel(5), speak("Enough.", leaves=True), feel(9), speak(), feel(9), speak()], "released")
-        found = rescored(played, preset="corrected", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="corrected", max_turns=TURNS))
         assert (found.score, found.stop, len(found.turns)) == (45.0, "goodbye", 1)
 
     async def test_a_clamped_change_is_unscored(self) -> None:
         played = await talk([feel(30), speak("Goodbye.", leaves=True)], "released")
         assert played.score == 50.0
-        found = rescored(played, preset="corrected", max_turns=TURNS)
+        found = rescored(played, SageOptions(preset="corrected", max_turns=TURNS))
         assert found.failure is not None
         assert found.failure.kind == "change clamped"
 
@@ -197,19 +198,15 @@ class TestToCorrected:
         played = await talk([feel(-10), speak(), feel(-10), speak(), feel(-10), speak(), feel(-10), speak("Bye.")], "released",
                             max_turns=8)  # fmt: skip
         assert (played.score, played.stop) == (0.0, "failure")
-        assert body(rescored(played, preset="corrected", max_turns=8)) == body(played) | {"preset": "corrected"}
+        assert body(rescored(played, SageOptions(preset="corrected", max_turns=8))) == body(played) | {"preset": "corrected"}
 
 
 async def test_the_same_preset_changes_nothing() -> None:
     played = await talk([feel(5), speak("Bye.")], "released")
-    assert rescored(played, preset="released", max_turns=TURNS) is played
+    assert rescored(played, SageOptions(preset="released", max_turns=TURNS)) is played
 
 
 async def test_what_cannot_be_rescored_is_refused() -> None:
     played = await talk([feel(5), speak(), feel(5), speak("Bye.")], "released")
-    with pytest.raises(UseError, match="unknown preset 'best'"):
-        rescored(played, preset="best", max_turns=TURNS)
     with pytest.raises(UseError, match="2 turns; expected at most the run's 1"):
-        rescored(played, preset="corrected", max_turns=1)
-    with pytest.raises(UseError, match="environment 'eibench'"):
-        rescored(played.model_copy(update={"environment": "eibench"}), preset="corrected", max_turns=TURNS)
+        rescored(played, SageOptions(preset="corrected", max_turns=1))
