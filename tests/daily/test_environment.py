@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from heartloop.environments.daily.rejudge import rejudged
-from heartloop.environments.daily.rescore import rescored
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
 from heartloop.environments.daily.environment import JUDGES, Daily, remembered
+from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.daily.scoring import METRICS, average
+from heartloop.environments.daily.stored import rescored
 from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
+from heartloop.environments.stored import rejudged
 from tests.daily_sample import AWAKE, LIE, SWIM
 from tests.fixed_judges import FixedJudges
 
@@ -103,11 +105,6 @@ class TestScore:
 
 
 class TestWrongUse:
-    @pytest.mark.parametrize("settings", [{"preset": "unit"}, {"variant": "warm"}, {"max_turns": 2}, {"max_turns": 0}])
-    def test_settings_that_there_are_not(self, settings: dict[str, Any]) -> None:
-        with pytest.raises(UseError):
-            Daily([LIE], Fixed(), **settings)
-
     def test_people_that_cannot_be(self) -> None:
         with pytest.raises(InputError, match="twice"):
             Daily([LIE, LIE], Fixed())
@@ -118,33 +115,21 @@ class TestWrongUse:
 class TestStored:
     async def test_the_mean_is_worked_out_again_from_the_grades(self) -> None:
         stored = await played(Fixed())
-        assert rescored(stored.model_copy(update={"score": 1.0}), preset="paper", max_turns=1) == stored
+        assert rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
         failed = await played(Fixed({"value": AnswerError("none")}))
-        assert rescored(failed, preset="paper", max_turns=1) == failed
+        assert rescored(failed, DailyOptions()) == failed
 
-    async def test_without_grades_or_of_another_kind_it_is_refused(self) -> None:
+    async def test_without_grades_it_is_refused(self) -> None:
         stored = await played(Fixed())
         for scores in ({}, {"empathy": 3}, {**LEVELS, "value": "4"}, None):
             bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"scores": scores}}),)})
             with pytest.raises(InputError, match="play it again"):
-                rescored(bare, preset="paper", max_turns=1)
-        with pytest.raises(UseError, match="preset"):
-            rescored(stored, preset="unit", max_turns=1)
-        with pytest.raises(UseError, match="environment"):
-            rescored(stored.model_copy(update={"environment": "perm"}), preset="paper", max_turns=1)
+                rescored(bare, DailyOptions())
 
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
         stored = await played(Fixed())
-        found = await rejudged(stored, LIE, Fixed(value=1), preset="paper", max_turns=1)
+        found = await rejudged(load_environment("daily"), stored, LIE, Fixed(value=1), DailyOptions())
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert found.score == pytest.approx(17 / 6)
-        again = await rejudged(found, LIE, Fixed(), preset="paper", max_turns=1)
+        again = await rejudged(load_environment("daily"), found, LIE, Fixed(), DailyOptions())
         assert again.score == stored.score
-
-    async def test_an_unscored_one_is_passed_on_unasked_and_another_text_refused(self) -> None:
-        judge = Fixed()
-        found = await rejudged(await played(Fixed({"topic": AnswerError("none")})), LIE, judge, preset="paper", max_turns=1)
-        assert (found.score, judge.asked) == (None, {})
-        other = LIE.model_copy(update={"query": LIE.query + " Hm?"})
-        with pytest.raises(InputError, match="another text"):
-            await rejudged(await played(Fixed()), other, Fixed(), preset="paper", max_turns=1)

@@ -8,26 +8,34 @@ from pathlib import Path
 from heartloop.core.dialogue import read_transcripts
 from tests.test_cli import heartloop
 
-EVAL = ("eval", "empa", "--user", "embedded", "--model", "heartloop/listener", "--max-turns", "5", "--limit", "2", "--out", "run")
+EVAL = (
+    "eval",
+    "empa",
+    "--user",
+    "embedded",
+    "--model",
+    "heartloop/listener",
+    "-E",
+    "max_turns=5",
+    "--limit",
+    "2",
+    "--out",
+    "run",
+)
 
 
 def test_several_replies_are_judged_together(tmp_path: Path) -> None:
-    done = heartloop(*EVAL, "--window", "3", cwd=tmp_path)
+    done = heartloop(*EVAL, "-E", "window=3", cwd=tmp_path)
     assert done.code == 0, done
     settings = json.loads((tmp_path / "run" / "settings.json").read_text())
-    assert settings["window"] == 3
+    assert settings["options"]["window"] == 3
     for transcript in read_transcripts(tmp_path / "run" / "transcripts.jsonl"):
         assert [turn.state is not None for turn in transcript.turns] == [False, False, True, False, True]
         assert len(transcript.rewards) == 2
     other = heartloop(*EVAL, cwd=tmp_path)
     assert other.code == 2
-    assert "window" in other.err
-    assert heartloop(*EVAL, "--window", "3", cwd=tmp_path).code == 0  # goes on: nothing is left
-    assert heartloop("rescore", "run", "--preset", "paper", "--out", "paper", cwd=tmp_path).code == 0
+    assert "options.window" in other.err
+    assert heartloop(*EVAL, "-E", "window=3", cwd=tmp_path).code == 0  # goes on: nothing is left
+    assert heartloop("rescore", "run", "-E", "preset=paper", "--out", "paper", cwd=tmp_path).code == 0
     page = (tmp_path / "run" / "report" / "settings.html").read_text()
-    assert "--window 3" in page
-
-
-def test_without_a_window_the_settings_name_none(tmp_path: Path) -> None:
-    assert heartloop(*EVAL, cwd=tmp_path).code == 0
-    assert json.loads((tmp_path / "run" / "settings.json").read_text())["window"] is None
+    assert "-E window=3" in page

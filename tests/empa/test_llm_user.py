@@ -192,7 +192,7 @@ class TestCalls:
         transcript = await played(roles())
         kept = [(c.role, c.purpose, c.turn) for c in transcript.calls]
         assert kept == [
-            ("policy", "reply", 0), ("judge", "adjudicate", 0), ("director", "direct", 0), ("simulator", "speak", 0),
+            ("policy", "reply", 0), ("judge", "adjudicate", 0), ("director", "direct", 0), ("user", "speak", 0),
             ("policy", "reply", 1), ("judge", "adjudicate", 1),
         ]  # fmt: skip
         assert set(transcript.prompts) == {

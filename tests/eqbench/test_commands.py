@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     write_checkout(folder / "checkout")
     for variant in ("official", "repaired"):
-        done = heartloop(*EVAL, *BOTH, "--variant", variant, "--out", variant, cwd=folder)
+        done = heartloop(*EVAL, *BOTH, "-E", f"variant={variant}", "--out", variant, cwd=folder)
         assert done.code == 0, done
         assert "Rubric score, 0 to 100" in done.out
     return folder
@@ -47,7 +47,8 @@ def bodies(run: Path) -> list[dict[str, Any]]:
 
 def test_settings_name_the_reading_the_checkout_its_texts_and_the_sampling(place: Path) -> None:
     settings = json.loads((place / "official" / "settings.json").read_text())
-    assert (settings["preset"], settings["variant"], settings["scenario_set"]) == ("released", "official", "checkout")
+    assert settings["options"] == {"preset": "released", "variant": "official", "max_turns": 12}
+    assert settings["scenario_set"] == "checkout"
     assert list(settings["scenarios"]) == ["1", "2", "3", "401"]
     assert settings["sampling"]["policy"] == {"temperature": 0.7, "top_p": None, "max_tokens": 12000, "seed": None}
     assert settings["prompts"].keys() >= {"scenario_master_prompt", "debrief_prompt", "rubric_scoring_prompt_analysis"}
@@ -61,7 +62,7 @@ def test_the_limit_is_spread_over_the_categories_of_what_can_be_played(place: Pa
 
 def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
     done = heartloop("check", "eqbench", "--scenarios", "checkout", cwd=place)
-    assert done.out.splitlines() == [f"eqbench, checkout, released, {v}: keeps its promises" for v in ("official", "repaired")]
+    assert done.out.splitlines() == [f"PASS: eqbench, checkout, released, {v}" for v in ("official", "repaired")]
     listed = heartloop("scenarios", "list", "checkout", cwd=place).out.splitlines()
     assert len(listed) == 5
     assert "only read as repaired" in listed[-1]
@@ -74,7 +75,7 @@ def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
 def test_runs_are_compared_rescored_and_rejudged(place: Path) -> None:
     words = ("--model-a", "heartloop/lecturer", "--model-b", "heartloop/listener")
     assert "mean rubric score" in heartloop("compare", "official", *words, cwd=place).out
-    assert heartloop("rescore", "official", "--preset", "released", "--out", "again", cwd=place).code == 0
+    assert heartloop("rescore", "official", "-E", "preset=released", "--out", "again", cwd=place).code == 0
     assert bodies(place / "again") == bodies(place / "official")
     done = heartloop("rejudge", "official", "--judge", "embedded", "--out", "judged", cwd=place)
     assert done.code == 0, done
@@ -105,8 +106,8 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
     [
         (("eval", "eqbench", "--user", "embedded", "--model", "heartloop/listener"), "docs/eqbench.md"),
         ((*EVAL[:4], "--model", "heartloop/listener", "--scenarios", "nowhere"), "scenario_prompts.txt"),
-        ((*EVAL, "--model", "heartloop/listener", "--variant", "mended"), "official or repaired"),
-        ((*EVAL, "--model", "heartloop/listener", "--max-turns", "2"), "asks for 3 answers"),
+        ((*EVAL, "--model", "heartloop/listener", "-E", "variant=repared"), "official or repaired"),
+        ((*EVAL, "--model", "heartloop/listener", "-E", "max_turns=2"), "max_turns"),
         (("check", "eqbench"), "--scenarios"),
     ],
 )
@@ -132,7 +133,7 @@ async def test_over_http_the_model_is_asked_as_released_and_rejudging_asks_the_j
         asked = body["messages"][-1]["content"]
         return (analysis if '"accuracy"' in asked else GOOD) if "chain_of_thought_reasoning" in asked else ANSWER
 
-    words = ("eval", "eqbench", "--scenarios", "checkout", "--model", "lab/pol", "--simulator", "lab/judge", "--yes")
+    words = ("eval", "eqbench", "--scenarios", "checkout", "--model", "lab/pol", "--judge", "lab/judge", "--yes")
     async with FaultyServer(answer=says) as server:
         done = await over_http(server, *words, "--sampling", "policy.seed=5", "--out", "run", cwd=tmp_path)
         assert done.code == 0, done

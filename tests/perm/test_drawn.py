@@ -118,7 +118,7 @@ class TestCommand:
 
     def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
         people = load_people(str(self.drawn(source, tmp_path / "mine.jsonl")))
-        with pytest.raises(InputError, match="use --simulator MODEL for drawn samples"):
+        with pytest.raises(InputError, match="--judge MODEL"):
             Perm(people, EmbeddedUser())
 
     async def test_judge_models_grade_them(self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

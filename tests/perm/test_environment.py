@@ -9,7 +9,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Transcript
-from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
+from heartloop.core.errors import AnswerError, BudgetSpent, InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
@@ -141,14 +141,7 @@ async def test_calls_are_kept_in_the_judges_order_and_grounds_beside_the_scores(
     assert transcript.facts["emotion"] == SAMPLE.emotion
 
 
-class TestSettings:
-    @pytest.mark.parametrize(
-        "settings", [{"preset": "paper"}, {"variant": "think"}, {"max_turns": 2}, {"max_turns": 0}, {"bystander_weight": -0.1}]
-    )
-    def test_what_is_unknown_is_refused(self, settings: dict[str, Any]) -> None:
-        with pytest.raises(UseError):
-            Perm([SAMPLE], Fixed(), **settings)
-
+class TestScenarios:
     def test_a_sample_twice_or_one_that_cannot_be_judged_is_refused(self) -> None:
         with pytest.raises(InputError, match="twice"):
             Perm([SAMPLE, SAMPLE], Fixed())
