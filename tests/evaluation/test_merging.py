@@ -24,6 +24,7 @@ from heartloop.evaluation.merging import merge_runs
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed
 
+OPTIONS = {"preset": "corrected", "variant": "vanilla", "max_turns": 3}
 PEOPLE = {name: f"text-{name}" for name in "abcde"}
 
 
@@ -32,7 +33,7 @@ def settings(**changes: Any) -> EvaluationSettings:
         "environment": "tiny",
         "models": ("m",),
         "roles": {"user": "embedded"},
-        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3},
+        "options": OPTIONS,
         "scenario_set": "tiny",
         "scenarios": PEOPLE,
         "prompts": {"feel": "1", "speak": "2"},
@@ -163,10 +164,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"preset": "released"}, 'preset ("corrected" and "released")'),
-            ({"simulator": "openai/x", "user": "llm"}, 'simulator ("embedded" and "openai/x"); user ("embedded" and "llm")'),
+            ({"options": OPTIONS | {"preset": "released"}}, 'options.preset ("corrected" and "released")'),
+            ({"roles": {"user": "openai/x"}}, 'roles.user ("embedded" and "openai/x")'),
             ({"prompts": {"feel": "1", "speak": "3"}}, "prompts (speak)"),
-            ({"max_turns": 4}, "max_turns (3 and 4)"),
+            ({"options": OPTIONS | {"max_turns": 4}}, "options.max_turns (3 and 4)"),
             ({"limit": 3}, "limit (null and 3)"),
         ],
     )

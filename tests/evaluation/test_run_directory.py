@@ -110,8 +110,8 @@ class TestRefused:
 
     def test_other_settings_are_refused_by_name(self, tmp_path: Path) -> None:
         fill(tmp_path, transcript())
-        other = RunDirectory(tmp_path, settings(preset="released", max_turns=4))
-        with pytest.raises(SettingsMismatch, match=r"other settings: max_turns, preset differ; .* choose another --out"):
+        other = RunDirectory(tmp_path, settings(options={"preset": "released", "variant": "vanilla", "max_turns": 4}))
+        with pytest.raises(SettingsMismatch, match=r"options\.max_turns, options\.preset"):
             other.__enter__()
         with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
             assert len(run.finished) == 1

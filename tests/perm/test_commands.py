@@ -41,7 +41,7 @@ def test_the_rules_are_settings_of_the_run_and_words_of_its_command(tmp_path: Pa
     assert (settings["options"]["bystander_weight"], settings["options"]["without"]) == (1.0, ["resonation", "length"])
     command, _ = command_of(read_run(tmp_path / "r"))
     assert command is not None
-    assert "--bystander-weight 1.0 --without resonation --without length" in command
+    assert """-E bystander_weight=1.0 -E 'without=["resonation", "length"]'""" in command
     page = (tmp_path / "r" / "report" / "index.html").read_text(encoding="utf-8")
     assert "Left out of the reward" in page
     for dialogue in dialogues(tmp_path / "r"):
@@ -65,7 +65,7 @@ def test_rescored_it_is_what_it_would_have_been_and_calls_nobody(run: Path, tmp_
     assert [d.score for d in dialogues(tmp_path / "anew")] == [d.score for d in dialogues(tmp_path / "live")]
     command, _ = command_of(read_run(tmp_path / "anew"))
     assert command is not None
-    assert command.endswith("--bystander-weight 1")
+    assert command.endswith("-E bystander_weight=1.0")
 
 
 def test_what_was_left_out_is_put_in_again_by_nothing(run: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_was_left_out_is_put_in_again_by_nothing(run: Path, tmp_path: Path)
     assert [d.score for d in dialogues(beside)] == [d.score for d in dialogues(run)]
     command, _ = command_of(read_run(beside))
     assert command is not None
-    assert command.endswith("--without nothing")
+    assert command.endswith("-E 'without=[]'")
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ async def played(user: Fixed | None = None, answer: str = ANSWER, **settings: An
 class TestRescore:
     async def test_what_the_other_preset_sums_live(self) -> None:
         stored, live = await played(bystander_weight=0.1), await played(bystander_weight=0.1, preset="unit")
-        found = rescored(stored, PermOptions(preset="unit"))
+        found = rescored(stored, PermOptions(preset="unit", bystander_weight=0.1))
         assert (found.score, found.rewards) == (live.score, live.rewards)
         assert found.turns == live.turns
-        assert rescored(found, PermOptions(preset="released")) == stored
+        assert rescored(found, PermOptions(preset="released", bystander_weight=0.1)) == stored
 
     async def test_a_broken_form_stays_and_an_unscored_one_too(self) -> None:
         broken = rescored(await played(answer="Hm."), PermOptions(preset="unit"))

@@ -12,7 +12,7 @@ Runs of different seeds are further repeats: those of the second seed are number
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,12 +129,19 @@ def _check_alike(sources: Sequence[_Source]) -> None:
         mixed = {**one.settings.weights, **other.settings.weights}
         if mixed == {**other.settings.weights, **one.settings.weights}:  # no checkpoint of one name is two
             names = [name for name in names if name != "weights"]
-        told = [f"{name} ({_difference(mine[name], other.settings.model_dump(mode='json')[name])})" for name in names]
+        other_settings = other.settings.model_dump(mode="json")
+        told = [f"{name} ({_difference(_entry(mine, name), _entry(other_settings, name))})" for name in names]
         if told:
             raise UseError(
                 f"{one.path} and {other.path} do not belong together: {'; '.join(told)}; merge runs that differ in shard, "
                 "models, repeats or seed alone, or give both to `heartloop report`"
             )
+
+
+def _entry(settings: Mapping[str, Any], name: str) -> Any:
+    """A setting by its name in `EvaluationSettings.differences`: of options and roles, `options.preset`."""
+    setting, _, key = name.partition(".")
+    return settings[setting].get(key) if key else settings[setting]
 
 
 def _difference(mine: Any, yours: Any) -> str:
