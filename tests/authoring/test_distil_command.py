@@ -152,8 +152,8 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
         "heartloop/listener",
         "--scenarios",
         "mine.jsonl",
-        "--max-turns",
-        "2",
+        "-E",
+        "max_turns=2",
         "--out",
         "run",
     )

@@ -64,7 +64,7 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
     ("words", "said"),
     [
         (("heartloop/coach",), "--writer is heartloop/coach"),
-        (("nowhere/a",), "set NOWHERE_BASE_URL"),
+        (("nowhere/a",), "NOWHERE_BASE_URL"),
         ((PLAYED, "--sampling", "auditor.temperature=1"), "with role writer"),
         ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),
         ((PLAYED, "--limit", "0"), "--limit': Input should be greater"),

@@ -68,7 +68,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
             "expected sage or eibench",
         ),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
-        (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "set NOWHERE_BASE_URL"),
+        (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),
         ((*EIBENCH, "--embedder", PLAYED), "has no embeddings"),
         ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
         ((*EIBENCH, "--sampling", "policy.temperature=1"), "with role writer or auditor"),
@@ -119,7 +119,7 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
     checked = here("scenarios", "check", "new.jsonl")
     assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
     played = await asyncio.to_thread(
-        here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "--max-turns", "2",
+        here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "-E", "max_turns=2",
         "--out", "run",
     )  # fmt: skip
     assert played.code == 0, played
