@@ -1,5 +1,6 @@
 """`heartloop import` as a user meets it.
 
+0. `import list` names every kind of every environment with its options.
 1. Released logs become a run: leaderboard, counts in words, a report; a second time is refused.
 2. Released profiles become a scenario file that `eval --simulator`, `scenarios list`, `show` and `check` take.
 3. Wrong input: one sentence with file, line and mend, exit code 2, nothing written.
@@ -13,9 +14,17 @@ from pathlib import Path
 import pytest
 
 from heartloop.core.dialogue import read_transcripts
+from heartloop.environments.registry import specs
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, profile, write
 from tests.test_cli import heartloop, over_http
+
+
+def test_every_kind_is_listed_with_its_options(tmp_path: Path) -> None:
+    kinds = {line.split()[0]: line for line in heartloop("import", "list", cwd=tmp_path).out.splitlines()}
+    assert kinds.keys() == {kind for spec in specs() for kind in spec.importers}
+    assert "--model, --user" in kinds["sage-logs"]
+    assert "Options" not in kinds["sage-profiles"]
 
 
 def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
@@ -87,6 +96,10 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("import", "sage-log", "people.jsonl"), "the nearest is 'sage-logs'"),
+        (("import", "sage-logs"), "needs a source"),
+        (("import", "sage-profiles", "people.jsonl", "--limit", "1"), "--limit does not apply to import sage-profiles"),
+        (("import", "eibench-scenarios", "people.jsonl"), "holds nothing to import (1 record refused)"),
         (("import", "sage-logs", "empty"), "empty holds no log; expected *.jsonl files in it"),
         (("import", "sage-logs", "none.jsonl"), "cannot read none.jsonl"),
         (("import", "sage-logs", "broken.jsonl"), "broken.jsonl, line 2: not JSON"),

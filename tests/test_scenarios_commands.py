@@ -1,0 +1,62 @@
+"""`heartloop scenarios` as a user meets it: list, show, check and save, for any environment.
+
+1. Without a set, `list` names every set with its environment; with one, its scenarios.
+2. What `save` writes is read back as the same scenarios; nothing is overwritten.
+3. A file that no environment recognises is read as that of `--environment`.
+4. `check` names what is wrong and exits with 1.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.cli.main import app
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.registry import load_environment, specs
+
+
+def scenarios(*words: str) -> str:
+    done = CliRunner().invoke(app, ["scenarios", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_sets_are_listed_with_their_environment_and_scenarios_by_set() -> None:
+    sets = {tuple(line.split()) for line in scenarios("list").splitlines()}
+    assert sets == {(name, spec.name) for spec in specs() for name in spec.scenarios.sets}
+    assert len(scenarios("list", "cases").splitlines()) == 30
+    assert "support-listen-01" in scenarios("show", "support-listen-01")
+
+
+@pytest.mark.parametrize("name", [name for spec in specs() for name in spec.scenarios.sets if name != "train"])
+def test_a_saved_set_is_read_back_the_same(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "saved.jsonl"
+    scenarios("save", name, "--out", str(path))
+    spec = next(spec for spec in specs() if name in spec.scenarios.sets)
+    assert list(spec.scenarios.load(str(path))) == list(spec.scenarios.load(name))
+    with pytest.raises(UseError, match="exists; choose"):
+        scenarios("save", name, "--out", str(path))
+
+
+def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"id": "x"}) + "\n")
+    with pytest.raises(UseError, match="fits no environment"):
+        scenarios("list", str(path))
+    with pytest.raises(InputError, match="line 1, persona: Field required"):
+        scenarios("list", str(path), "--environment", "perm")
+
+
+def test_a_problem_of_a_set_is_printed_and_exits_with_1(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    first = load_environment("sage").load("support")[0]
+    path.write_text(
+        first.model_dump_json() + "\n" + first.model_copy(update={"id": "support-dialectic-99"}).model_dump_json() + "\n"
+    )
+    done = CliRunner().invoke(app, ["scenarios", "check", str(path)])
+    assert done.exit_code == 1
+    assert "near-duplicates" in done.output
