@@ -47,7 +47,7 @@ def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
     path.write_text(json.dumps({"id": "x"}) + "\n")
     with pytest.raises(UseError, match="fits no environment"):
         scenarios("list", str(path))
-    with pytest.raises(InputError, match="line 1, persona: Field required"):
+    with pytest.raises(InputError, match="line 1, id: String should match"):
         scenarios("list", str(path), "--environment", "perm")
 
 

@@ -334,7 +334,9 @@ class TestReading:
             load_scenarios(name)
 
     def test_an_unknown_tag_is_refused_with_the_known_ones(self) -> None:
-        with pytest.raises(UseError, match="unknown tag 'sadness'; the nearest is 'illness'; expected one of self-harm, suicide, "):
+        with pytest.raises(
+            UseError, match="unknown tag 'sadness'; the nearest is 'illness'; expected one of self-harm, suicide, "
+        ):
             load_scenarios("support", exclude_tags=["death", "sadness"])
 
     def test_an_excluded_tag_leaves_out_everyone_who_carries_it(self) -> None:
