@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from heartloop.environments.importing import Imported, Importer
 
 __all__ = ["import_app"]
@@ -35,19 +33,25 @@ def import_command(
     show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
     """Convert files that others released into scenarios for `eval --scenarios`, or into a run for `report`."""
+    from difflib import get_close_matches
+
     from heartloop.core.errors import InputError, UseError
     from heartloop.core.wording import amount
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
 
-    importers: dict[str, Importer] = {name: load_attribute(path) for spec in specs() for name, path in spec.importers.items()}
+    kinds = {name: path for spec in specs() for name, path in spec.importers.items()}
     if kind == "list":
-        for name, importer in importers.items():
+        for name, path in kinds.items():
+            importer: Importer = load_attribute(path)
             options = ", ".join(_FLAGS[option] for option in importer.options)
             typer.echo(f"{name:18} {importer.about}{f' Options: {options}.' if options else ''}")
         return
-    importer = _chosen(kind, importers)
+    if kind not in kinds:
+        near = get_close_matches(kind, kinds, n=1, cutoff=0.0)
+        raise UseError(f"unknown kind {kind!r}; the nearest is {near[0]!r} (heartloop import list prints all)")
+    importer = load_attribute(kinds[kind])
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")
     values: dict[str, Any] = {"limit": limit, "seed": seed, "exclude_tags": exclude_tag, "model": model, "user": user}
@@ -70,17 +74,6 @@ def import_command(
     for line in (*imported.notes, *imported.details[:show], *written):
         typer.echo(line)
     raise typer.Exit(int(len(imported.refused) > ALLOWED_UNSCORED * imported.total))
-
-
-def _chosen(kind: str, importers: Mapping[str, Importer]) -> Importer:
-    from difflib import get_close_matches
-
-    from heartloop.core.errors import UseError
-
-    if kind not in importers:
-        near = get_close_matches(kind, importers, n=1, cutoff=0.0)
-        raise UseError(f"unknown kind {kind!r}; the nearest is {near[0]!r} (heartloop import list prints all)")
-    return importers[kind]
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:

@@ -1,11 +1,11 @@
-"""Personal data out of the dialogues of a chat log, before any model reads them.
+"""Removes personal data from the dialogues of a chat log, before any model reads them.
 
-Covers e-mail addresses, links, handles, phone, card and other long numbers, whole dates, street addresses, postcodes and people's
-names, in English text. Each becomes a placeholder, `[NAME-1]`, the same for the same datum within a dialogue. Does not cover what
-only a reader would see: names that no list holds and no sentence introduces, places, schools, employers, or somebody whom the
-story itself gives away. Other scripts than the Latin one: numbers, links and handles only.
+Covers e-mail addresses, links, handles, phone, card and other long numbers, whole dates, street addresses, postcodes and names
+of people, in English text. Each becomes a placeholder, `[NAME-1]`, the same for the same datum within a dialogue. Does not cover
+what only a reader can find: names that are in no list and that no sentence introduces, places, schools, employers, or a person
+whom the story identifies. In other scripts than the Latin one: numbers, links and handles only.
 
-By rules alone and without a model, since a model would have to read what is to be taken out.
+Uses rules and no model, since a model would have to read the data that is to be removed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from heartloop.environments.personal_names import People
 __all__ = ["KINDS", "PLACEHOLDER", "Removed", "without_personal_data"]
 
 KINDS = ("email", "link", "handle", "date", "address", "postcode", "number", "name")
-"""What is taken out, in the order in which it is looked for."""
+"""Kinds of personal data, in the order of the search."""
 PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})-\d+\]")
-"""What stands there instead."""
+"""Matches a placeholder."""
 
 
 class Removed(NamedTuple):
-    """Texts of one dialogue without personal data, and how many of each kind were taken out, names by mention."""
+    """Texts of one dialogue without personal data, and the number of removals by kind, every mention of a name counted."""
 
     texts: tuple[str, ...]
     counts: Mapping[str, int]
 
 
 def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Removed:
-    """The texts of one dialogue with placeholders for personal data; placeholders that stand there are left alone.
+    """The texts of one dialogue with placeholders for personal data; existing placeholders stay.
 
     Args:
-        texts: utterances and whatever else is told of the dialogue, in order: a name that one introduces is known in all.
-        known: names that the log itself gives, such as the field `name` of a message.
+        texts: utterances and other texts about the dialogue, in order; a name that one of them introduces is removed from all.
+        known: names that the log states, such as the field `name` of a message.
 
     >>> without_personal_data(["hi, i'm Anna, anna@web.org", "Hello Anna! Call 0171 555 0199 in May."]).texts
     ("hi, i'm [NAME-1], [EMAIL-1]", 'Hello [NAME-1]! Call [NUMBER-1] in May.')
@@ -78,13 +78,13 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
 
 
 def _plain(text: str) -> str:
-    """The text without characters that no reader sees and that would hide a datum."""
+    """The text without invisible characters, which could hide a datum."""
     text = re.sub(r"(?<=[^\W\d_])[`´](?=[^\W\d_])", "'", text)  # Don´t is no Don
     return re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", unicodedata.normalize("NFKC", text))
 
 
 def _parts(text: str) -> list[str]:
-    """What stands outside of placeholders, and in every second place a placeholder."""
+    """The texts between placeholders, with the placeholders at the odd positions."""
     return re.split(f"({PLACEHOLDER.pattern})", text)
 
 

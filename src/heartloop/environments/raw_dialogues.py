@@ -25,12 +25,12 @@ from heartloop.environments.importing import Refused, each_line, with_writable_t
 __all__ = ["FORMS", "REPAIRS", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
 
 REPAIRS = {
-    "quotes": "a line holds a stray quote, at which a CSV reader would join lines; it was read as it stands",
+    "quotes": "a line has a stray quote, at which a CSV reader would join lines; it was read verbatim",
     "requoted": "a line was quoted by a CSV writer; it was read as CSV",
-    "commas": "a line holds commas within a text; they were put back",
-    "rejoined": "a line was broken in two; it was put together",
-    "joined": "a turn follows one of the same speaker; both became one",
-    "empty": "a turn says nothing; it was left out",
+    "commas": "a line has commas within a text; they were restored",
+    "rejoined": "a line was broken in two; it was joined",
+    "joined": "a turn follows one of the same speaker; both were joined",
+    "empty": "a turn is empty; it was left out",
 }
 """Repairs that are counted, in words."""
 
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
 
 class RawDialogue(NamedTuple):
-    """One dialogue as the file has it, personal data included."""
+    """One dialogue of a file, personal data included."""
 
     place: str
     """File and line, or file and id."""
@@ -147,7 +147,7 @@ def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON ({error}); expected ESConv.json as it was released, fetch it anew") from error
+        raise InputError(f"{path} is no JSON ({error}); expected ESConv.json as it was released, download it again") from error
     if not isinstance(listed, list):
         raise InputError(f"{path} holds a {type(listed).__name__}; expected a list of dialogues, as in ESConv.json")
     for number, one in enumerate(listed, start=1):
@@ -218,7 +218,7 @@ def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Seq
             continue
         if name not in _WHO:
             raise InputError(
-                f"turn {number}: {speakers[0]!r} is missing or no speaker we know; expected user or assistant, or one of "
+                f"turn {number}: {speakers[0]!r} is missing or no known speaker; expected user or assistant, or one of "
                 f"{', '.join(name for name in _WHO if name not in ('user', 'assistant'))}"
             )
         said = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
@@ -278,7 +278,7 @@ def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
             continue
         some.sort(key=lambda row: row.nth)
         if some[0].nth != 1:
-            found.refuse(place, "its first utterance is missing, so nobody knows whose trouble it is")
+            found.refuse(place, "its first utterance is missing, so the person cannot be told from the supporter")
             continue
         first = some[0].speaker
         told = {"situation": some[0].prompt, "emotion": some[0].context}

@@ -66,7 +66,7 @@ class Writing(ABC):
     """How an environment's scenarios are written.
 
     `EnvironmentSpec.writing` names a function that makes one: `write()`, `distil(dialogues, exclude_tags=())` with
-    `RawDialogue`s, or `enrich(source)` with a path.
+    `RawDialogue`s, or `enrich(source)` with a path. Seeds of `distil` have the fact `source`, the place of the dialogue.
     """
 
     name: ClassVar[str]

@@ -124,7 +124,7 @@ def _whole(digits: str) -> float:
 
 
 def _wrong(value: Any) -> str:
-    """What is wrong with a record before its fields are looked at; empty when nothing is."""
+    """What is wrong with a record as a whole; empty when nothing is."""
     if not isinstance(value, dict):
         return f"it is {_shown(value)}; expected a JSON object"
     if "form" in value:
@@ -134,7 +134,7 @@ def _wrong(value: Any) -> str:
 
 
 def _no_number(value: Any, where: str) -> str:
-    """Where a number stands that JSON cannot hold; empty when there is none."""
+    """The field of a number that JSON cannot hold; empty when there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{where}: {value}"
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -142,7 +142,7 @@ def _no_number(value: Any, where: str) -> str:
 
 
 def _reason(error: ValidationError) -> str:
-    """The first thing that does not fit: field, value, and what was expected."""
+    """The first error of a record: field, value, and what was expected."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the record"
     said = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")

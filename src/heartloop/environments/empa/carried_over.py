@@ -1,7 +1,7 @@
-"""Whether a text holds words of another that it must not repeat.
+"""Whether a scenario repeats words of the dialogue it was made from.
 
-Covers whole sentences and runs of words, whatever their marks and capitals, and placeholders of `personal_data`. Does not cover
-paraphrase: the writer of a case never sees the dialogue.
+Covers whole sentences and runs of words, regardless of punctuation and case, and placeholders of `personal_data`. Does not cover
+paraphrase: the writer of a scenario does not see the dialogue.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from heartloop.environments.personal_data import PLACEHOLDER
 __all__ = ["RUN", "SENTENCE", "carried_over"]
 
 SENTENCE, RUN = 5, 8
-"""Least words of a sentence of the log that a case may not hold, and words in a row from anywhere in it (ours)."""
+"""Least number of words of a sentence of the log that a scenario may not repeat, and of words in a row (ours)."""
 
 
 def carried_over(log: Sequence[str], value: Any) -> list[str]:
-    """What the texts within a JSON value repeat of a log, one sentence each; empty when nothing.
+    """What the texts within a JSON value repeat of a log, one sentence each.
 
     >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
     []

@@ -1,7 +1,7 @@
 """Samples drawn from EmpatheticDialogues in a user's checkout (PERM App. A.1): who said what, and the label of how they felt.
 
 Covers the form that `heartloop import perm-samples` writes and `heartloop scenarios enrich` completes. Does not cover drawing
-them (`authoring.perm_samples`), writing what is missing (`authoring.perm_enriching`), nor our own samples (`scenario`). The
+them (`importers`), writing what is missing (`enriching`), nor our own samples (`scenario`). The
 texts are their authors' (CC BY-NC 4.0); none of them is part of this project.
 
 The data set tells neither persona nor what an answer should have understood. Models under test and judge models get by without:

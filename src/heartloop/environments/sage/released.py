@@ -1,7 +1,7 @@
 """People of the authors' release (SAGE, RLVER): what their profiles hold, and how a simulator model can play them.
 
 Covers the released record kept without loss, the form `heartloop import sage-profiles` writes, and what of it a run and
-a report need: intention, first message, name. Does not cover the released files themselves (`authoring.importers`), nor
+a report need: intention, first message, name. Does not cover the released files themselves (`importers`), nor
 our own scenarios (`scenario`). The texts are Chinese and the authors'; none of them is part of this project.
 
 A profile has no written lines, so rules cannot play it: a simulator model must. Prompts stay ours and English, so scores
