@@ -1,1 +1,1 @@
-"""New scenarios written and audited by models, checks on written scenarios, importers of what others released."""
+"""New scenarios written and audited by models, and checks on sets of scenarios."""
