@@ -80,7 +80,7 @@ def validate(
     opened: dict[str, ChatModel] = {}
     if judge != "embedded":
         opened[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
-    judges = chosen.judges(counted(opened[judge], meter, "judge", answers) if opened else None, judge_sampling)
+    judges = chosen.judges(spec, counted(opened[judge], meter, "judge", answers) if opened else None, judge_sampling)
     sources = [
         JudgedVariants(
             run, str(suite), chosen, judges, options=read_options(spec, option), scenarios=scenarios, sampling=judge_sampling,

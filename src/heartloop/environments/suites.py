@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.blocks import Block, Table
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.environments.spec import Judge
+from heartloop.environments.spec import EnvironmentSpec, Judge
 
 __all__ = ["Judges", "Result", "Slope", "SlopePanel", "Slopes", "Suite", "Variants"]
 
@@ -104,8 +104,8 @@ class Suite(NamedTuple):
     """What is changed and what must follow, in one sentence."""
     variants: tuple[str, ...]
     """Each is judged into a run directory of its own, in this order; the first changes nothing."""
-    judges: Callable[[ChatModel | None, Sampling | None], Judges]
-    """Its judges with a model, or with `None` embedded."""
+    judges: Callable[[EnvironmentSpec, ChatModel | None, Sampling | None], Judges]
+    """Its judges for runs of an environment with a model, or with `None` embedded."""
     result: Callable[[Sequence[Variants]], Result]
     """What follows from one or several runs.
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from heartloop.core.blocks import Column, Row, Table, Text
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
-from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser
-from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.perturbation_shifts import (
     ALIGNED,
     ALL,
@@ -31,6 +29,7 @@ from heartloop.environments.empa.perturbations import PERTURBATIONS, perturbatio
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.published import published
+from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
 from heartloop.scoring.shifts import TIE
 
@@ -87,10 +86,9 @@ class PerturbationJudges(NamedTuple):
         return await perturbed(played, scenario, self.judge, self.direct, variant=variant, preset=preset, original=original)
 
 
-def _judges(model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
-    if model is None:
-        return PerturbationJudges(EmbeddedUser(), EmbeddedDirectJudge())
-    return PerturbationJudges(LLMUser(model, sampling=sampling, role="judge"), LLMDirectJudge(model, sampling=sampling))
+def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
+    direct = EmbeddedDirectJudge() if model is None else LLMDirectJudge(model, sampling=sampling)
+    return PerturbationJudges(cast(EmpaUser, spec.judge(model, sampling)), direct)
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
