@@ -18,11 +18,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.daily import Daily
+from heartloop.environments.daily.report.panel import AVERAGE, DailyBoard, graded
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.measures import points_of, scale_of
 from heartloop.evaluation.scores import score_card
-from heartloop.report.daily_board import AVERAGE, DailyBoard, graded
 from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
 from tests.daily_sample import AWAKE, LIE, SWIM

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
+from heartloop.environments.eibench.report.axes import plane_of
 from heartloop.environments.eibench.scoring import scene_means, weighted_mean
 from heartloop.evaluation.comparison import choose_sides, compare, worse_by
 from heartloop.evaluation.comparison_text import comparison_text
@@ -22,7 +23,6 @@ from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.measures import course_of, points_of
 from heartloop.evaluation.runs import Run, comparable
 from heartloop.evaluation.scores import score_card
-from heartloop.report.axes import plane_of
 from heartloop.report.lengths import lengths_of
 from tests.report.bench import A, T, bench_talk
 

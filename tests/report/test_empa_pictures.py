@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
+from heartloop.environments.empa.report.board import EmpaBoard
+from heartloop.environments.empa.report.measured import Measured, measured
+from heartloop.environments.empa.report.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
+from heartloop.environments.empa.report.profiles import profile_of
+from heartloop.environments.empa.report.windows import journey
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.evaluation.card import ModelScore
 from heartloop.evaluation.scores import score_card
 from heartloop.models.baselines import Baseline
-from heartloop.report.empa_board import EmpaBoard
-from heartloop.report.measured import Measured, measured
-from heartloop.report.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
-from heartloop.report.profiles import profile_of
-from heartloop.report.windows import journey
 from heartloop.scoring.estimates import estimate
 from tests.report.empa_bench import empa_talk, levels
 

@@ -16,16 +16,16 @@ from typing import get_args
 import pytest
 
 from heartloop.core.dialogue import Transcript
+from heartloop.environments.perm.report.ablation import VARIANTS, ablations
+from heartloop.environments.perm.report.answers import answer
+from heartloop.environments.perm.report.board import FAMILIES, PermBoard
+from heartloop.environments.perm.report.graded import graded, marks_of
+from heartloop.environments.perm.report.pairs import pair_table
+from heartloop.environments.perm.report.samples import MOST_APART
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
-from heartloop.report.ablation import VARIANTS, ablations
-from heartloop.report.answers import answer
-from heartloop.report.graded import graded, marks_of
 from heartloop.report.page import Page
-from heartloop.report.pairs import pair_table
-from heartloop.report.perm_board import FAMILIES, PermBoard
-from heartloop.report.samples import MOST_APART
 from heartloop.report.site import write_site
 from tests.report.perm_bench import PERM, perm_talk
 from tests.report.test_meanings import _Page

@@ -18,6 +18,7 @@ entry that the panel links to.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -25,8 +26,8 @@ from heartloop.core.dialogue import Transcript, Turn
 
 __all__ = [
     "Block", "Card", "Chart", "Column", "Details", "Estimate", "Headline", "LeaderboardColumn", "ModelRow", "PanelInput",
-    "PanelOutput", "Point", "Published", "PublishedTable", "Range", "ReportPanel", "Row", "ScenarioView", "Section",
-    "Series", "Table", "Text", "TurnView",
+    "PanelOutput", "Point", "Published", "PublishedTable", "Range", "ReportPanel", "Row", "ScenarioView", "Section", "Series",
+    "Shade", "Table", "Text", "TurnView", "shade",
 ]  # fmt: skip
 
 Section = Literal["trajectories", "groups", "themes", "tokens", "lengths", "highlights"]
@@ -62,8 +63,8 @@ class Column(NamedTuple):
     """Decimal places of its numbers."""
     range: Range | None = None
     """Draws a bar beside each estimate."""
-    entry: str = "blocks"
-    """Entry of the page of meanings that its heading leads to."""
+    entry: str = ""
+    """Entry of the page of meanings that its heading leads to; by default the table's."""
 
 
 class Row(NamedTuple):
@@ -85,6 +86,8 @@ class Table(NamedTuple):
     """How to read it, in one line."""
     corner: str = "Model"
     """Heading of the first column."""
+    entry: str = "blocks"
+    """Entry of the page of meanings that its headings lead to."""
     models: bool = False
 
     @property
@@ -195,6 +198,22 @@ class ModelRow(Protocol):
 
     @property
     def unscored(self) -> int: ...
+
+
+class Shade(NamedTuple):
+    """A cell of a heat map: a mean over `n` dialogues; `tint` in [0, 1] shades it, in another colour where it is `below` 0."""
+
+    mean: float | None
+    n: int
+    tint: float
+    below: bool
+
+
+def shade(values: Sequence[float], low: float, high: float) -> Shade:
+    """The cell of some points, shaded whole at `high`; not shaded at `low`, or at 0 where that is higher."""
+    mean, low = statistics.fmean(values) if values else None, max(0.0, low)
+    tint = min(1.0, abs(round(((low if mean is None else mean) - low) / (high - low), 3)))
+    return Shade(mean, len(values), tint, mean is not None and mean < 0)
 
 
 class PanelInput(NamedTuple):

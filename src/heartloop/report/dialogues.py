@@ -1,37 +1,26 @@
 """Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
 
-The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one
-JSON value. What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files
-and pages (`site`), EMPA's windows (`windows`), PERM's answers (`answers`), or how a dialogue looks
-(`static/dialogue.js`).
+The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one JSON value.
+What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files and pages
+(`site`), or how a dialogue looks (`static/dialogue.js`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from heartloop.core.blocks import ReportPanel
+from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable
-from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.evaluation.measures import group_of, points_of
-from heartloop.report.answers import answer
-from heartloop.report.axes import axis_course
-from heartloop.report.daily_board import graded
-from heartloop.report.windows import journey
 
-__all__ = ["CHUNK", "HEAVY_TAGS", "dialogue_chunk", "dialogue_ids", "dialogue_list", "tags_of"]
+__all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list"]
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
-HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
-"""Dialogues with these tags stay folded until a reader opens them."""
-
-
-def tags_of(transcript: Transcript) -> list[str]:
-    """Content tags other than `none`."""
-    return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]
 
 
 def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
@@ -50,26 +39,31 @@ def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
 
 
 def dialogue_list(
-    transcripts: Sequence[Transcript], ids: Sequence[str], courses: Sequence[Sequence[float]], models: Sequence[str], turns: int
+    transcripts: Sequence[Transcript],
+    ids: Sequence[str],
+    courses: Sequence[Sequence[float]],
+    models: Sequence[str],
+    turns: int,
+    panel: ReportPanel,
 ) -> dict[str, Any]:
     """What the list of all dialogues needs, without what was said beyond the first message.
 
     `ids` and `courses` run along the transcripts: addresses, and points turn by turn.
     """
-    people: dict[tuple[str, str], int] = {}
+    known: dict[tuple[str, str], int] = {}
     plays = _plays(transcripts)
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
     for number, (transcript, address, course) in enumerate(zip(transcripts, ids, courses, strict=True)):
-        person = (transcript.scenario, transcript.fingerprint)
-        if person not in people:
-            people[person] = len(scenarios)
-            scenarios.append(_person(transcript))
+        scenario = (transcript.scenario, transcript.fingerprint)
+        if scenario not in known:
+            known[scenario] = len(scenarios)
+            scenarios.append(_scenario(transcript, panel))
         rows.append(
             [
                 address,
                 models.index(transcript.model),
-                people[person],
+                known[scenario],
                 plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 _short(points_of(transcript)),
@@ -77,73 +71,61 @@ def dialogue_list(
                 number // CHUNK,
             ]
         )
-    return {"models": [printable(model) for model in models], "turns": turns, "people": scenarios, "rows": rows}
+    return {
+        "models": [printable(model) for model in models],
+        "turns": turns,
+        "people": scenarios,
+        "rows": rows,
+        "thoughts": dict(panel.thoughts),
+        "thoughtsTitle": panel.thoughts_title,
+    }
 
 
 def _plays(transcripts: Sequence[Transcript]) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """For each person the (repeat, seed) pairs in which they were met, so that every one of them has a number.
+    """For each scenario the (repeat, seed) pairs in which it was played, so that every one of them has a number.
 
     By repeat, then as they first appear: over the repeats of one seed the number is the repeat itself.
     """
     found: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
     for transcript in transcripts:
         found.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
-    return {person: sorted(pairs, key=lambda pair: pair[0]) for person, pairs in found.items()}
+    return {scenario: sorted(pairs, key=lambda pair: pair[0]) for scenario, pairs in found.items()}
 
 
-def dialogue_chunk(transcripts: Sequence[Transcript]) -> list[dict[str, Any]]:
-    """What was said and felt in some dialogues, in their order."""
+def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
+    """What was said in some dialogues, in their order, and what their judges made of it."""
     return [
         {
-            "turns": [_turn(turn, transcript.environment) for turn in transcript.turns],
-            "failure": None if transcript.failure is None else _clean(transcript.failure.model_dump()),
+            "turns": [_turn(transcript, turn, panel) for turn in transcript.turns],
+            "failure": None if transcript.failure is None else clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
-            **_plane(transcript),
-            **journey(transcript),
-            **answer(transcript),
+            "panel": clean(panel.dialogue(transcript)) if panel.dialogue else {},
         }
         for transcript in transcripts
     ]
 
 
-def _plane(transcript: Transcript) -> dict[str, Any]:
-    """Where both axes start, succeed and fail, where they went, and the score of each; nothing where there are no anchors."""
-    anchors = anchors_of(transcript)
-    if anchors is None or not {"a", "t"} <= transcript.start.keys():
-        return {}
-    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return {
-        "anchors": {axis: [_short(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
-        "path": [[_short(state["a"]), _short(state["t"])] for state in states],
-        "axes": [[_short(a), _short(t)] for a, t in axis_course(transcript)],
-        "weight": relation_weight_of(transcript),
-    }
-
-
-_TOLD = (
-    "played", "task", "limits", "goal", "difficulty", "threshold", "want", "situation", "about", "today", "notes", "events",
-)  # fmt: skip
-"""Facts of a transcript that the sheet of its person shows where they are there."""
-
-
-def _person(transcript: Transcript) -> dict[str, Any]:
-    facts = transcript.facts
-    tags = tags_of(transcript)
+def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
+    facts, view = transcript.facts, panel.scenario(transcript)
+    tags, group = content_tags(transcript), group_of(transcript)
+    line = view.line or " · ".join(
+        dict.fromkeys(filter(None, (facts.get("person"), facts.get("place"), group, facts.get("theme"), facts.get("keyword"))))
+    )
     return {
         "id": printable(transcript.scenario),
-        **{
-            name: printable(facts.get(name, ""))
-            for name in ("title", "person", "place", "theme", "keyword", "intention", "intention_text")
-        },
-        **{name: printable(facts[name]) for name in _TOLD if name in facts},
-        "group": printable(group_of(transcript)),
+        **{name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "keyword")},
+        "group": printable(group),
+        "line": printable(line),
+        "facts": clean(view.facts),
+        "plays": printable(view.model_plays),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
         "opening": None if transcript.opening is None else printable(transcript.opening),
     }
 
 
-def _turn(turn: Turn, environment: str) -> dict[str, Any]:
+def _turn(transcript: Transcript, turn: Turn, panel: ReportPanel) -> dict[str, Any]:
+    view = panel.turn(transcript, turn)
     found: dict[str, Any] = {"reply": printable(turn.reply)}
     if turn.silent:
         found["silent"] = True
@@ -151,18 +133,12 @@ def _turn(turn: Turn, environment: str) -> dict[str, Any]:
         found["truncated"] = True
     found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
     found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
-    told: Collection[str] = ()  # what judges say of it stands elsewhere: in EMPA's window, in PERM's answer
-    if environment in ("empa", "perm"):
-        told = turn.thoughts if environment == "perm" else turn.state or {}
-    found["thoughts"] = _clean({name: text for name, text in turn.thoughts.items() if name not in told})
+    found["thoughts"] = clean(view.thoughts)
+    if view.details:
+        found["details"] = clean(view.details)
     evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
     if evidence:
-        found["evidence"] = _clean(evidence)
-    if environment == "eqbench":
-        kept = ("part", "sections", "missing", "counted", "style", "reasoning")
-        found["rubric"] = _clean({name: turn.evidence[name] for name in kept if name in turn.evidence})
-    if environment == "daily":
-        found["daily"] = graded(turn)
+        found["evidence"] = clean(evidence)
     if turn.message is not None:
         found["message"] = printable(turn.message)
     return found
@@ -175,14 +151,14 @@ def _short(value: float | None) -> float | int | None:
     return int(value) if value == int(value) else round(value, 2)
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """The same value with every text printable; a number JSON does not know becomes a word."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):
-        return {printable(str(key)): _clean(entry) for key, entry in value.items()}
+        return {printable(str(key)): clean(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(entry) for entry in value]
+        return [clean(entry) for entry in value]
     if isinstance(value, float) and not -1e308 < value < 1e308:
         return str(value)
     return value

@@ -1,38 +1,28 @@
-"""Tables of models against groups of people: which groups there are, and the mean points of every model in each.
+"""Tables of models against groups of scenarios: which groups there are, and the mean points of every model in each.
 
-Pure: dialogues in, cells out. Covers the groups of an environment (hidden intentions, scenes, dominant axes) and themes, words
-and tags. Does not cover how cells look (`templates/macros.html`), nor groups with intervals (`scores`, `profiles`).
+Pure: dialogues in, cells out. Covers the groups of an environment's scale, and themes, words and tags. Does not cover how cells
+look (`templates/macros.html`), nor groups with intervals (`scores`).
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from heartloop.core.blocks import ReportPanel, Shade, shade
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import ModelScore
 from heartloop.evaluation.measures import group_of, in_group_order, points_of
 from heartloop.report.themes import Grouping
 
-__all__ = ["Cell", "GroupColumn", "HeatColumn", "Row", "group_columns", "heat", "theme_columns"]
+__all__ = ["GroupColumn", "HeatColumn", "HeatRow", "group_columns", "heat", "theme_columns"]
 
 _KINDS = {"theme": "", "word": "", "tag": "tag, "}
 
 
-class Cell(NamedTuple):
-    """One model with one intention or theme; `tint` in [0, 1] shades the cell, in another colour where it is `below` 0."""
-
-    mean: float | None
-    n: int
-    tint: float
-    below: bool
-
-
 class GroupColumn(NamedTuple):
-    """A group of people, by hidden intention, scene or axis, and what it means where the dialogues say."""
+    """A group of scenarios, what it means where the dialogues say, and a word under its heading."""
 
     key: str
     text: str
@@ -47,32 +37,27 @@ class HeatColumn(NamedTuple):
     under: str
 
 
-Row = tuple[ModelScore, list[Cell]]
+HeatRow = tuple[ModelScore, list[Shade]]
 
 
-def group_columns(scale: Scale, dialogues: Sequence[Transcript]) -> list[GroupColumn]:
+def group_columns(scale: Scale, panel: ReportPanel, dialogues: Sequence[Transcript]) -> list[GroupColumn]:
     """The groups that occur, in the published order."""
-    texts = {group: d.facts.get("intention_text", "") for d in dialogues if (group := group_of(d))}
-    columns = []
-    for key in in_group_order(scale, texts):
-        known = INTENTIONS.get(key)
-        kind = "" if known is None else "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
-        columns.append(GroupColumn(key, texts[key], kind))
-    return columns
+    texts = {group: d.facts.get(panel.group_text, "") for d in dialogues if (group := group_of(d))}
+    return [GroupColumn(key, texts[key], panel.group_kinds.get(key, "")) for key in in_group_order(scale, texts)]
 
 
 def theme_columns(scale: Scale, themes: Sequence[Grouping], dialogues: Sequence[Transcript]) -> list[HeatColumn]:
     """Heads of the table of themes."""
 
     def kind(group: Grouping) -> str:
-        """What stands before the number of people: a tag is called one, and a theme of one scene names it."""
+        """What stands before the number of scenarios: a tag is called one, and a theme of one group with an interval names it."""
         if scale.group_intervals and group.kind != "tag":
-            scenes = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.people}
-            return f"{scenes.pop()}, " if len(scenes) == 1 else ""
+            groups = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.people}
+            return f"{groups.pop()}, " if len(groups) == 1 else ""
         return _KINDS[group.kind]
 
     return [
-        HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{kind(group)}{len(group.people)} people")
+        HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{kind(group)}{len(group.people)} scenarios")
         for group in themes
     ]
 
@@ -83,19 +68,16 @@ def heat(
     columns: Sequence[set[int]],
     dialogues: Sequence[Transcript],
     scale: Scale,
-) -> list[Row]:
+) -> list[HeatRow]:
     """Mean points of every scored model in every column.
 
     Args:
-        basis: by model, the places of the dialogues behind its number.
-        columns: the places of the dialogues of each column, of all models.
+        basis: by model, indices of the dialogues behind its number.
+        columns: indices of the dialogues of each column, of all models.
     """
-    low, high = max(0.0, scale.low), scale.high
 
-    def cell(row: ModelScore, places: set[int]) -> Cell:
-        finals = [p for i in basis[row.model] if i in places and (p := points_of(dialogues[i])) is not None]
-        mean = statistics.fmean(finals) if finals else None
-        tint = min(1.0, abs(round(((mean or low) - low) / (high - low), 3)))
-        return Cell(mean, len(finals), tint, mean is not None and mean < 0)
+    def cell(row: ModelScore, column: set[int]) -> Shade:
+        points = [p for i in basis[row.model] if i in column and (p := points_of(dialogues[i])) is not None]
+        return shade(points, scale.low, scale.high)
 
     return [(row, [cell(row, column) for column in columns]) for row in rows if row.scored]

@@ -1,7 +1,6 @@
 """A dialogue worth opening first, as the report shows it beside its model: score, person, how it ended, its course in small.
 
-Pure: a transcript in, values out. Does not cover which dialogues these are (`page`), nor PERM's, which come with their judges'
-words (`samples`).
+Pure: a transcript in, values out. Does not cover which dialogues these are (`page`).
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.measures import group_of
-from heartloop.report.dialogues import HEAVY_TAGS, tags_of
 from heartloop.report.trajectories import Frame, path_of
 
 __all__ = ["Highlight", "highlight_of"]
@@ -37,7 +36,7 @@ def highlight_of(
     dialogue: Transcript, *, address: str, score: float, stop: str, course: Sequence[float], frame: Frame
 ) -> Highlight:
     """The dialogue in brief; `course` is its points turn by turn, drawn in `frame`, and `stop` why it ended, in words."""
-    curve, tags = list(course) or [0.0], tags_of(dialogue)
+    curve, tags = list(course) or [0.0], content_tags(dialogue)
     return Highlight(
         address=address,
         score=score,

@@ -1,6 +1,7 @@
 """What stands on one page of the report, worked out from a measurement and its score card.
 
-Pure: values in, values out. Does not cover files (`site`) or markup (`templates/`).
+Pure: values in, values out. What an environment adds comes from its panel (`core.blocks`). Does not cover files (`site`) or
+markup (`templates/`).
 """
 
 from __future__ import annotations
@@ -12,32 +13,26 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from heartloop.core.blocks import PanelInput
+from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
 from heartloop.core.dialogue import Transcript
+from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_people, latest, person_of
-from heartloop.report.axes import Plane, plane_of
-from heartloop.report.daily_board import DailyBoard
 from heartloop.report.dialogues import dialogue_ids
-from heartloop.report.empa_board import EmpaBoard
-from heartloop.report.eqbench_board import EQBenchBoard
-from heartloop.report.heat import GroupColumn, HeatColumn, Row, group_columns, heat, theme_columns
+from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat, theme_columns
 from heartloop.report.highlights import Highlight, highlight_of
 from heartloop.report.lengths import Lengths, lengths_of
-from heartloop.report.perm_board import PermBoard
 from heartloop.report.themes import LEAST_PEOPLE, Grouping, group_people
 from heartloop.report.tokens import Point, Scatter, scatter
 from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
 from heartloop.scoring.statistics import bootstrap_interval
 
-__all__ = ["Page", "Panel", "TokenUse", "is_same_model", "strategy_names"]
+__all__ = ["Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
 
 _STOP_WORDS = {
-    "success": "reached 100",
-    "failure": "fell below 10",
     "goodbye": "said goodbye",
     "turn_limit": "turn limit",
     "cut": "no further reply stored",
@@ -50,7 +45,7 @@ FEW_PEOPLE = 10
 """An interval over fewer is too narrow, and the page says so."""
 
 
-class Panel(NamedTuple):
+class Trajectories(NamedTuple):
     """Points over the turns for one model."""
 
     score: ModelScore
@@ -88,6 +83,7 @@ class Page:
         self.card = card
         self.environment = card.environment
         self.spec = load_environment(card.environment)
+        self.panel = self.spec.report
         self.title = self.spec.title
         self.scale = self.spec.scale
         low, high = self.scale.low, self.scale.high
@@ -112,11 +108,12 @@ class Page:
         """Dialogues behind each model's number on the leaderboard."""
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
-        self.stop_words: dict[str, str] = dict(_STOP_WORDS)
-        if self.scale.by_end:
-            self.stop_words.update(success=self.scale.reached, failure=self.scale.fell)
-        if self.eqbench:
-            self.stop_words["turn_limit"] = "played to its end"
+        self.stop_words: dict[str, str] = {
+            "success": self.scale.reached.format(self.scale.success_at),
+            "failure": self.scale.fell.format(self.scale.failure_below),
+            **_STOP_WORDS,
+            **self.panel.stops,
+        }
         self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
 
     def _turns(self) -> int:
@@ -179,74 +176,64 @@ class Page:
 
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
-        return self.spec.report.entry(name, self.environment)
+        return self.panel.entry(name, self.environment)
 
     @cached_property
     def panel_input(self) -> PanelInput:
         """The page as its environment's panel reads it."""
-        options = self.settings.get("options")
-        return PanelInput(
-            self.card.models, self._basis, self.dialogues, self.ids, self.embedded, options if isinstance(options, dict) else {}
-        )
+        return PanelInput(self.card.models, self._basis, self.dialogues, self.ids, self.embedded, options_of(self.settings))
 
     @cached_property
-    def empa(self) -> EmpaBoard | None:
-        """What EMPA has of its own; `None` in another environment."""
-        if self.environment != "empa":
-            return None
-        return EmpaBoard(self.card.models, self._basis, self.dialogues, self.ids)
+    def output(self) -> PanelOutput:
+        """What the environment adds."""
+        return self.panel.build(self.panel_input)
 
-    @cached_property
-    def perm(self) -> PermBoard | None:
-        """What PERM has of its own; `None` in another environment."""
-        if self.environment != "perm":
-            return None
-        return PermBoard(self.card.models, self._basis, self.dialogues, self.ids)
-
-    @cached_property
-    def eqbench(self) -> EQBenchBoard | None:
-        """What EQ-Bench3 has of its own; `None` in another environment."""
-        mine = self.environment == "eqbench"
-        return EQBenchBoard(self.card.models, self._basis, self.dialogues) if mine else None
-
-    @cached_property
-    def daily(self) -> DailyBoard | None:
-        """What daily conversation has of its own; `None` in another environment."""
-        mine = self.environment == "daily"
-        return DailyBoard(self.card.models, self._basis, self.dialogues) if mine else None
+    def shows(self, section: Section) -> bool:
+        """Whether the page has a section of those that follow from the scale."""
+        return section not in self.panel.leaves_out
 
     @property
-    def parts(self) -> list[HeatColumn]:
-        """Columns of the leaderboard for what the score consists of: scenes, EMPA's components, PERM's judges; none in SAGE."""
-        if self.scale.group_intervals:
-            return [HeatColumn(self.entry("groups"), column.key.capitalize(), column.key) for column in self.groups]
-        if self.perm:
-            return [HeatColumn(dimension.entry, dimension.name, dimension.key) for dimension in self.perm.dimensions]
-        return [HeatColumn("components", name.capitalize(), name) for name in self.empa.components] if self.empa else []
-
-    def part_means(self, row: ModelScore) -> dict[str, float]:
-        """The model's mean in each of `parts` that it has one in."""
-        if self.empa:
-            return {name: seen.mean for name, seen in self.empa.parts[row.model].items()}
-        if self.perm:
-            return {name: seen.mean for name, seen in self.perm.grades.get(row.model, {}).items()}
-        return {group.key: group.mean for group in row.groups}
+    def template(self) -> str:
+        """The panel's template; empty where it has none."""
+        return f"{self.environment}/{self.panel.template}" if self.panel.template else ""
 
     @property
-    def group_word(self) -> str:
-        """What stands before a person's group in a list."""
-        return "wants: " if self.scale.group == "intention" else ""
+    def columns(self) -> list[LeaderboardColumn]:
+        """Further columns of the leaderboard: groups that are results of their own, and the panel's."""
+        groups = self.groups if self.scale.group_intervals else []
+        means = {row.model: {group.key: group.mean for group in row.groups} for row in self.card.models}
+        return [
+            *(
+                LeaderboardColumn(
+                    column.key.capitalize(),
+                    {model: mine[column.key] for model, mine in means.items() if column.key in mine},
+                    entry=self.entry("groups"),
+                )
+                for column in groups
+            ),
+            *self.output.columns,
+        ]
+
+    @property
+    def played_by(self) -> str:
+        """The role that decides a score, in words."""
+        return "user simulator" if "user" in self.spec.role_names else "judge"
+
+    @property
+    def lede(self) -> str:
+        """What was evaluated on what, in sentences."""
+        models = [row for row in self.card.models if row.standing != "failure case"]
+        scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
+        how = "evaluated on" if len(models) == 1 else "each evaluated on the same" if self.same_people else "evaluated on"
+        about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.change_limit:g}")
+        return f"{amount(len(models), 'model')}, {how} {scenarios}. {about}"
 
     @property
     def scale_data(self) -> dict[str, Any]:
         """The scale of points as the browser draws it."""
-        found = {name: getattr(self.scale, name) for name in ("low", "high", "ticks", "group", "title")}
-        return {
-            **found,
-            "environment": self.environment,
-            "start": self.start,
-            "zones": [zone._asdict() for zone in self.scale.zones],
-        }
+        found = {name: getattr(self.scale, name) for name in ("low", "high", "ticks", "title")}
+        zones = [zone._asdict() for zone in self.scale.zones]
+        return {**found, "start": self.start, "zones": zones, "groups": [column.key for column in self.groups]}
 
     @property
     def reached(self) -> str:
@@ -259,8 +246,8 @@ class Page:
         return self.scale.fell.format(self.card.failure_below)
 
     @property
-    def few_in_scenes(self) -> bool:
-        """Whether a scene's interval rests on fewer people than an interval needs."""
+    def few_in_groups(self) -> bool:
+        """Whether a group's interval rests on fewer scenarios than an interval needs."""
         return any(group.low is not None and group.n < FEW_PEOPLE for row in self.card.models for group in row.groups)
 
     @cached_property
@@ -281,20 +268,14 @@ class Page:
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", self.title),
-            (
-                "Marked by" if self.eqbench else "Judged by" if self.daily else "Person played by",
-                "the embedded user" if self.embedded else ", ".join(card.simulators),
-            ),
-            ("Judged by", self.judge),
+            (self.played_by.capitalize(), "embedded" if self.embedded else ", ".join(card.simulators)),
+            ("Rejudged by", self.judge),
             ("Preset", ", ".join(card.presets)),
-            ("Share of a grade", self.perm.how.removeprefix("a grade of 1 to 5 counts ") if self.perm else ""),
-            ("Judged after", ", ".join(sorted({f"{w} replies" if w != "1" else "every reply" for w in self._told("window")}))),
-            ("Bystander’s weight", ", ".join(self._told("bystander_weight"))),
-            ("Left out of the reward", ", ".join(self._told("without"))),
+            *self.output.facts,
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
-            ("People", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
+            ("Scenarios", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
             ("Replaced", f"{card.replaced}, played again later" if card.replaced else ""),
             ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(seeds)),
@@ -302,10 +283,6 @@ class Page:
             ("heartloop", card.heartloop_version or ""),
         ]
         return [(name, value) for name, value in facts if value]
-
-    def _told(self, fact: str) -> list[str]:
-        """What the dialogues say of themselves under a name, such as EMPA's replies between two judgements (`window`)."""
-        return sorted({told for d in self.dialogues if (told := d.facts.get(fact))})
 
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""
@@ -316,9 +293,9 @@ class Page:
         ]
 
     @cached_property
-    def panels(self) -> list[Panel]:
-        """A panel for each model with a scored dialogue."""
-        panels = []
+    def trajectories(self) -> list[Trajectories]:
+        """The course of the score, for each model with a scored dialogue."""
+        found = []
         for number, row in enumerate(self.card.models):
             curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
             behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
@@ -326,13 +303,13 @@ class Page:
                 mean = mean_curve(behind, self.frame.turns)
                 drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
                 lines = faint_lines(curves, self.frame)
-                panels.append(Panel(row, number, len(curves), drawn, lines, len(behind), mean, path_of(mean, self.frame)))
-        return panels
+                found.append(Trajectories(row, number, len(curves), drawn, lines, len(behind), mean, path_of(mean, self.frame)))
+        return found
 
     @cached_property
     def groups(self) -> list[GroupColumn]:
-        """The hidden intentions, scenes or axes that occur."""
-        return group_columns(self.scale, self.dialogues)
+        """The groups of the scale that occur."""
+        return group_columns(self.scale, self.panel, self.dialogues)
 
     @property
     def group_columns(self) -> list[HeatColumn]:
@@ -345,7 +322,7 @@ class Page:
         return theme_columns(self.scale, self.themes, self.dialogues)
 
     @cached_property
-    def heat(self) -> list[Row]:
+    def heat(self) -> list[HeatRow]:
         """Model by group."""
         by_key: dict[str, set[int]] = {column.key: set() for column in self.groups}
         for place, dialogue in enumerate(self.dialogues):
@@ -355,19 +332,24 @@ class Page:
 
     @cached_property
     def themes(self) -> list[Grouping]:
-        """Themes, their words, and tags that several of the people share; a theme that is their group is told there."""
-        told_there = {"theme": ""} if self.perm else {}
-        return group_people({(d.scenario, d.fingerprint): {**d.facts, **told_there} for d in self.dialogues})
+        """Themes, their words, and tags that several scenarios share; themes that are their groups are left out."""
+        left_out = {} if self.has_themes else {"theme": ""}
+        return group_people({(d.scenario, d.fingerprint): {**d.facts, **left_out} for d in self.dialogues})
 
     @cached_property
-    def theme_heat(self) -> list[Row]:
+    def has_themes(self) -> bool:
+        """Whether scenarios have themes that are not their groups."""
+        return any(d.facts.get("theme", "") not in ("", group_of(d)) for d in self.dialogues)
+
+    @cached_property
+    def theme_heat(self) -> list[HeatRow]:
         """Model by theme, word or tag."""
         met: dict[object, list[int]] = {}
         for place, dialogue in enumerate(self.dialogues):
             met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
         return self._heat([{place for person in group.people for place in met[person]} for group in self.themes])
 
-    def _heat(self, columns: Sequence[set[int]]) -> list[Row]:
+    def _heat(self, columns: Sequence[set[int]]) -> list[HeatRow]:
         return heat(self.card.models, self._basis, columns, self.dialogues, self.scale)
 
     @cached_property
@@ -402,16 +384,10 @@ class Page:
     @cached_property
     def lengths(self) -> tuple[Lengths, Lengths] | None:
         """Length of replies by turn, for a wide and for a narrow window; none where there is one turn."""
-        if self.max_turns == 1:
+        if self.frame.turns == 1 or not self.shows("lengths"):
             return None
         wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
         return None if wide is None or narrow is None else (wide, narrow)
-
-    @cached_property
-    def planes(self) -> list[tuple[int, ModelScore, Plane]]:
-        """Number, model and plane of both axes, over the dialogues behind its number; none where there are no anchors."""
-        found = [(row, plane_of([self.dialogues[i] for i in self._basis[row.model]])) for row in self.card.models]
-        return [(number, row, plane) for number, (row, plane) in enumerate(found) if plane is not None]
 
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:

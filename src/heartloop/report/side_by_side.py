@@ -81,10 +81,11 @@ class SideBySide(NamedTuple):
     agreement: list[list[Agreement]]
     notes: list[str]
     scatters: list[Against]
-    environment: str
     title: str
+    """The environment's."""
+    published: str
+    """Published agreement of its simulators or judges; empty where there is none."""
     scale: Scale
-    """What the points are."""
     start: float
 
 
@@ -134,8 +135,8 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
         agreement,
         _notes(group, rows, agreement),
         _scatters(labels, rows, first.scale),
-        first.environment,
         first.title,
+        first.panel.agreement,
         first.scale,
         first.start,
     )

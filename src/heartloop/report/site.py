@@ -24,7 +24,8 @@ from heartloop.core.text import printable, script_json
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.evaluation.runs import Run, comparable, read_run
 from heartloop.evaluation.scores import score_card
-from heartloop.report.dialogues import CHUNK, dialogue_chunk, dialogue_list
+from heartloop.report.charts import drawn
+from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.labels import labelled
 from heartloop.report.meanings import meanings
 from heartloop.report.page import Page, strategy_names
@@ -36,11 +37,7 @@ from heartloop.report.training_runs import TrainingRun, is_training_run, read_tr
 
 __all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
 
-_STATIC = (
-    "report.css", "page.js", "report.js", "dialogue.js", "plane.js", "empa.js", "perm.js", "eqbench.js", "daily.js", "chart.js",
-    "paths.js",
-    "training.js",
-)  # fmt: skip
+_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "chart.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
@@ -82,7 +79,7 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
         InputError: a run directory does not fit its schema, or `out` cannot be written.
     """
     if not runs:
-        raise UseError("no run directory was given; expected at least one, e.g. runs/sage-1f2e")
+        raise UseError("no run directory was given; expected at least one, for example runs/first")
     found = [_read(run) for run in runs]
     measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, Run)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
@@ -106,6 +103,10 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
         copy_assets(out / "assets", _STATIC)
+        for page in pages:
+            if page.panel.script:
+                script = resources.files(page.panel.package) / page.panel.script
+                (out / "assets" / f"{page.environment}.js").write_bytes(script.read_bytes())
         with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
             shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
         _remove_stale(out, len(pages), {name for name, *_ in written})
@@ -135,7 +136,9 @@ def _pages(
     named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
 ) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
     """Every page as file, template and what is shown, and the links between them."""
-    written: list[tuple[str, str, dict[str, Any]]] = [(name, "page.html", {"page": page}) for name, page in named]
+    written: list[tuple[str, str, dict[str, Any]]] = [
+        (name, "page.html", {**page.output.context, "page": page}) for name, page in named
+    ]
     nav = [{"name": "index.html", "label": "Report"}] if named else []
     if tables := side_by_side(named):
         written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
@@ -170,6 +173,9 @@ def templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    environment.filters["digits"] = lambda value, places: f"{round(value, places) + 0.0:.{places}f}"
+    environment.filters["drawn"] = drawn
+    environment.filters["slug"] = lambda words: re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
     environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
@@ -207,7 +213,7 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
             page.unlink()
     for folder in (out / "data").glob("*"):
         if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
-            for stale in (folder / "list.js", folder / "paths.js", *folder.glob("dialogues-*.js")):
+            for stale in (folder / "list.js", folder / "panel.js", *folder.glob("dialogues-*.js")):
                 stale.unlink(missing_ok=True)
             if not any(folder.iterdir()):
                 folder.rmdir()
@@ -216,16 +222,17 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
 def _write_data(folder: Path, page: Page) -> None:
     """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (folder / "paths.js", *folder.glob("dialogues-*.js")):
+    for stale in (folder / "panel.js", *folder.glob("dialogues-*.js")):
         stale.unlink(missing_ok=True)
-    listing = dialogue_list(page.dialogues, page.ids, page.courses, [row.model for row in page.card.models], page.frame.turns)
+    models = [row.model for row in page.card.models]
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.frame.turns, page.panel)
     listing["scale"] = page.scale_data
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
-    if page.empa:
-        _write_script(folder / "paths.js", "paths", page.empa.data())
+    if page.output.data is not None:
+        _write_script(folder / "panel.js", "panel", clean(page.output.data))
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
-        chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK])}
+        chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK], page.panel)}
         _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)
 
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from heartloop.environments.sage import MAX_TURNS
-
 __all__ = ["MOST_LINES", "Frame", "Line", "faint_lines", "mean_curve", "path_of"]
 
 MOST_LINES = 400
@@ -27,7 +25,7 @@ class Frame(NamedTuple):
     top: float = 10.0
     width: float = 270.0
     height: float = 150.0
-    turns: int = MAX_TURNS
+    turns: int = 10
     low: float = 0.0
     high: float = 100.0
 

@@ -39,7 +39,13 @@ SCALE = Scale(
     of="Final emotion, 0 to 100, of the person each model talked with",
     reached="reached {0:g}",
     fell="fell below {0:g}",
-    zones=(Zone("A", "a", 70, 100), Zone("B", "b", 40, 70), Zone("C", "c", 10, 40), Zone("F", "f", 0, 10)),
+    zones=(
+        Zone("S", "s", 100, 100),
+        Zone("A", "a", 70, 100),
+        Zone("B", "b", 40, 70),
+        Zone("C", "c", 10, 40),
+        Zone("F", "f", 0, 10),
+    ),
     ticks=(0, 40, 70, 100),
     change_limit=CHANGE_LIMIT,
 )

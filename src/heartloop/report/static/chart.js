@@ -38,7 +38,7 @@
   function zones() {
     const tint = (name, alpha) => "rgba(" + colour(name).split(" ").join(",") + "," + alpha + ")";
     const tints = { a: ["--zone", 0.13], b: ["--zone", 0.065], c: ["--zone-low", 0.05], f: ["--zone-low", 0.15] };
-    return heartloop.listing.scale.zones.map((zone) => [zone.low, zone.high, ...tints[zone.tint]]).map(([y0, y1, name, alpha]) => ({
+    return heartloop.listing.scale.zones.filter((zone) => zone.tint in tints).map((zone) => [zone.low, zone.high, ...tints[zone.tint]]).map(([y0, y1, name, alpha]) => ({
       type: "rect", layer: "below", xref: "paper", x0: 0, x1: 1, y0, y1, line: { width: 0 }, fillcolor: tint(name, alpha),
     }));
   }
@@ -104,7 +104,7 @@
     const all = curves();
     const wide = chart.clientWidth > 600;
     const data = model === null ? all.map(meanTrace) : [dialogueTrace(model), ...all.filter((c) => c.model === model).map(meanTrace)];
-    hint.textContent = model === null ? "Touch or point at a line for its values." : "Point at a dot to see whose talk it is; click it to read that talk. Where several talks run together, one of them answers.";
+    hint.textContent = model === null ? "Touch or point at a line for its values." : "Point at a dot to see its scenario; click it to open the dialogue.";
     const { low, high, ticks } = heartloop.listing.scale;
     const axis = { gridcolor: colour("--hair"), zeroline: false, fixedrange: true, color: colour("--soft") };
     const layout = {

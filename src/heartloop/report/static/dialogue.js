@@ -1,27 +1,30 @@
-/* One dialogue as a sheet of chat bubbles. Text from models and scenarios is only ever set as text. */
+/* One dialogue as a sheet of chat bubbles. Text from models and scenarios is only ever set as text.
+ *
+ * The script of an environment's panel may set `heartloop.panel`, an object with any of these functions; `said` is the dialogue of
+ * `dialogues-N.js`, where `said.panel` holds what `ReportPanel.dialogue` gives, and `row` its line of the list:
+ *   head(said, row)                     nodes above the dialogue
+ *   strip(said, conversation)           an element that stays above it; its `follow(sheet)`, where it has one, is called once
+ *   marks(said)                         marked places by message: "reply 0", "message 0" ("message -1" is the first message)
+ *   reply(said, turn, model)            nodes in place of a reply and what is shown under it
+ *   turn(said, turn, index, row)        nodes in place of the changes of the state
+ */
 "use strict";
 
 window.heartloop = window.heartloop || {};
 
 (function (heartloop) {
   const SVG = "http://www.w3.org/2000/svg";
-  const THOUGHTS = {
-    content: "What they took it to say",
-    need: "What they need",
-    quality: "How the reply serves it",
-    inertia: "What lingers",
-    changes: "What changes",
-    tone: "In which tone",
-    fit: "Whether it serves what they want",
-    activity: "What goes through them",
-    feeling: "How that feels",
-  };
   const FLAWS = {
     template: "stock sympathy", list: "a list", lecture: "lecturing", early_advice: "advice too early", minimise: "plays it down",
     claims_state: "claims to know", flattery: "flattery", overlong: "too long", stage_direction: "stage direction", echo: "echoes",
     repetition: "repeats itself", goodbye_baiting: "baits a goodbye", judge_address: "talks to the judge", broken: "broken text",
     assistant_speak: "assistant talk",
   };
+
+  /** What the environment's script answers; nothing where it has no such function. */
+  function asked(name, ...given) {
+    return heartloop.panel && heartloop.panel[name] ? heartloop.panel[name](...given) : undefined;
+  }
 
   /** An element with classes, text and children; text never becomes markup. */
   function make(tag, classes, text, ...children) {
@@ -43,13 +46,13 @@ window.heartloop = window.heartloop || {};
     return value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10);
   }
 
-  function band(emotion) {
-    return emotion >= 100 ? "S" : emotion >= 70 ? "A" : emotion >= 40 ? "B" : emotion >= 10 ? "C" : "F";
-  }
-
   /** How points are told here: their range, ticks and zones, as `list.js` gives them. */
   function scale() {
     return heartloop.listing.scale;
+  }
+
+  function oneTurn() {
+    return heartloop.listing.turns === 1;
   }
 
   function share(value) {
@@ -128,46 +131,49 @@ window.heartloop = window.heartloop || {};
     return box;
   }
 
-  function thoughts(entries, title) {
+  function thoughts(entries) {
+    const names = heartloop.listing.thoughts;
     const list = make("dl", "thoughts");
-    const order = Object.keys(THOUGHTS).filter((key) => key in entries);
-    for (const key of [...order, ...Object.keys(entries).filter((other) => !(other in THOUGHTS))]) {
-      if (entries[key]) list.append(make("dt", "", THOUGHTS[key] || key), make("dd", "", entries[key]));
+    const order = Object.keys(names).filter((key) => key in entries);
+    for (const key of [...order, ...Object.keys(entries).filter((other) => !(other in names))]) {
+      if (entries[key]) list.append(make("dt", "", names[key] || key), make("dd", "", entries[key]));
     }
-    return make("details", "", null, make("summary", "", title || "Inner thoughts"), list);
+    return make("details", "", null, make("summary", "", heartloop.listing.thoughtsTitle), list);
   }
 
-  function felt(turn, said, index, row) {
-    const box = make("div", "felt");
-    if (turn.rubric) {
-      box.append(...heartloop.marked_by(turn.rubric, make));
-      return box;
+  /** A part that unfolds: rows of name, value and text. */
+  function details([title, rows, open]) {
+    const list = make("dl", "thoughts");
+    for (const [name, value, text] of rows) {
+      const head = [name, value].filter(Boolean).join(" ");
+      if (head) list.append(make("dt", "", head));
+      if (text) list.append(make("dd", "", text));
     }
-    if (turn.daily) {
-      box.append(heartloop.graded(turn.daily, make));
-      return box;
+    const part = make("details", "", null, make("summary", "", title), list);
+    part.open = open;
+    return part;
+  }
+
+  /** The zone of the scale that some points lie in; zones without a name say nothing. */
+  function zoneOf(points) {
+    const found = scale().zones.filter((zone) => zone.name && points >= zone.low).sort((a, b) => b.low - a.low)[0];
+    return found ? ", band " + found.name : "";
+  }
+
+  /** How each number of the state changed; nothing in an environment whose state is empty. */
+  function changes(turn, said, points) {
+    const names = Object.keys(turn.state);
+    if (!names.length) {
+      const elsewhere = said.turns.some((other) => Object.keys(other.state).length);
+      return elsewhere ? [make("div", "felt-line", null, make("span", "change", "not judged"))] : [];
     }
-    if (said.windows) {
-      if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
-      box.append(heartloop.judged(said, turn, index), ...heartloop.act(said, index));
-      return box;
-    }
-    const words = make("div", "felt-line");
-    if ("a" in turn.state) {
-      if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts, "Reflection: how they came to it"));
-      box.append(heartloop.moved(said, turn, index, row.course[index + 1]));
-      return box;
-    } else if (turn.state.emotion === undefined) {
-      words.append(make("span", "change", "not judged"), make("span", "muted", "this preset leaves the last reply unjudged"));
-    } else {
-      const change = turn.change.emotion || 0;
-      const [kind, sign, word] = change > 0 ? ["up", "▲ +", " lifted"] : change < 0 ? ["down", "▼ −", " sank"] : ["", "= ", " unmoved"];
-      words.append(make("span", "change " + kind, sign + number(Math.abs(change)) + word));
-      words.append(make("span", "muted", "feels " + number(turn.state.emotion) + " of 100, band " + band(turn.state.emotion)));
-    }
-    box.append(words);
-    if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
-    return box;
+    return names.map((name) => {
+      const change = turn.change[name] || 0;
+      const [kind, sign] = change > 0 ? ["up", "▲ +"] : change < 0 ? ["down", "▼ −"] : ["", "= "];
+      const band = names.length === 1 && points !== undefined ? zoneOf(points) : "";
+      const moved = make("span", "change " + kind, sign + number(Math.abs(change)));
+      return make("div", "felt-line", null, moved, make("span", "muted", name + " " + number(turn.state[name]) + band));
+    });
   }
 
   /** The text with its quoted parts marked; each mark ends with the levels that rest on it. */
@@ -189,9 +195,16 @@ window.heartloop = window.heartloop || {};
     return nodes;
   };
 
-  /** Words that a judge quotes are marked: `quoted` has them by message, for an environment that quotes. */
-  function bubble(who, text, quoted, place) {
-    const found = quoted && quoted.get(place);
+  function felt(turn, said, index, row) {
+    const box = make("div", "felt");
+    box.append(...(asked("turn", said, turn, index, row) || changes(turn, said, row.course[index + 1])));
+    box.append(...(turn.details || []).map(details));
+    if (Object.values(turn.thoughts).some(Boolean)) box.append(thoughts(turn.thoughts));
+    return box;
+  }
+
+  function bubble(who, text, marks, place) {
+    const found = marks && marks.get(place);
     const node = found ? make("div", "bubble " + who, null, ...heartloop.marked(text, found)) : make("div", "bubble " + who, text);
     node.dir = "auto";
     return node;
@@ -201,71 +214,67 @@ window.heartloop = window.heartloop || {};
     const box = make("div", "talk");
     const first = (row.person.person || "the person").split(",")[0];
     const speaker = (name, right) => box.append(make("div", "speaker" + (right ? " right" : ""), name));
-    const quoted = said.windows && heartloop.quoted(said);
+    const marks = asked("marks", said);
     if (row.person.opening !== null) {
       speaker(first);
-      box.append(bubble("person", row.person.opening, quoted, "message -1"));
+      box.append(bubble("person", row.person.opening, marks, "message -1"));
     }
     const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
-    const played = (row.person.played || "").split(",")[0];
     said.turns.forEach((turn, index) => {
-      if (said.answer) {
-        box.append(...heartloop.answer(said.answer, turn, model));
+      const reply = asked("reply", said, turn, model);
+      if (reply) {
+        box.append(...reply);
         return;
       }
-      speaker(model + (played ? " as " + played : "") + " · reply " + (index + 1), true);
+      speaker(model + (row.person.plays ? " as " + row.person.plays : "") + " · reply " + (index + 1), true);
       box.lastChild.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
-      box.append(bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : quoted, "reply " + index));
+      box.append(bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index));
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
       if (notes.childNodes.length) box.append(notes);
       box.append(felt(turn, said, index, row));
       if (turn.message !== undefined) {
         speaker(first);
-        box.append(bubble("person", turn.message, quoted, "message " + index));
+        box.append(bubble("person", turn.message, marks, "message " + index));
       }
     });
     return box;
   }
 
   function ending(row, said) {
-    if (!said.failure) return make("p", "ending", said.answer ? "One answer is all there is." : "The talk ended: " + row.stopWords + ".");
+    if (!said.failure) return make("p", "ending", oneTurn() ? "The dialogue has one turn." : "The dialogue ended: " + row.stopWords + ".");
     const note = make("p", "banner warning");
     note.append(make("strong", "", "Unscored. "), "The " + said.failure.role + " failed (" + said.failure.kind + "): " + said.failure.detail);
     return note;
   }
 
-  /** The body of the sheet; `others` are the talks of other models with the same person. */
+  /** A text as nodes: lines that begin with "- " become a list. */
+  function lines(text) {
+    if (!text.startsWith("- ")) return [text];
+    return [make("ul", "", null, ...text.split("\n").filter(Boolean).map((line) => make("li", "", line.replace(/^- /, ""))))];
+  }
+
+  /** The body of the sheet; `others` are the dialogues of other models with the same scenario. */
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
     const body = make("div", "sheet-body m" + (row.model % 8));
     const title = make("h2", "", row.person.title || row.person.id);
     title.id = "sheet-title";
-    const scene = scale().group === "scene" ? row.person.group : "";
-    const lacks = scale().group === "axis" ? [row.person.group && "lacks most on " + row.person.group, row.person.difficulty, row.person.threshold && row.person.threshold + " threshold"] : [];
-    const wants = row.person.want ? ["wants " + row.person.want] : [];
-    const who = [row.person.person, row.person.place, scene, row.person.theme, row.person.keyword, ...lacks, ...wants].filter(Boolean).join(" · ");
-    body.append(title, make("p", "who", who));
-    if (row.person.intention) {
-      body.append(make("p", "wish", null, make("b", "", "Hidden wish, " + row.person.intention + ": "), row.person.intention_text));
-    }
-    const parts = [["about", "What the companion’s profile says"], ["today", "The day"], ["situation", "What happened, which the model is told"], ["played", "The model plays"], ["task", "Its task"], ["limits", "Its limits"], ["goal", "What the person wants, which the model is not told"]];
-    const known = parts.filter(([key]) => row.person[key]);
-    if (known.length) {
+    body.append(title, make("p", "who", row.person.line));
+    if (row.person.facts.length) {
       const list = make("dl", "parts");
-      for (const [key, words] of known) list.append(make("div", "", null, make("dt", "", words), make("dd", "", row.person[key])));
-      if (row.person.notes || row.person.events) list.append(...heartloop.remembered(row.person, make));
+      for (const [name, text] of row.person.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
       body.append(list);
     }
     if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
-    words.append(row.score === null ? "unscored" : said.answer ? "reward times 100" : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
+    words.append(row.score === null ? "unscored" : oneTurn() ? scale().title : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
-    const course = said.answer ? [] : [courseOf(row.course, turns)]; // one answer has no course
+    const course = oneTurn() ? [] : [courseOf(row.course, turns)];
     body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, ...course));
-    if (said.path && said.path.length) body.append(heartloop.axes(said, row.course[row.course.length - 1]));
+    body.append(...(asked("head", said, row) || []));
     if (others.length > 1) {
-      const list = make("div", "others", "Same person with: ");
+      const list = make("div", "others", "Same scenario with: ");
       for (const other of others) {
         const link = make("a", "", null, swatch(other.model), modelName(other.modelName), make("b", "", number(other.score)));
         link.href = "#" + other.address;
@@ -275,10 +284,11 @@ window.heartloop = window.heartloop || {};
       body.append(list);
     }
     const conversation = talk(row, said, strategies);
-    if (said.windows && said.windows.length) body.append(heartloop.journey(said, conversation));
+    const strip = asked("strip", said, conversation);
+    if (strip) body.append(strip);
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
-      const thing = said.answer ? "Unfold all they went by" : "Unfold all thoughts";
+      const thing = "Unfold all details";
       const button = make("button", "copy", thing);
       button.type = "button";
       button.addEventListener("click", () => {
@@ -289,7 +299,7 @@ window.heartloop = window.heartloop || {};
       conversation.prepend(button);
     }
     if (row.person.heavy) {
-      const summary = make("summary", "", "This talk touches on " + row.person.tags.join(", ") + ". It stays folded until you open it.");
+      const summary = make("summary", "", "This dialogue touches on " + row.person.tags.join(", ") + ". It stays folded until you open it.");
       body.append(make("details", "care", null, summary, conversation));
     } else {
       body.append(conversation);

@@ -12,12 +12,12 @@
   let shown = [];
   let visible = PAGE;
   let current = null;
-  let opener = null; // what had the focus before a talk was opened
+  let opener = null; // what had the focus before a dialogue was opened
 
   /** Data files call this; they are scripts because a page opened from disk may not fetch. */
   heartloop.take = function (kind, value) {
     if (kind === "list") begin(value);
-    if (kind === "paths") document.dispatchEvent(new CustomEvent("heartloop-paths", { detail: value }));
+    if (kind === "panel") document.dispatchEvent(new CustomEvent("heartloop-panel", { detail: value }));
     if (kind === "chunk") {
       chunks.set(value.number, value.dialogues);
       (waiting.get(value.number) || []).forEach((resolve) => resolve(value.dialogues));
@@ -69,7 +69,7 @@
     if (!form) return;
     value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
     const groups = new Set(value.people.map((who) => who.group).filter(Boolean));
-    for (const option of heartloopOrder(groups)) form.elements.group.append(new Option(option, option));
+    for (const option of inOrder(groups)) form.elements.group.append(new Option(option, option));
     form.hidden = false;
     form.addEventListener("input", () => refresh(true));
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -82,9 +82,9 @@
     document.dispatchEvent(new Event("heartloop-list"));
   }
 
-  /** Groups in the order of the table above the list, others after them. */
-  function heartloopOrder(found) {
-    const known = [...document.querySelectorAll("#intentions .heat .key, #scenes thead .def")].map((node) => node.textContent);
+  /** Groups in the published order, others after them. */
+  function inOrder(found) {
+    const known = listing.scale.groups;
     return [...known.filter((key) => found.has(key)), ...[...found].filter((key) => !known.includes(key)).sort()];
   }
 
@@ -188,7 +188,7 @@
     what.append(make("span", "row-person", row.person.person));
     if (row.person.tags.length) what.append(" ", make("span", "note", "Content note: " + row.person.tags.join(", ")));
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
-    const wish = [row.person.group && (listing.scale.group === "intention" ? "wants: " : "") + row.person.group, row.repeat && "repeat " + (row.repeat + 1)];
+    const wish = [row.person.group, row.repeat && "repeat " + (row.repeat + 1)];
     who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
     link.append(score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords));
     return make("li", "", null, link);
@@ -223,8 +223,7 @@
     if (current !== row) return;
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.replaceChildren(bar(row), body);
-    const journey = sheet.querySelector(".journey");
-    if (journey) journey.follow(sheet);
+    for (const part of body.children) if (part.follow) part.follow(sheet);
     if (!sheet.open) {
       opener = document.activeElement;
       sheet.showModal();

@@ -1,9 +1,115 @@
-"""The report panel of daily conversation."""
+"""The report panel of daily conversation: six metrics by model and by kind of query, and an answer's grades with their reasons.
+
+Pure. Levels are those of the dialogues behind the leaderboard's numbers, 1 to 5. Does not cover the score (`scale`).
+"""
 
 from __future__ import annotations
 
-from heartloop.core.blocks import ReportPanel
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["PANEL"]
+from heartloop.core.blocks import (
+    Column,
+    Details,
+    Estimate,
+    PanelInput,
+    PanelOutput,
+    Range,
+    ReportPanel,
+    Row,
+    ScenarioView,
+    Table,
+    TurnView,
+)
+from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.errors import UseError
+from heartloop.environments.daily.scenario import KINDS
+from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
+from heartloop.scoring.estimates import estimate
 
-PANEL = ReportPanel(package=__package__, glossary="glossary.html")
+__all__ = ["AVERAGE", "PANEL", "build", "means"]
+
+AVERAGE = "Avg."
+"""The mean of the six, as the paper names it."""
+
+_RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
+_HELP = (
+    "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard has the mean of the six times 20."
+)
+_RULES = " The embedded judge finds what a scenario's cues name; the same thing in other words it misses."
+
+
+def build(page: PanelInput) -> PanelOutput:
+    """Two tables: metrics, and kinds of query, by model."""
+    behind = [[(d, levels) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
+    by_metric = [means(found) for found in behind]
+    by_kind = {kind: [means([(d, v) for d, v in found if d.facts.get("kind") == kind])[AVERAGE] for found in behind]
+               for kind in KINDS if any(d.facts.get("kind") == kind for found in behind for d, _ in found)}  # fmt: skip
+    columns = tuple(Column(row.model, 2, _RANGE) for row in page.models)
+    names = {**METRICS, AVERAGE: AVERAGE}
+    metrics = tuple(Row(title, tuple(seen[name] for seen in by_metric)) for name, title in names.items())
+    kinds = tuple(Row(kind, tuple(seen)) for kind, seen in by_kind.items())
+    return PanelOutput(
+        blocks=(
+            Table("Six metrics", columns, metrics, _HELP + _RULES * page.embedded, "Metric", "daily-metrics", models=True),
+            Table("By kind of query", columns, kinds, "Mean of the six.", "Kind", "daily-kind", models=True),
+        )
+    )
+
+
+def means(found: Sequence[tuple[Transcript, Mapping[str, int]]]) -> dict[str, Estimate | None]:
+    """The mean level of each metric over dialogues with their levels; last the mean of the six."""
+    scenarios = [d.scenario for d, _ in found]
+    by_metric = {name: estimate([float(levels[name]) for _, levels in found], scenarios) for name in METRICS}
+    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in found], scenarios)}
+
+
+def _levels(dialogue: Transcript) -> dict[str, int]:
+    """The six levels of a scored dialogue; empty where it keeps none, for a file may hold anything."""
+    if dialogue.score is None or not dialogue.turns:
+        return {}
+    levels = _mapping(dialogue.turns[0].evidence.get("scores"))
+    try:
+        average(levels)
+    except (UseError, TypeError):
+        return {}
+    return levels
+
+
+def _turn(transcript: Transcript, turn: Turn) -> TurnView:
+    """The grades of an answer: each metric's level, reason and quote."""
+    scores, reasons, quotes = (_mapping(turn.evidence.get(name)) for name in ("scores", "reasons", "quotes"))
+    rows = tuple(
+        (title, f"{score} of {HIGHEST}", str(reasons.get(name, "")) + (f" “{quotes[name]}”" if quotes.get(name) else ""))
+        for name, title in METRICS.items()
+        if isinstance(score := scores.get(name), int)
+    )
+    return TurnView(details=(Details("Six grades and their reasons", rows, open=True),) if rows else ())
+
+
+def _scenario(transcript: Transcript) -> ScenarioView:
+    facts = transcript.facts
+    named = {"about": "What the companion's profile says", "today": "The day", "notes": "Notes of earlier talks",
+             "events": "Days noted"}  # fmt: skip
+    line = (facts.get("person"), f"wants {facts['want']}" if facts.get("want") else "")
+    return ScenarioView(
+        " · ".join(filter(None, line)), tuple((words, facts[name]) for name, words in named.items() if facts.get(name))
+    )
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+PANEL = ReportPanel(
+    build=build,
+    question="Who is good to talk with on an ordinary day?",
+    lede="In each a person has something to say on an ordinary day, to a companion that has notes of earlier talks and a list of "
+    "days. The model answers once. Six judges read the answer, one a metric: empathy, topic guidance, value guidance, intention "
+    "following, fluency and colloquial expression, 1 to 5 each. The number below is their mean times 20.",
+    leaves_out=frozenset({"trajectories", "groups", "themes"}),
+    scenario=_scenario,
+    turn=_turn,
+    package=__package__,
+    glossary="glossary.html",
+)

@@ -1,10 +1,89 @@
-"""The report panel of EIBench."""
+"""The report panel of EIBench: both axes in one plane, for all dialogues and for one.
+
+Covers what the page and an opened dialogue show of EIBench. Does not cover how a path comes about (`axes`), nor markup
+(`panel.html`, `panel.js`).
+"""
 
 from __future__ import annotations
 
-from heartloop.core.blocks import ReportPanel
+from typing import Any
+
+from heartloop.core.blocks import PanelInput, PanelOutput, ReportPanel, ScenarioView
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
+from heartloop.environments.eibench.report.axes import axis_course, plane_of
 from heartloop.environments.eibench.report.tables import published_results
 
-__all__ = ["PANEL"]
+__all__ = ["PANEL", "build"]
 
-PANEL = ReportPanel(published=published_results, package=__package__, glossary="glossary.html")
+
+def build(page: PanelInput) -> PanelOutput:
+    """The plane of every model, over the dialogues behind its number."""
+    found = [(number, row, plane_of(page.behind(row))) for number, row in enumerate(page.models)]
+    planes = [(number, row, plane) for number, row, plane in found if plane is not None]
+    return PanelOutput(sections=(("planes", "Axes"),) if planes else (), context={"planes": planes})
+
+
+def _scenario(transcript: Transcript) -> ScenarioView:
+    facts = transcript.facts
+    named = {
+        "played": "The model plays",
+        "task": "Its task",
+        "limits": "Its limits",
+        "goal": "What the person wants, which the model is not told",
+    }
+    line = (facts.get(name) for name in ("person", "place", "scene", "theme", "keyword"))
+    return ScenarioView(
+        " · ".join(filter(None, line)),
+        tuple((words, facts[name]) for name, words in named.items() if facts.get(name)),
+        facts.get("played", "").split(",")[0],
+    )
+
+
+def _plane(transcript: Transcript) -> dict[str, Any]:
+    """Where both axes start, succeed and fail, where they went, and the score of each; nothing where there are no anchors."""
+    anchors = anchors_of(transcript)
+    if anchors is None or not {"a", "t"} <= transcript.start.keys():
+        return {}
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return {
+        "anchors": {axis: [_short(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
+        "path": [[_short(state["a"]), _short(state["t"])] for state in states],
+        "axes": [[_short(a), _short(t)] for a, t in axis_course(transcript)],
+        "weight": relation_weight_of(transcript),
+    }
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) else round(value, 2)
+
+
+PANEL = ReportPanel(
+    build=build,
+    question="Who copes with feelings, in four scenes?",
+    lede="Each person has a situation of their own: somebody to win over (charm), to hold a boundary against (defense), to "
+    "make a mistake good to (repair), to comfort (support). Every reply moves the person's negative emotion and their relation "
+    "to the model by at most {change_limit}. The number below is how far both came towards success: 100 all the way, 0 "
+    "nowhere, -100 as far as failure.",
+    trajectories=("How the outcome comes about", "At 0 nothing has changed."),
+    groups=(
+        "Scene by scene",
+        "The score of the leaderboard is the mean over all scenarios, so a scene counts by how many it has.",
+    ),
+    agreement="With two simulators EIBench found 0.93 over its models (Table 5).",
+    scenario=_scenario,
+    thoughts={
+        "need": "What they need",
+        "quality": "How the reply serves it",
+        "inertia": "What lingers",
+        "changes": "What changes",
+        "tone": "In which tone",
+    },
+    thoughts_title="Reflection: how they came to it",
+    dialogue=_plane,
+    published=published_results,
+    package=__package__,
+    glossary="glossary.html",
+    template="panel.html",
+    script="panel.js",
+)

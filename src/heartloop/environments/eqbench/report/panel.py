@@ -1,10 +1,123 @@
-"""The report panel of EQ-Bench3."""
+"""The report panel of EQ-Bench3: the judge's marks of every criterion, and the sections and reasons of a dialogue.
+
+Pure. Marks are those of the dialogues behind the leaderboard's numbers, 0 to 20, whether they count or describe a style. Does not
+cover the score (`scale`).
+"""
 
 from __future__ import annotations
 
-from heartloop.core.blocks import ReportPanel
-from heartloop.environments.eqbench.report.tables import published_results
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["PANEL"]
+from heartloop.core.blocks import (
+    Column,
+    Details,
+    Estimate,
+    PanelInput,
+    PanelOutput,
+    Range,
+    ReportPanel,
+    Row,
+    Table,
+    TurnView,
+)
+from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.wording import amount
+from heartloop.environments.eqbench.report.tables import marks, mean_mark, published_results
+from heartloop.environments.eqbench.scale import SCALE
+from heartloop.environments.eqbench.scenario import KINDS
+from heartloop.scoring.estimates import estimate
 
-PANEL = ReportPanel(published=published_results, package=__package__, glossary="glossary.html")
+__all__ = ["PANEL", "build"]
+
+_MARKS = Range(0.0, 20.0, 0.0)
+_POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
+
+
+def build(page: PanelInput) -> PanelOutput:
+    """Marks by criterion, those that count apart from those of style, and the score by kind of scenario."""
+    behind = [page.behind(row) for row in page.models]
+    counts: dict[str, bool] = {}
+    for dialogue in (d for dialogues in behind for d in dialogues):
+        counts.update((name, counted) for name, counted, _ in marks(dialogue) if counted or name not in counts)
+    help_ = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
+    counted = (
+        "The score of a dialogue is five times the mean of its marks that count; an analysis is marked by other criteria than a "
+        "role-play." + " The rules mark some criteria only; the rest has no mark." * page.embedded
+    )
+    columns = tuple(Column(row.model, range=_MARKS) for row in page.models)
+    blocks = tuple(
+        Table(title, columns, rows, help_ + more, "Criterion", "eqbench-criteria", models=True)
+        for title, more, wanted in (
+            ("Marks that count", counted, True),
+            ("Marks of style", "They describe a style, are neither good nor bad, and do not count.", False),
+        )
+        if (rows := tuple(
+            Row(name.replace("_", " "), tuple(mean_mark(dialogues, name) for dialogues in behind))
+            for name, counts_ in counts.items()
+            if counts_ is wanted
+        ))
+    )  # fmt: skip
+    kinds = [kind for kind in KINDS if any(d.facts.get("kind") == kind and d.scored for dialogues in behind for d in dialogues)]
+    by_kind = Table(
+        "By kind of scenario",
+        tuple(Column(kind[:1].upper() + kind[1:], range=_POINTS) for kind in kinds),
+        tuple(
+            Row(row.model, tuple(_score_of(dialogues, kind) for kind in kinds), number)
+            for number, (row, dialogues) in enumerate(zip(page.models, behind, strict=True))
+        ),
+        "Mean rubric score, 0 to 100, with its 95 % interval over scenarios.",
+        entry="eqbench-kind",
+    )
+    lost = {
+        row.model: sum(d.counts.get("missing sections", 0) for d in found) for row, found in zip(page.models, behind, strict=True)
+    }
+    return PanelOutput(
+        blocks=(*blocks, by_kind),
+        warnings=tuple(f"{model} left out {amount(n, 'section')}, which the judge saw empty." for model, n in lost.items() if n),
+    )
+
+
+def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
+    found = [(d.score, d.scenario) for d in dialogues if d.facts.get("kind") == kind and d.score is not None]
+    return estimate([score for score, _ in found], [scenario for _, scenario in found])
+
+
+def _turn(transcript: Transcript, turn: Turn) -> TurnView:
+    """The sections that the judge saw, its marks and its reasons."""
+    evidence = turn.evidence
+    details = []
+    if sections := _mapping(evidence.get("sections")):
+        missing = len(evidence.get("missing") or ())
+        words = "Sections, as the judge saw them" + (f" ({missing} missing)" if missing else "")
+        rows = tuple((str(name), "", str(text) or "not found: the judge saw it empty") for name, text in sections.items())
+        details.append(Details(words, rows))
+    if evidence.get("part") == "debrief":
+        details.append(Details("The debrief, out of the part", (("", "", "The judge reads it whole."),)))
+    for key, words in (("counted", "Marks that count, 0 to 20"), ("style", "Marks of style, which do not count")):
+        if given := _mapping(evidence.get(key)):
+            details.append(
+                Details(words, tuple((str(name).replace("_", " "), str(mark), "") for name, mark in given.items()), True)
+            )
+    if evidence.get("reasoning"):
+        details.append(Details("The judge's reasons", (("", "", str(evidence["reasoning"])),)))
+    return TurnView(details=tuple(details))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+PANEL = ReportPanel(
+    build=build,
+    question="Who keeps a clear and warm head in a hard scene?",
+    lede="A scenario of EQ-Bench3 is a written scene: prompts in turn, answers in sections, a debrief; or the reading of "
+    "somebody else's scene. Nobody answers back. A judge marks the whole, 0 to 20 by each criterion, and the number below is "
+    "five times the mean of the marks that count.",
+    leaves_out=frozenset({"trajectories", "groups"}),
+    stops={"turn_limit": "played to its end"},
+    turn=_turn,
+    published=published_results,
+    package=__package__,
+    glossary="glossary.html",
+)

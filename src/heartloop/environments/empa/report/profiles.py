@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from heartloop.core.blocks import Estimate, Range
+from heartloop.core.blocks import Estimate, ModelRow, Range
+from heartloop.environments.empa.report.measured import Measured
 from heartloop.environments.empa.scenario import DOMAINS, Difficulty
 from heartloop.environments.empa.scoring import AXES, INDICES
-from heartloop.evaluation.card import ModelScore
-from heartloop.report.measured import Measured
 from heartloop.scoring.estimates import estimate
 
 __all__ = [
@@ -42,7 +41,7 @@ INDEX_NAMES: Mapping[str, str] = {
 _NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
 """Where an index neither gains nor loses; elsewhere that is 0."""
 
-Member = tuple[int, ModelScore, Sequence[Measured]]
+Member = tuple[int, ModelRow, Sequence[Measured]]
 """A model: its colour number, its row, and the dialogues behind its number."""
 
 
@@ -50,7 +49,7 @@ class Bar(NamedTuple):
     """One model in a panel; `seen` is `None` where it has no dialogue there."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     seen: Estimate | None
 
 
@@ -81,7 +80,7 @@ class Radar(NamedTuple):
     """One model over the groups of a profile."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     spokes: list[Spoke]
     rings: list[tuple[float, str]]
     """Path and value of each ring, as (radius, words)."""
@@ -177,7 +176,7 @@ def _panel(key: str, members: Sequence[Member]) -> BarPanel:
     return BarPanel(key, INDEX_NAMES[key], Range(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
 
 
-def _radar(number: int, row: ModelScore, names: Sequence[str], table: Mapping[str, Estimate], high: float) -> Radar:
+def _radar(number: int, row: ModelRow, names: Sequence[str], table: Mapping[str, Estimate], high: float) -> Radar:
     """Spokes clockwise from the top."""
     spokes = []
     for place, name in enumerate(names):

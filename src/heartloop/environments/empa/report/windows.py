@@ -21,8 +21,8 @@ __all__ = ["journey"]
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
-    """Start, distance and windows of an EMPA dialogue; nothing for another one, or where no start is kept."""
-    if transcript.environment != "empa" or not set(AXES) <= transcript.start.keys():
+    """Start, distance and windows of an EMPA dialogue; nothing where no start is kept."""
+    if not set(AXES) <= transcript.start.keys():
         return {}
     start = [transcript.start[axis] for axis in AXES]
     said = [printable(turn.reply) for turn in transcript.turns]

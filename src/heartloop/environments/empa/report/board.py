@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from heartloop.core.blocks import Estimate
-from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.scoring import AXES
-from heartloop.evaluation.card import ModelScore
-from heartloop.report.measured import ENDINGS, FAILED, SUCCEEDED, Measured, measured
-from heartloop.report.paths import Drive, Facing, ModelPaths, PlaneFrame, drives, facing, frame_of, model_paths, steps_of
-from heartloop.report.profiles import (
+from heartloop.core.blocks import Estimate, ModelRow, PanelInput
+from heartloop.environments.empa.report.measured import ENDINGS, FAILED, SUCCEEDED, Measured, measured
+from heartloop.environments.empa.report.paths import (
+    Drive,
+    Facing,
+    ModelPaths,
+    PlaneFrame,
+    drives,
+    facing,
+    frame_of,
+    model_paths,
+    steps_of,
+)
+from heartloop.environments.empa.report.profiles import (
     AXIS_NAMES,
     COMPONENTS,
     PROFILES,
@@ -31,6 +38,7 @@ from heartloop.report.profiles import (
     index_panels,
     profile_of,
 )
+from heartloop.environments.empa.scoring import AXES
 
 __all__ = ["CaseCell", "CaseRow", "EmpaBoard", "Ending", "Endings"]
 
@@ -52,7 +60,7 @@ class Endings(NamedTuple):
     """How one model's dialogues ended, and in what share of them each condition held at the end, in %."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     n: int
     parts: list[Ending]
     conditions: dict[str, float | None]
@@ -83,24 +91,20 @@ class EmpaBoard:
     """EMPA's tables and pictures.
 
     Args:
-        rows: the models, in the order of the leaderboard.
-        basis: by model, the places of the dialogues behind its number.
-        dialogues: all dialogues of the page.
-        ids: their addresses.
+        page: models and dialogues of the page.
     """
 
     axis_names = AXIS_NAMES
     components = COMPONENTS
     tiers = TIERS
 
-    def __init__(
-        self, rows: Sequence[ModelScore], basis: Mapping[str, Sequence[int]], dialogues: Sequence[Transcript], ids: Sequence[str]
-    ) -> None:
-        self._ids = ids
-        self.all: list[Measured | None] = [measured(place, dialogue) for place, dialogue in enumerate(dialogues)]
+    def __init__(self, page: PanelInput) -> None:
+        self._ids = page.addresses
+        self.all: list[Measured | None] = [measured(place, dialogue) for place, dialogue in enumerate(page.dialogues)]
         """By place on the page; `None` where nothing could be computed."""
         self.members: list[Member] = [
-            (number, row, [m for i in basis[row.model] if (m := self.all[i]) is not None]) for number, row in enumerate(rows)
+            (number, row, [m for i in page.basis[row.model] if (m := self.all[i]) is not None])
+            for number, row in enumerate(page.models)
         ]
         self._found = [m for *_, found in self.members for m in found]
         self.preset = next((m.dialogue.preset for m in self._found), "")

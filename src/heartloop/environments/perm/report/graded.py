@@ -14,8 +14,8 @@ from heartloop.core.errors import InputError
 from heartloop.environments.perm.environment import JUDGES, reward_of, rules_of
 from heartloop.environments.perm.format import BROKEN
 from heartloop.environments.perm.llm_user import DIMENSIONS
+from heartloop.environments.perm.scale import SCALE
 from heartloop.environments.perm.scoring import PermReward
-from heartloop.evaluation.measures import points_of
 
 __all__ = ["Graded", "broken_words", "graded", "marks_of"]
 
@@ -50,10 +50,9 @@ class Graded(NamedTuple):
 
 def graded(place: int, dialogue: Transcript) -> Graded | None:
     """The dialogue by its own preset and weight; `None` where it is unscored or keeps no grades."""
-    points = points_of(dialogue)
-    if points is None or not dialogue.turns:
+    if dialogue.score is None or not dialogue.turns:
         return None
-    evidence = dialogue.turns[0].evidence
+    points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
     broken = evidence.get("format", "")
     if broken:
         return Graded(place, dialogue, points, str(broken), {}, {}, 0, None)

@@ -9,23 +9,20 @@ enters the reward alone, at its price; an unscored dialogue enters nothing. Does
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, get_args
 
-from heartloop.core.blocks import Estimate, Range
-from heartloop.core.dialogue import Transcript
+from heartloop.core.blocks import Estimate, ModelRow, PanelInput, Range, Shade, shade
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.llm_user import DIMENSIONS
+from heartloop.environments.perm.report.ablation import VARIANTS, Ablation, ablations
+from heartloop.environments.perm.report.graded import Graded, broken_words, graded
+from heartloop.environments.perm.report.pairs import PairTable, pair_tables
+from heartloop.environments.perm.report.samples import Apart, ModelSamples, samples_apart, samples_of
+from heartloop.environments.perm.scale import SCALE
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
-from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.measures import scale_of
-from heartloop.report.ablation import VARIANTS, Ablation, ablations
-from heartloop.report.graded import Graded, broken_words, graded
-from heartloop.report.heat import Cell, heat
-from heartloop.report.pairs import PairTable, pair_tables
-from heartloop.report.samples import Apart, ModelSamples, samples_apart, samples_of
 from heartloop.scoring.estimates import estimate
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
@@ -47,7 +44,7 @@ WANTS: tuple[str, ...] = get_args(Want)
 
 _HOW = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
 
-Member = tuple[int, ModelScore, Sequence[Graded]]
+Member = tuple[int, ModelRow, Sequence[Graded]]
 """A model: its colour number, its row, and the dialogues behind its number."""
 
 
@@ -74,8 +71,8 @@ class HeatFamily(NamedTuple):
     """A family of emotions: its own line of cells, and a line an emotion that occurs."""
 
     name: str
-    cells: list[Cell]
-    lines: list[tuple[str, list[Cell]]]
+    cells: list[Shade]
+    lines: list[tuple[str, list[Shade]]]
 
 
 def _mark(name: str) -> Callable[[Graded], float | None]:
@@ -100,10 +97,7 @@ class PermBoard:
     """PERM's tables and pictures.
 
     Args:
-        rows: the models, in the order of the leaderboard.
-        basis: by model, the places of the dialogues behind its number.
-        dialogues: all dialogues of the page.
-        ids: their addresses.
+        page: models and dialogues of the page.
     """
 
     dimensions: tuple[Dimension, ...] = tuple(
@@ -118,11 +112,9 @@ class PermBoard:
     wants = WANTS
     families = FAMILIES
 
-    def __init__(
-        self, rows: Sequence[ModelScore], basis: Mapping[str, Sequence[int]], dialogues: Sequence[Transcript], ids: Sequence[str]
-    ) -> None:
-        self._rows, self._basis, self._dialogues, self._ids = rows, basis, dialogues, ids
-        self._scale = scale_of("perm")
+    def __init__(self, page: PanelInput) -> None:
+        rows, basis, dialogues = page.models, page.basis, page.dialogues
+        self._dialogues, self._ids = dialogues, page.addresses
         self.members: list[Member] = [
             (number, row, [g for i in basis[row.model] if (g := graded(i, dialogues[i])) is not None])
             for number, row in enumerate(rows)
@@ -188,21 +180,19 @@ class PermBoard:
     @cached_property
     def emotions(self) -> list[HeatFamily]:
         """Families of emotions over the shown models, the reward in points."""
-        by: dict[str, set[int]] = {}
-        for g in self._found:
-            by.setdefault(g.fact("emotion"), set()).add(g.place)
+        occurring = {g.fact("emotion") for g in self._found}
         found = []
-        others = tuple(sorted(set(by) - set(EMOTIONS) - {""}))
+        others = tuple(sorted(occurring - set(EMOTIONS) - {""}))
         for name, members in {**FAMILIES, **({"others": others} if others else {})}.items():
-            met = [emotion for emotion in members if emotion in by]
-            if met:
-                whole: set[int] = set().union(*(by[emotion] for emotion in met))
-                found.append(HeatFamily(name, self._line(whole), [(emotion, self._line(by[emotion])) for emotion in met]))
+            here = [emotion for emotion in members if emotion in occurring]
+            if here:
+                found.append(HeatFamily(name, self._line(here), [(emotion, self._line([emotion])) for emotion in here]))
         return found
 
-    def _line(self, places: set[int]) -> list[Cell]:
-        rows = [row for _, row, _ in self.shown]
-        return [cells[0] for _, cells in heat(rows, self._basis, [places], self._dialogues, self._scale)]
+    def _line(self, emotions: Collection[str]) -> list[Shade]:
+        return [
+            shade([g.points for g in found if g.fact("emotion") in emotions], SCALE.low, SCALE.high) for *_, found in self.shown
+        ]
 
     @cached_property
     def pairs(self) -> list[PairTable]:
@@ -210,7 +200,7 @@ class PermBoard:
         return pair_tables([g for _, row, found in self.shown if row.standing != "failure case" for g in found])
 
     @cached_property
-    def pairs_by_model(self) -> list[tuple[int, ModelScore, list[PairTable]]]:
+    def pairs_by_model(self) -> list[tuple[int, ModelRow, list[PairTable]]]:
         """The same, a model at a time."""
         return [(number, row, pair_tables(found)) for number, row, found in self.shown]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
-from heartloop.report.graded import Graded
+from heartloop.environments.perm.report.graded import Graded
 from heartloop.scoring.statistics import spearman_matrix
 
 __all__ = ["PAIRS", "Count", "PairTable", "pair_table", "pair_tables"]

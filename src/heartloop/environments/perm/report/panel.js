@@ -50,7 +50,7 @@
   }
 
   /** The nodes of the one answer. */
-  heartloop.answer = function (answer, turn, model) {
+  function nodesOf(answer, turn, model) {
     const nodes = [];
     answer.parts.forEach(([name, text], part) => {
       nodes.push(make("div", "speaker right", model + " · " + name.toLowerCase()));
@@ -74,5 +74,9 @@
     }
     nodes.push(felt);
     return nodes;
+  }
+
+  heartloop.panel = {
+    reply: (said, turn, model) => (said.panel.answer ? nodesOf(said.panel.answer, turn, model) : undefined),
   };
 })(window.heartloop);

@@ -14,9 +14,9 @@ from heartloop.core.text import printable, utf16_place
 from heartloop.environments.perm.environment import JUDGES, rules_of
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.llm_user import DIMENSIONS
+from heartloop.environments.perm.report.graded import Graded, broken_words, graded
 from heartloop.environments.perm.scoring import FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
 from heartloop.environments.quotes import spans_of
-from heartloop.report.graded import Graded, broken_words, graded
 
 __all__ = ["TOPS", "answer", "said_by"]
 
@@ -28,8 +28,8 @@ _DEEP = 2
 
 
 def answer(transcript: Transcript) -> dict[str, Any]:
-    """The one answer of a PERM dialogue; nothing for another dialogue, or where nothing was said."""
-    if transcript.environment != "perm" or not transcript.turns:
+    """The one answer of a PERM dialogue; nothing where there is none."""
+    if not transcript.turns:
         return {}
     turn = transcript.turns[0]
     taken = parse(turn.reply)

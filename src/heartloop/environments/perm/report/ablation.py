@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from heartloop.core.blocks import ModelRow
 from heartloop.core.errors import UseError
 from heartloop.environments.perm.environment import Rules
+from heartloop.environments.perm.report.graded import Graded
 from heartloop.environments.perm.scoring import PARTS, PRESETS, broken_form
-from heartloop.evaluation.card import ModelScore
-from heartloop.report.graded import Graded
 from heartloop.scoring.statistics import spearman_matrix
 
 __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
@@ -50,7 +50,7 @@ class AblationRow(NamedTuple):
     """A model: its colour number, its row, and a cell a variant."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     cells: list[Ablated]
 
 
@@ -67,7 +67,7 @@ class Ablation(NamedTuple):
     """Models in that order."""
 
 
-def ablations(members: Sequence[tuple[int, ModelScore, Sequence[Graded]]], preset: str) -> list[Ablation]:
+def ablations(members: Sequence[tuple[int, ModelRow, Sequence[Graded]]], preset: str) -> list[Ablation]:
     """A table a preset, that of the run first; nothing where no model has an answer."""
     shown = [member for member in members if member[2]]
     if not shown:

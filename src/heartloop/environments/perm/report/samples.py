@@ -10,11 +10,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from heartloop.core.blocks import ModelRow
+from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.environments.perm.environment import JUDGES
-from heartloop.evaluation.card import ModelScore
-from heartloop.report.answers import TOPS, said_by
-from heartloop.report.dialogues import HEAVY_TAGS, tags_of
-from heartloop.report.graded import Graded, broken_words
+from heartloop.environments.perm.report.answers import TOPS, said_by
+from heartloop.environments.perm.report.graded import Graded, broken_words
 
 __all__ = ["MOST_APART", "Apart", "ApartCell", "Judged", "ModelSamples", "Sample", "samples_apart", "samples_of"]
 
@@ -53,7 +53,7 @@ class ModelSamples(NamedTuple):
     """A model: its colour number, its row, its best answers from the best on, its worst from the worst on."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     best: list[Sample]
     worst: list[Sample]
 
@@ -78,7 +78,7 @@ class Apart(NamedTuple):
     cells: list[ApartCell | None]
 
 
-Member = tuple[int, ModelScore, Sequence[Graded]]
+Member = tuple[int, ModelRow, Sequence[Graded]]
 
 
 def samples_of(members: Sequence[Member], ids: Sequence[str]) -> list[ModelSamples]:
@@ -124,7 +124,7 @@ def _cell(column: Sequence[Graded], ids: Sequence[str]) -> ApartCell | None:
 
 
 def _sample(g: Graded, ids: Sequence[str]) -> Sample:
-    tags = tags_of(g.dialogue)
+    tags = content_tags(g.dialogue)
     judged = [Judged(judge, g.scores[judge], TOPS[judge], *said_by(judge, g.dialogue.turns[0])) for judge in JUDGES if g.scores]
     return Sample(
         address=ids[g.place],

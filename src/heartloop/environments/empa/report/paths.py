@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Estimate
+from heartloop.core.blocks import Estimate, ModelRow
+from heartloop.environments.empa.report.measured import Measured
+from heartloop.environments.empa.report.profiles import TIERS, Member
 from heartloop.environments.empa.scoring import AXES
-from heartloop.evaluation.card import ModelScore
-from heartloop.report.measured import Measured
-from heartloop.report.profiles import TIERS, Member
 from heartloop.scoring.estimates import estimate
 
 __all__ = [
@@ -77,7 +76,7 @@ class ModelPaths(NamedTuple):
     """A model's paths: by difficulty, each with a plane for every pair of `PLANES`."""
 
     number: int
-    score: ModelScore
+    score: ModelRow
     n: int
     left: int
     """Paths that leave the frame."""
@@ -91,7 +90,7 @@ class Drive(NamedTuple):
     number: int
     """Its line in the table, from 1."""
     colour: int
-    score: ModelScore
+    score: ModelRow
     size: Estimate
     alignment: Estimate
 

@@ -88,7 +88,7 @@
   }
 
   /** The plane, and a table from the anchors to the score. */
-  heartloop.axes = function (said, outcome) {
+  function axes(said, outcome) {
     const head = make("tr", "", null, make("td"), ...["failure", "start", "success", "end", "score"].map((word) => {
       const cell = make("th", "num", word);
       cell.scope = "col";
@@ -108,7 +108,7 @@
     about.href = "numbers.html#anchors";
     key.append(" ", about);
     return make("div", "axes", null, plane(said), make("div", "", null, table, sum, key));
-  };
+  }
 
   /** Where one axis stands between its anchors after a reply: failure at the left end, the start in the middle, success at the right. */
   function gauge(anchors, before, now) {
@@ -125,7 +125,7 @@
   }
 
   /** Both axes after a reply: by how much each moved, where it stands, and how far that is towards its anchors. */
-  heartloop.moved = function (said, turn, index, outcome) {
+  function moved(said, turn, index, outcome) {
     const box = make("div", "moved");
     [["a", "negative emotion", -1], ["t", "relation", 1]].forEach(([axis, name, good], i) => {
       const change = turn.change[axis] || 0;
@@ -136,7 +136,12 @@
       box.append(make("span", "axis-of", name), words, make("span", "muted", "to " + number(turn.state[axis])));
       box.append(said.axes && said.axes[index + 1] ? gauge(said.anchors[axis], said.axes[index][i], said.axes[index + 1][i]) : make("span"));
     });
-    if (outcome !== undefined) box.append(make("span", "muted outcome", "outcome, had the talk ended here: " + number(outcome)));
+    if (outcome !== undefined) box.append(make("span", "muted outcome", "outcome, had the dialogue ended here: " + number(outcome)));
     return box;
+  }
+
+  heartloop.panel = {
+    head: (said, row) => (said.panel.path && said.panel.path.length ? [axes(said.panel, row.course[row.course.length - 1])] : []),
+    turn: (said, turn, index, row) => ("a" in turn.state ? [moved(said.panel, turn, index, row.course[index + 1])] : undefined),
   };
 })(window.heartloop);
