@@ -14,18 +14,19 @@ from pathlib import Path
 
 import pytest
 
+from heartloop.core.blocks import Estimate, Table
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.daily import Daily
-from heartloop.environments.daily.report.panel import AVERAGE, DailyBoard, graded
+from heartloop.environments.daily.report.panel import AVERAGE, PANEL, build
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.measures import points_of, scale_of
-from heartloop.evaluation.scores import score_card
 from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
 from tests.daily_sample import AWAKE, LIE, SWIM
+from tests.report.panels import panel_input
 
 WriteRun = Callable[..., Path]
 HOSTILE = "</script><b>No.</b>"
@@ -46,21 +47,20 @@ async def played() -> list[Transcript]:
 
 
 async def test_the_board_has_the_mean_level_of_each_metric(played: list[Transcript]) -> None:
-    card = score_card(played, {})
-    board = DailyBoard(card.models, {"x/one": [0, 1, 2]}, played)
-    seen = board.by_metric["x/one"]
-    assert list(seen) == [*METRICS, AVERAGE]
-    empathy, average = seen["empathy"], seen[AVERAGE]
-    assert empathy is not None
-    assert average is not None
+    metrics, kinds = build(panel_input(played)).blocks
+    assert isinstance(metrics, Table)
+    assert isinstance(kinds, Table)
+    assert [row.head for row in metrics.rows] == [*METRICS.values(), AVERAGE]
+    empathy, average = metrics.rows[0].cells[0], metrics.rows[-1].cells[0]
+    assert isinstance(empathy, Estimate)
+    assert isinstance(average, Estimate)
     assert (empathy.n, empathy.mean) == (2, 3.0)  # 4 and 2; the unscored one is in no number
     assert average.mean == pytest.approx((21 + 19) / 12)
     assert empathy.low is not None
-    assert board.kinds == ["good-news", "values"]
-    of_values = board.of_kind(card.models[0], "values")
-    assert of_values is not None
+    assert [row.head for row in kinds.rows] == ["good-news", "values"]
+    of_values = kinds.rows[1].cells[0]
+    assert isinstance(of_values, Estimate)
     assert of_values.mean == pytest.approx(3.5)
-    assert board.of_kind(card.models[0], "chat") is None
 
 
 async def test_points_are_the_mean_times_twenty(played: list[Transcript]) -> None:
@@ -73,8 +73,10 @@ async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
     for evidence in ({}, {"scores": 5}, {"scores": {"empathy": "4"}}, {"scores": {**LEVELS, "value": 9}}):
         turn = played[0].turns[0].model_copy(update={"evidence": evidence})
         odd = played[0].model_copy(update={"turns": (turn,)})
-        assert DailyBoard(score_card([odd], {}).models, {"x/one": [0]}, [odd]).by_metric["x/one"][AVERAGE] is None
-        graded(turn)
+        metrics, _ = build(panel_input([odd])).blocks
+        assert isinstance(metrics, Table)
+        assert metrics.rows[-1].cells == (None,)
+        PANEL.turn(odd, turn)
 
 
 async def test_the_pages_show_metrics_memory_and_grades_and_explain_them(

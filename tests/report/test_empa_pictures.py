@@ -23,6 +23,7 @@ from heartloop.evaluation.scores import score_card
 from heartloop.models.baselines import Baseline
 from heartloop.scoring.estimates import estimate
 from tests.report.empa_bench import empa_talk, levels
+from tests.report.panels import panel_input
 
 GOOD, BAD = levels(C=2, A=2), levels(C=-2, A=-2)
 
@@ -34,9 +35,7 @@ def one(*forms: dict[str, int] | None, **more: Any) -> Measured:
 
 
 def board(talks: list[Transcript]) -> EmpaBoard:
-    card = score_card(talks, {})
-    basis = {row.model: [i for i, d in enumerate(talks) if d.model == row.model and d.scored] for row in card.models}
-    return EmpaBoard(card.models, basis, talks, [f"dialogue-{i}" for i in range(len(talks))])
+    return EmpaBoard(panel_input(talks))
 
 
 def row_of(talks: list[Transcript]) -> ModelScore:

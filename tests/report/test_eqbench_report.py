@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
+from heartloop.environments.eqbench.report.panel import build
 from heartloop.environments.eqbench.report.tables import PRINTED, mean_mark
 from heartloop.environments.published import published
-from heartloop.evaluation.scores import score_card
-from heartloop.report.eqbench_board import EQBenchBoard
 from heartloop.report.site import write_site
+from tests.report.panels import panel_input
 
 WriteRun = Callable[..., Path]
 HOSTILE = "</script><img src=x onerror='hacked=1'>"
@@ -68,10 +69,8 @@ DIALOGUES = [
 
 
 @pytest.fixture
-def board() -> EQBenchBoard:
-    rows = score_card(DIALOGUES, {}).models
-    basis = {row.model: [i for i, d in enumerate(DIALOGUES) if d.model == row.model and d.scored] for row in rows}
-    return EQBenchBoard(rows, basis, DIALOGUES)
+def tables() -> list[Table]:
+    return [block for block in build(panel_input(DIALOGUES)).blocks if isinstance(block, Table)]
 
 
 @pytest.fixture
@@ -87,34 +86,31 @@ def site(write_run: WriteRun, tmp_path: Path) -> Path:
 
 
 class TestMarks:
-    def test_those_that_count_come_first_each_with_its_mean_and_interval(self, board: EQBenchBoard) -> None:
-        assert [(c.key, c.counts) for c in board.criteria] == [
-            ("demonstrated_empathy", True), ("depth_of_insight", True), ("accuracy", True), ("warmth", False),
-        ]  # fmt: skip
-        insight = board.criteria[1].seen[0]
-        assert insight is not None
+    def test_those_that_count_come_first_each_with_its_mean_and_interval(self, tables: list[Table]) -> None:
+        counted, style, _ = tables
+        assert [row.head for row in counted.rows] == ["demonstrated empathy", "depth of insight", "accuracy"]
+        assert [row.head for row in style.rows] == ["warmth"]
+        insight, accuracy = counted.rows[1].cells[0], counted.rows[2].cells[0]
+        assert isinstance(insight, Estimate)
+        assert isinstance(accuracy, Estimate)
         assert (insight.mean, insight.n) == (10.0, 3)  # (10 + 14 + 6) / 3, over role-plays and the analysis
         assert insight.low is not None
         assert 6 <= insight.low < 10
-        accuracy = board.criteria[2].seen[0]
-        assert accuracy is not None
         assert (accuracy.mean, accuracy.low) == (8.0, None)  # one scenario has no interval
 
-    def test_the_seven_of_the_printed_table_and_kinds(self, board: EQBenchBoard) -> None:
-        (_, good), _ = board.members
-        mine = [dialogue for dialogue in DIALOGUES if dialogue.model == good.model]
+    def test_the_seven_of_the_printed_table_and_kinds(self, tables: list[Table]) -> None:
+        mine = [dialogue for dialogue in DIALOGUES if dialogue.model == "x/good"]
         assert {name for name in PRINTED if mean_mark(mine, name)} == {"depth_of_insight", "demonstrated_empathy", "warmth"}
-        assert board.kinds == ["role-play", "analysis"]
-        play = board.kind_of(good, "role-play")
-        assert play is not None
+        kinds = tables[-1]
+        assert [column.name for column in kinds.columns] == ["Role-play", "Analysis"]
+        play = kinds.rows[0].cells[0]
+        assert isinstance(play, Estimate)
         assert play.mean == pytest.approx((60 + 75) / 2)
 
     def test_marks_that_are_no_numbers_are_passed_over(self) -> None:
-        odd = DIALOGUES[0].model_copy(
-            update={"turns": (DIALOGUES[0].turns[0].model_copy(update={"evidence": {"counted": ["x"]}}),)}
-        )
-        bare = EQBenchBoard(score_card([odd], {}).models, {"x/good": [0]}, [odd])
-        assert bare.criteria == []
+        turn = DIALOGUES[0].turns[0].model_copy(update={"evidence": {"counted": ["x"]}})
+        odd = DIALOGUES[0].model_copy(update={"turns": (turn,)})
+        assert [block.title for block in build(panel_input([odd])).blocks] == ["By kind of scenario"]
 
     def test_the_printed_columns_are_there(self) -> None:
         (row, *_) = published("heartloop.environments.eqbench.report", "perm_table01_eqbench3")
@@ -126,10 +122,9 @@ class TestThePage:
         html = (site / "index.html").read_text(encoding="utf-8")
         assert "Who keeps a clear and warm head" in html
         assert "repaired" in html
-        assert 'id="criteria"' in html
+        assert 'id="marks-that-count"' in html
         cell = r"<td[^>]*><b>10\.0</b> <span class=\"count\">n \d+</span> <span class=\"interval\">"
-        assert re.search(r"depth of insight</th><td[^>]*>yes</td>\s*" + cell, html)
-        assert re.search(r"warmth</th><td[^>]*>no</td>", html)
+        assert re.search(r"depth of insight</th>\s*" + cell, html)
         assert "x/good left out 3 sections, which the judge saw empty." in html
         assert "x/poor left out 3 sections" in html
         assert "trajectories" not in html
@@ -147,10 +142,10 @@ class TestThePage:
         assert "<img" not in script
         chunk = json.loads(script.removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
         first, last = chunk["dialogues"][0]["turns"]
-        assert first["rubric"]["missing"] == ["I say"]
-        assert last["rubric"]["counted"] == {"demonstrated_empathy": 14.0, "depth_of_insight": 10.0}
-        assert last["rubric"]["reasoning"].startswith("Because ")
-        assert (site / "assets" / "eqbench.js").is_file()
+        assert first["details"][0][0] == "Sections, as the judge saw them (1 missing)"
+        _, (_, marks, _), _, (_, reasons, _) = last["details"]
+        assert marks == [["demonstrated empathy", "14.0", ""], ["depth of insight", "10.0", ""]]
+        assert reasons[0][2].startswith("Because ")
 
     def test_every_heading_leads_to_an_entry_that_is_there(self, site: Path) -> None:
         entries = set(re.findall(r'id="([^"]+)"', (site / "numbers.html").read_text(encoding="utf-8")))

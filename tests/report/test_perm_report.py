@@ -62,8 +62,7 @@ def page(write_run: WriteRun) -> Page:
 
 @pytest.fixture
 def board(page: Page) -> PermBoard:
-    assert page.perm is not None
-    return page.perm
+    return PermBoard(page.panel_input)
 
 
 # --- 1. grades ------------------------------------------------------------------------------------
@@ -91,10 +90,10 @@ def test_a_broken_form_enters_the_reward_at_its_price_and_no_grade(write_run: Wr
     talks = [perm_talk("x/a", "s1", EVEN), perm_talk("x/a", "s2", None, broken="no response")]
     measurement = comparable([read_run(write_run(talks, **PERM))])[0]
     page = Page(measurement, score_card(measurement.transcripts, measurement.settings), 1)
-    assert page.perm is not None
+    board = PermBoard(page.panel_input)
     assert page.card.models[0].headline.mean == pytest.approx((70 - 50) / 2)
-    assert page.perm.grades["x/a"]["bystander"].mean == 80
-    assert page.perm.ablations[0].rows[0].cells[0].mean == pytest.approx(10)
+    assert board.grades["x/a"]["bystander"].mean == 80
+    assert board.ablations[0].rows[0].cells[0].mean == pytest.approx(10)
 
 
 def test_the_sum_in_points(board: PermBoard) -> None:

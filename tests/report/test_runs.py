@@ -84,12 +84,12 @@ def test_seeds_are_all_counted_and_named(talk: Talk, write_run: WriteRun) -> Non
     facts = dict(page.facts)
     assert facts["Seeds"] == "0, 1, 2"
     assert facts["Scenario sets"] == "support, mine.jsonl"
-    assert facts["People"] == "2, 3 times each"
+    assert facts["Scenarios"] == "2, 3 times each"
     assert "Replaced" not in facts
     alone = _facts(runs[0])
-    assert (alone["Seed"], alone["Scenario set"], alone["People"]) == ("0", "support", "2")
+    assert (alone["Seed"], alone["Scenario set"], alone["Scenarios"]) == ("0", "support", "2")
     # in the list each of the three has a number of its own
-    listing = dialogue_list(page.dialogues, dialogue_ids(page.dialogues), page.courses, ["m"], 10)
+    listing = dialogue_list(page.dialogues, dialogue_ids(page.dialogues), page.courses, ["m"], 10, page.panel)
     assert [row[3] for row in listing["rows"]] == [0, 0, 1, 1, 2, 2]
 
 
@@ -114,10 +114,10 @@ def test_the_numbers_of_a_page_are_those_of_the_leaderboard(
     """x/plain failed with s3, so x/good is ranked on s1 and s2, (100 + 55) / 2, and its own s3 (45) is no highlight."""
     run = write_run(dialogues)
     page = _page(run)
-    for panel in page.panels:
+    for panel in page.trajectories:
         assert panel.mean[-1] == panel.score.headline.mean
         assert panel.basis == panel.score.headline.n
-    good = page.panels[0]
+    good = page.trajectories[0]
     assert (good.mean[-1], good.basis, good.n, sum(len(line.path) > 0 for line in good.lines)) == (77.5, 2, 3, 3)
     (_, best, worst), *_ = page.highlights
     assert (best.score, worst.score) == (100.0, 55.0)
