@@ -45,7 +45,7 @@ def bench_talk(
         "model": model,
         "preset": "paper",
         "variant": "think",
-        "simulator": "embedded",
+        "user": "embedded",
         "facts": {
             "scene": scene, "theme": "rules", "keyword": "opening hours", "title": f"Title of {scenario}", "tags": "none",
             "person": "Ana, 40, baker", "anchors": json.dumps({"a": list(A), "t": list(T)}), "relation_weight": f"{weight:g}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from heartloop.core.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
+from heartloop.environments.registry import environment_names, load_environment
 from tests.report.browser import FLAGS
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _talk(
     tokens: int = 100,
     counts: dict[str, int] | None = None,
     calls: Sequence[Call] = (),
-    simulator: str = "embedded",
+    user: str = "embedded",
     fingerprint: str = "f",
     facts: dict[str, str] | None = None,
 ) -> Transcript:
@@ -66,7 +67,7 @@ def _talk(
         model=model,
         repeat=repeat,
         preset="corrected",
-        user=simulator,
+        user=user,
         facts={
             "family": "support",
             "intention": intention,
@@ -78,7 +79,7 @@ def _talk(
             "tags": tags,
             **(facts or {}),
         },
-        models={"policy": model, "user": simulator},
+        models={"policy": model, "user": user},
         prompts={"feel": "0123456789ab"},
         opening=text or f"First message of {scenario}.",
         start={"emotion": 40.0},
@@ -121,13 +122,31 @@ def dialogues() -> list[Transcript]:
 
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
-    """Writes a run directory and returns its path."""
+    """Writes a run directory and returns its path; options of the environment and who plays its roles may be given by name."""
 
-    def write(dialogues: Sequence[Transcript], name: str = "run", **settings: Any) -> Path:
+    def write(
+        dialogues: Sequence[Transcript],
+        name: str = "run",
+        *,
+        environment: str = "sage",
+        user: str = "embedded",
+        **settings: Any,
+    ) -> Path:
         folder = tmp_path / name
         folder.mkdir()
-        given = {"environment": "sage", "preset": "corrected", "variant": "vanilla", "user": "embedded", "max_turns": 10}
-        (folder / "settings.json").write_text(json.dumps({**given, "heartloop_version": "0.1.0", **settings}))
+        installed = environment in environment_names()
+        options: dict[str, Any] = {}
+        if installed:
+            fields = load_environment(environment).options.model_fields
+            options = load_environment(environment).read_options({}).model_dump(mode="json")
+            options |= {option: settings.pop(option) for option in fields if option in settings}
+        given = {
+            "environment": environment,
+            "roles": dict.fromkeys(load_environment(environment).role_names if installed else ("user",), user),
+            "options": {option: value for option, value in options.items() if value is not None},
+            "heartloop_version": "0.1.0",
+        }
+        (folder / "settings.json").write_text(json.dumps({**given, **settings}))
         (folder / "transcripts.jsonl").write_text("".join(map(write_line, dialogues)), encoding="utf-8")
         return folder
 

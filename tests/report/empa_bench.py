@@ -73,7 +73,7 @@ def empa_talk(
         "model": model,
         "preset": preset,
         "variant": "plain",
-        "simulator": "embedded",
+        "user": "embedded",
         "facts": {
             "axis": "C", "domain": "health", "theme": "health", "difficulty": "easy", "threshold": "low", "tags": "none",
             "title": text or f"Title of {scenario}", "person": "Ana, 40, baker", "window": "1", **(facts or {}),

@@ -62,7 +62,7 @@ def perm_talk(
         "model": model,
         "preset": preset,
         "variant": "plain",
-        "simulator": "embedded",
+        "user": "embedded",
         "facts": {
             "emotion": emotion, "want": want, "theme": emotion, "title": text or f"Title of {scenario}", "tags": "none",
             "person": "Ana, 40, baker", "situation": text or "She opened the shop.", "bystander_weight": f"{weight:g}",

@@ -192,7 +192,7 @@ def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
     long = {"x/good": "service/" + "very-long-name-" * 8}
     said = [d.model_copy(update={"model": long.get(d.model, d.model)}) for d in dialogues]
     other = [d.model_copy(update={"user": "x/sim"}) for d in said]
-    site = write_site([write_run(said), write_run(other, "other", user="llm", simulator="x/sim")], tmp_path / "site").parent
+    site = write_site([write_run(said), write_run(other, "other", user="x/sim")], tmp_path / "site").parent
     problems: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: problems.append(message.text))

@@ -62,7 +62,7 @@ def test_a_comparison_worked_by_hand(found: Comparison) -> None:
 
 def test_what_is_left_out_is_counted_with_its_reason(found: Comparison) -> None:
     assert dict(found.left_out) == {
-        "unscored in B (simulator: AnswerError)": 1,
+        "unscored in B (user: AnswerError)": 1,
         "not played in B": 1,
         "not played in A": 1,
         "the scenario's text differs": 1,
@@ -120,7 +120,7 @@ class TestWarnings:
             ({"variant": "challenging"}, "vanilla in A and challenging in B"),
             ({"prompts": {"feel": "new", "speak": "x"}}, "Prompts or rules differ: feel, speak."),
             ({"start": {"emotion": 30.0}}, "mood does not start at the same value"),
-            ({"sampling": {"user": Sampling(temperature=1.0)}}, "simulator's sampling settings differ"),
+            ({"sampling": {"user": Sampling(temperature=1.0)}}, "user's sampling settings differ"),
             ({"seed": 9}, "Seeds differ"),
         ],
     )
@@ -218,7 +218,7 @@ def test_the_text_says_it_all(found: Comparison) -> None:
     for words in (
         "A  a  (runs/a)  mean final emotion 50.0",
         "Paired on 3 dialogues with 3 people",
-        "left out: 1 unscored in B (simulator: AnswerError)",
+        "left out: 1 unscored in B (user: AnswerError)",
         "B - A: -11.0, 95 % interval -20.0 to -3.0",
         "permutation p 0.2500 (all patterns of signs, by person)",
         "effect d_z -1.29 (large), rank-biserial -1.00",

@@ -30,8 +30,8 @@ def bench_runs(write_run: WriteRun) -> list[Path]:
     ]
     other = [talk.model_copy(update={"user": "x/sim", "models": {**talk.models, "user": "x/sim"}}) for talk in talks]
     return [
-        write_run(talks, "bench", **BENCH, user="embedded", simulator="embedded"),
-        write_run(other, "other", **BENCH, user="llm", simulator="x/sim"),
+        write_run(talks, "bench", **BENCH),
+        write_run(other, "other", **BENCH, user="x/sim"),
     ]
 
 
@@ -59,10 +59,10 @@ def test_every_heading_of_a_table_leads_to_what_it_means(site: Path) -> None:
 
 def test_the_page_shows_scenes_axes_and_lengths(site: Path) -> None:
     sage, bench = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
-    for part in ('id="scenes"', 'id="planes"', 'id="lengths"', 'id="trajectories"'):
+    for part in ('id="groups"', 'id="planes"', 'id="lengths"', 'id="trajectories"'):
         assert part in bench
-    assert 'id="scenes"' not in sage
-    assert 'id="intentions"' in sage
+    assert 'id="planes"' not in sage
+    assert "What the person secretly wanted" in sage
     assert "Mean outcome with its 95 % interval" in bench
     assert "hidden wish" not in bench
     assert re.search(r"<strong>100\.0</strong>.*<strong>50\.0</strong>.*<strong>-50\.0</strong>", bench, re.DOTALL)
@@ -76,16 +76,16 @@ def test_a_bar_of_signed_points_grows_from_the_start(site: Path) -> None:
 
 def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     listing, chunk = data(site, 2, "list.js"), data(site, 2, "dialogues-0.js")
-    assert (listing["scale"]["low"], listing["scale"]["high"], listing["scale"]["group"]) == (-100, 100, "scene")
+    assert (listing["scale"]["low"], listing["scale"]["high"]) == (-100, 100)
     row, said = listing["rows"][0], chunk["dialogues"][0]
     assert (row[5], row[6]) == (100, [0, 25, 100])
-    assert said["anchors"] == {"a": [60, 20, 100], "t": [30, 70, 0]}
-    assert said["path"] == [[60, 30], [50, 40], [20, 70]]
+    assert said["panel"]["anchors"] == {"a": [60, 20, 100], "t": [30, 70, 0]}
+    assert said["panel"]["path"] == [[60, 30], [50, 40], [20, 70]]
     assert said["turns"][0]["change"] == {"a": -10, "t": 10}
-    assert (said["axes"], said["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
+    assert (said["panel"]["axes"], said["panel"]["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
     assert listing["people"][0]["group"] == "charm"
     sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
-    assert "path" not in sage
+    assert sage["panel"] == {}
     assert sage["turns"][0]["state"] == {"emotion": 50}
 
 
@@ -113,7 +113,7 @@ def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(w
             bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", user=simulator)
             for model, end in ends.items()
         ]
-        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user="llm", simulator=simulator))
+        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user=simulator))
     site = write_site(runs, tmp_path / "likes").parent
     both = (site / "side-by-side.html").read_text(encoding="utf-8")
     assert both.count("◇ by itself") == 1

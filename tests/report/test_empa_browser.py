@@ -56,7 +56,7 @@ def test_the_page_opens_without_a_fault_and_fits(
         page.locator(".cases td a").first.focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open] .journey")
-        assert not any(url.endswith(("plotly.min.js", "data/1/paths.js")) for url in asked)
+        assert not any(url.endswith(("plotly.min.js", "data/1/panel.js")) for url in asked)
 
 
 def test_the_picture_in_space_is_drawn_when_it_is_wanted(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_picture_in_space_is_drawn_when_it_is_wanted(page: Page, write_run: 
         page.wait_for_selector("#list .row")
         page.locator("#space > summary").click()
         page.wait_for_selector("#space-plots .gl-container canvas", timeout=120_000)  # slow without a graphics card
-        for name in ("assets/plotly.min.js", "data/1/paths.js"):
+        for name in ("assets/plotly.min.js", "data/1/panel.js"):
             assert any(url.endswith(name) for url in asked)
         assert page.locator("#space-plots figure").count() == 4
         kinds = page.evaluate("document.querySelector('.js-plotly-plot').data.map((trace) => trace.type)")

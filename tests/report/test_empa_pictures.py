@@ -218,9 +218,6 @@ class TestQuotes:
         assert first["claims"][0][4] == [["message", -1, 7, 21]]
         assert second["claims"][0][4] == []
 
-    def test_another_environment_has_no_windows(self) -> None:
-        assert journey(empa_talk("m", "s1", [GOOD], environment="sage")) == {}
-
     @given(st.lists(st.sampled_from(["Anna", "isn't", "at", "home", "ÉTÉ", "3", "vests"]), min_size=3, max_size=9), st.data())
     def test_spans_hold_the_words_of_the_quote(self, words: list[str], data: st.DataObject) -> None:
         first = data.draw(st.integers(0, len(words) - 2))

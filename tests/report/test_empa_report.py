@@ -58,7 +58,7 @@ def test_every_heading_leads_to_what_it_means_and_every_link_somewhere(site: Pat
 
 def test_the_board_names_its_preset_and_shows_components_groups_and_what_was_not_judged(site: Path) -> None:
     html = (site / "index.html").read_text(encoding="utf-8")
-    assert "Computed by preset <b>released</b>" in html
+    assert "Computed by preset released;" in html
     assert "EPM-Q by preset <b>released</b>" in html
     assert ">EPM-Q<" in html
     assert "Epm-q" not in html
@@ -105,18 +105,18 @@ def test_every_number_of_the_cases_opens_its_talk(site: Path) -> None:
 
 
 def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
-    paths = data(site, 1, "paths.js")
+    paths = data(site, 1, "panel.js")
     assert (paths["axes"], paths["zone"], len(paths["rows"])) == (["C", "A", "P"], -1, 13)
     assert paths["rows"][0] == ["easy", [-3, -4, 0, 3, 3, 0, 3, 3, 0], "++"]
     assert paths["rows"][-1] is None
     said = data(site, 1, "dialogues-0.js")["dialogues"]
-    assert (said[0]["start"], said[0]["lacking"], said[0]["window"]) == ([-3, -4, 0], 5, 1)
-    first = said[0]["windows"][0]
+    assert tuple(said[0]["panel"][name] for name in ("start", "lacking", "window")) == ([-3, -4, 0], 5, 1)
+    first = said[0]["panel"]["windows"][0]
     assert first["claims"][0] == ["C.Prog", 2, "Reply number 0 of x/one.", "It says so.", [["reply", 0, 0, 23]]]
     assert first["act"] == ["advise", "", "Stay with it.", "a start"]
-    assert said[2]["windows"][1] is None
+    assert said[2]["panel"]["windows"][1] is None
     assert said[0]["turns"][0]["thoughts"] == {}  # the judge's lines stand in the window
-    assert data(site, 1, "list.js")["people"][0]["difficulty"] == "easy"
+    assert data(site, 1, "list.js")["people"][0]["line"].endswith("lacks most on C · easy · low threshold")
 
 
 def test_published_results_stand_apart(site: Path) -> None:
@@ -130,7 +130,7 @@ def test_published_results_stand_apart(site: Path) -> None:
 
 def test_a_model_that_judges_itself_is_marked(write_run: WriteRun, tmp_path: Path) -> None:
     talks = [talk.model_copy(update={"user": "x/one"}) for talk in empa_talks()]
-    index = write_site([write_run(talks, "own", **EMPA, user="llm", simulator="x/one")], tmp_path / "own")
+    index = write_site([write_run(talks, "own", **EMPA, user="x/one")], tmp_path / "own")
     assert "x/one is scored by itself here" in index.read_text(encoding="utf-8")
 
 
@@ -154,6 +154,6 @@ def test_hostile_text_stays_text(write_run: WriteRun, hostile: str, tmp_path: Pa
 def test_a_page_of_another_environment_leaves_no_paths_behind(
     write_run: WriteRun, dialogues: list[Transcript], site: Path
 ) -> None:
-    assert (site / "data/1/paths.js").is_file()
+    assert (site / "data/1/panel.js").is_file()
     write_site([write_run(dialogues)], site)
-    assert not (site / "data/1/paths.js").exists()
+    assert not (site / "data/1/panel.js").exists()

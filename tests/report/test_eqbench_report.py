@@ -79,7 +79,6 @@ def site(write_run: WriteRun, tmp_path: Path) -> Path:
         "environment": "eqbench",
         "preset": "released",
         "variant": "repaired",
-        "user": "llm",
         "max_turns": 12,
     }
     return write_site([write_run(DIALOGUES, user="lab/judge", **settings)], tmp_path / "site").parent
@@ -144,7 +143,7 @@ class TestThePage:
         first, last = chunk["dialogues"][0]["turns"]
         assert first["details"][0][0] == "Sections, as the judge saw them (1 missing)"
         _, (_, marks, _), _, (_, reasons, _) = last["details"]
-        assert marks == [["demonstrated empathy", "14.0", ""], ["depth of insight", "10.0", ""]]
+        assert marks == [["demonstrated empathy", "14", ""], ["depth of insight", "10", ""]]
         assert reasons[0][2].startswith("Because ")
 
     def test_every_heading_leads_to_an_entry_that_is_there(self, site: Path) -> None:

@@ -71,7 +71,7 @@ def site(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> Pa
     (run / "log.jsonl").write_text(
         '{"started": "2026-01-01", "endpoints": {"x/good": {"address": "a", "retried": 1, "dropped": {}}}}\n'
     )
-    other = write_run([d.model_copy(update={"user": "x/sim"}) for d in dialogues], "other", user="llm", simulator="x/sim")
+    other = write_run([d.model_copy(update={"user": "x/sim"}) for d in dialogues], "other", user="x/sim")
     trained = [
         training_run(tmp_path / name, recipe=name, data={"dialogue/failed": 1}) for name in ("ctc_grpo_tiny", "rlver_ppo_tiny")
     ]

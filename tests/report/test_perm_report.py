@@ -241,11 +241,11 @@ def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: P
     index = write_site(runs, tmp_path / "site")
     html = index.read_text(encoding="utf-8")
     assert "<dt>Share of a grade</dt><dd>grade / 5</dd>" in html
-    assert "<dt>Bystander’s weight</dt><dd>0.5</dd>" in html
+    assert "<dt>Bystander&#39;s weight</dt><dd>0.5</dd>" in html
     assert "1 answer was in a broken form, judged by nobody and worth -50 each" in html
     assert "What the person secretly wanted" not in html
     other = (index.parent / "measurement-2.html").read_text(encoding="utf-8")
-    assert "<dt>Bystander’s weight</dt><dd>0.1</dd>" in other  # another weight, another page
+    assert "<dt>Bystander&#39;s weight</dt><dd>0.1</dd>" in other  # another weight, another page
 
 
 def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: WriteRun, tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
     for policy, simulator, prices, expected in cases:
         meter = Meter(prices=prices)
         meter.record(policy, "policy", usage["policy"])
-        meter.record(simulator, "simulator", usage["user"])
+        meter.record(simulator, "user", usage["user"])
         dialogue = talk(policy, "s1", [5], user=simulator).model_copy(update={"usage": usage})
         by_hand = {name: price._asdict() for name, price in prices.items()}  # as settings.json has it
         as_json = {name: list(price) for name, price in prices.items()}
@@ -234,7 +234,9 @@ def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
     assert card.models[0].rank is None
     assert card.models[0].headline.mean is None
     assert "nothing to rank" in card.notes[-1]
-    empty = score_card([], {"environment": "sage", "models": ["m"], "preset": "corrected", "simulator": "openai/x"})
+    empty = score_card(
+        [], {"environment": "sage", "models": ["m"], "options": {"preset": "corrected"}, "roles": {"user": "openai/x"}}
+    )
     assert (empty.played, empty.presets, empty.simulators, empty.models[0].played) == (0, ("corrected",), ("openai/x",), 0)
 
 

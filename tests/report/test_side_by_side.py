@@ -37,7 +37,7 @@ def run(talk: Talk, write_run: WriteRun) -> Callable[..., Path]:
     ) -> Path:
         said = [talk(model, who, [change, change], user=simulator) for model, change in changes.items() for who in people]
         name = str(more.pop("name", simulator.replace("/", "-")))
-        return write_run(said, name, user="llm", simulator=simulator, **more)
+        return write_run(said, name, user=simulator, **more)
 
     return make
 
@@ -67,12 +67,12 @@ def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Pat
 
 
 def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
-    again = run("x/first", rejudged={"from": "runs/x", "judge": "a/two"}, name="again")
+    again = run("x/first", rejudged={"from": "runs/x"}, roles={"judge": "a/two"}, name="again")
     pages = _pages(run("x/first"), again)
     (table,) = side_by_side(pages)
     assert [column.label for column in table.columns] == ["x/first", "x/first, judged by a/two"]
     assert [place.own for place in dict(table.rows)["a/two"] if place] == [False, True]
-    assert dict(pages[1][1].facts)["Judged by"] == "a/two"
+    assert dict(pages[1][1].facts)["Rejudged by"] == "a/two"
 
 
 @pytest.mark.parametrize("rejudged", [None, True, {}, {"judge": 3}, ["x"]])

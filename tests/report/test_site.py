@@ -139,21 +139,21 @@ def test_the_embedded_user_is_said_on_the_face(
     dialogues: list[Transcript], talk: Talk, write_run: WriteRun, tmp_path: Path
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
-    assert "rule-based stand-in" in html
-    run = write_run([talk("m", "s1", [5], user="openai/x")], "other", user="llm", simulator="openai/x")
-    assert "rule-based stand-in" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
+    assert "rule-based (embedded)" in html
+    run = write_run([talk("m", "s1", [5], user="openai/x")], "other", user="openai/x")
+    assert "rule-based (embedded)" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
 
 
 def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     first = write_run([talk("a", "s1", [5])], "first", models=["a"], scenarios=["s1"])
     (first / "log.jsonl").write_text('{"started": "2025-11-20T23:40:00+00:00", "played": 1}\n')
     second = write_run([talk("b", "s1", [9])], "second", models=["b"], scenarios=["s1"])
-    other = write_run([talk("c", "s1", [5], user="openai/x")], "other", user="llm")
+    other = write_run([talk("c", "s1", [5], user="openai/x")], "other")
     site = write_site([first, second, other], tmp_path / "site")
     html = site.read_text(encoding="utf-8")
     assert "measurement-2.html" in html
     assert "<dd>2025-11-20</dd>" in html
-    assert "2 models each talked with the same simulated person" in html
+    assert "2 models, each evaluated on the same 1 scenario" in html
     assert len(_data(site.parent / "data/1/list.js")["rows"]) == 2
     assert len(_data(site.parent / "data/2/list.js")["rows"]) == 1
 
@@ -169,7 +169,7 @@ def test_an_unscored_run_opens_and_says_why(talk: Talk, write_run: WriteRun, tmp
     run = write_run([talk("m", s, [], stop="failed", failure=broken) for s in ("s1", "s2")])
     html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
     assert "2 of 2 dialogues (100%) are unscored" in html
-    assert "simulator: TransportError 2" in html
+    assert "user: TransportError 2" in html
 
 
 def test_bad_input_is_named(tmp_path: Path, write_run: WriteRun) -> None:

@@ -116,7 +116,7 @@ def test_a_cell_is_the_mean_behind_the_leaderboard(talk: Talk, write_run: WriteR
     said = [talk(m, f"s{n}", [n], theme="work" if n < 3 else "moths") for m in ("a", "b") for n in range(5)]
     (measurement,) = comparable([read_run(write_run(said))])
     page = Page(measurement, score_card(measurement.transcripts, measurement.settings), 1)
-    assert [(column.name, column.under) for column in page.theme_columns] == [("work", "3 people")]
+    assert [(column.name, column.under) for column in page.theme_columns] == [("work", "3 scenarios")]
     (_, (cell,)), _ = page.theme_heat
     assert (cell.mean, cell.n) == (41.0, 3)  # 40, 41, 42
     assert page.without_theme == 2
