@@ -67,7 +67,7 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
     def x(value: float | str) -> float:
         if words:
             return left + slot * (words.index(str(value)) + 0.5)
-        return left + (right - left) * (value - first) / ((last - first) or 1.0)
+        return left + (right - left) * (float(value) - first) / ((last - first) or 1.0)
 
     def y(value: float) -> float:
         return round(bottom - (bottom - top) * (min(high, max(low, value)) - low) / (high - low), 1)
