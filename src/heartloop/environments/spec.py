@@ -7,22 +7,17 @@ Covers the contract between an environment's folder and everything outside it. P
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_core.core_schema import ValidationInfo
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import Environment
+from heartloop.environments.options import OptionInfo, Options, option
 
 __all__ = [
     "AnswerForm",
@@ -70,223 +65,6 @@ def load_attribute(path: Lazy) -> Any:
     except (ImportError, AttributeError) as error:
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
     return found
-
-
-# Options
-
-
-class OptionInfo(NamedTuple):
-    """One option as `heartloop environments show` prints it."""
-
-    name: str
-    kind: str
-    """Type and bounds in words."""
-    default: Any
-    help: str
-    affects: Literal["play", "score"]
-    """`score` options can be changed by `rescore`, without a model call."""
-    paper: str
-    """The paper's value with its source; empty where the paper has none."""
-
-
-def option(
-    default: Any,
-    *,
-    affects: Literal["play", "score"] = "play",
-    paper: str = "",
-    choices: Sequence[str] = (),
-    **bounds: Any,
-) -> Any:
-    """A field of an `Options` class; its help is the docstring below it.
-
-    Args:
-        affects: `play` changes dialogues, `score` only what is computed from them.
-        paper: the published value and where it stands.
-        choices: the values a string, or each string of a tuple, may have.
-        bounds: `ge`, `gt`, `le`, `lt` of a number.
-    """
-    extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices)}
-    return Field(default, json_schema_extra=extra, **bounds)
-
-
-class Options(BaseModel):
-    """Base of an environment's options: each declared once, with type, bounds, default and help.
-
-    Every environment has the three of this class; it redeclares those whose default or choices are its own.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    preset: str = option("default", affects="score", choices=("default",))
-    """Rules the score is computed by."""
-    variant: str = option("vanilla", choices=("vanilla",))
-    """Form of the dialogue."""
-    max_turns: int = option(10, ge=1)
-    """Maximum number of policy replies."""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _one_value_is_a_list(cls, value: Any, info: ValidationInfo) -> Any:
-        return (value,) if isinstance(value, str) and _is_tuple(cls.model_fields[str(info.field_name)]) else value
-
-    @field_validator("*")
-    @classmethod
-    def _one_of_the_choices(cls, value: Any, info: ValidationInfo) -> Any:
-        choices = _extra(cls.model_fields[str(info.field_name)]).get("choices", [])
-        for one in value if isinstance(value, tuple) else (value,):
-            if choices and one is not None and one not in choices:
-                raise ValueError(f"expected {' or '.join(choices)}")
-        return value
-
-    @classmethod
-    def declared(cls) -> list[OptionInfo]:
-        """Every option, in the order of declaration."""
-        return [_info(name, field) for name, field in cls.model_fields.items()]
-
-    @classmethod
-    def choices(cls, name: str) -> tuple[str, ...]:
-        """The values that an option may have; its default alone where it has no choices."""
-        field = cls.model_fields[name]
-        return tuple(_extra(field).get("choices", ())) or (str(field.default),)
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
-        """Options from a mapping; what is not given takes its default.
-
-        Raises:
-            UseError: an unknown name or a value that does not fit, with the nearest name or value.
-        """
-        for name in given:
-            if name not in cls.model_fields:
-                near = get_close_matches(name, cls.model_fields, n=1, cutoff=0.0)
-                raise UseError(
-                    f"{environment} has no option {name!r}; the nearest is {near[0]!r} "
-                    f"(heartloop environments show {environment} lists all)"
-                )
-        try:
-            return cls.model_validate(dict(given))
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0]) if first["loc"] else ""
-            if name not in cls.model_fields:
-                raise UseError(f"options of {environment}: {_reason(first)}") from error
-            raise UseError(
-                f"option {name} of {environment} is {first['input']!r}; expected {_expected(cls.model_fields[name])}"
-                f"{_nearest(first['input'], cls.model_fields[name])}"
-            ) from error
-
-    @classmethod
-    def parse(cls, texts: Sequence[str], *, environment: str, reserved: Iterable[str] = ()) -> dict[str, Any]:
-        """`name=value` texts as a mapping for `read`. A tuple is a JSON list or one bare value.
-
-        Args:
-            reserved: names that the command line uses itself.
-
-        Raises:
-            UseError: another form, a reserved name, or an option given twice.
-        """
-        found: dict[str, Any] = {}
-        for text in texts:
-            name, equals, value = text.partition("=")
-            name = name.strip().replace("-", "_")
-            if not equals or not name:
-                raise UseError(f"-E is {text!r}; expected name=value (heartloop environments show {environment} lists the names)")
-            if name in reserved:
-                raise UseError(f"-E {name}: that is an option of the command itself; use --{name.replace('_', '-')}")
-            if name in found:
-                raise UseError(f"-E {name} is given twice; give each option once")
-            found[name] = _value(value, cls.model_fields.get(name))
-        return found
-
-    @property
-    def for_score(self) -> dict[str, Any]:
-        """The options that change only what is computed from a dialogue."""
-        return {name: getattr(self, name) for name, field in type(self).model_fields.items() if _affects(field) == "score"}
-
-
-def _extra(field: FieldInfo) -> Mapping[str, Any]:
-    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-
-
-def _affects(field: FieldInfo) -> Literal["play", "score"]:
-    return "score" if _extra(field).get("affects") == "score" else "play"
-
-
-def _bounds(field: FieldInfo) -> dict[str, float]:
-    names = {"Ge": "ge", "Gt": "gt", "Le": "le", "Lt": "lt"}
-    return {
-        names[type(bound).__name__]: getattr(bound, names[type(bound).__name__])
-        for bound in field.metadata
-        if type(bound).__name__ in names
-    }
-
-
-def _is_tuple(field: FieldInfo) -> bool:
-    return str(field.annotation).startswith("tuple")
-
-
-def _expected(field: FieldInfo) -> str:
-    """Type, choices and bounds in words."""
-    choices = _extra(field).get("choices", [])
-    if choices:
-        return ("a list of " if _is_tuple(field) else "") + " or ".join(choices)
-    text = str(field.annotation)
-    kind = next(
-        (
-            word
-            for part, word in (("bool", "true or false"), ("float", "a number"), ("int", "a whole number"), ("tuple", "a list"))
-            if part in text
-        ),
-        "a text",
-    )
-    bounds = _bounds(field)
-    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    limits = " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items())
-    return f"{kind} {limits}".strip() + (", or nothing" if "None" in text else "")
-
-
-def _nearest(given: Any, field: FieldInfo) -> str:
-    """The allowed value nearest to a refused one, in words; empty where none is near."""
-    choices = [str(choice) for choice in _extra(field).get("choices", [])]
-    if choices:
-        one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
-        near = get_close_matches(str(one), choices, n=1, cutoff=0.0)
-        return f"; the nearest is {near[0]}" if near else ""
-    bounds = _bounds(field)
-    try:
-        value = float(given)
-    except (TypeError, ValueError):
-        return ""
-    if "ge" in bounds and value < bounds["ge"]:
-        return f"; the nearest is {bounds['ge']:g}"
-    if "le" in bounds and value > bounds["le"]:
-        return f"; the nearest is {bounds['le']:g}"
-    return ""
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    return str(error["msg"]).removeprefix("Value error, ")
-
-
-def _value(text: str, field: FieldInfo | None) -> Any:
-    """A text of the command line as a value for pydantic."""
-    if field is None:
-        return text
-    if _is_tuple(field):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            return (text,) if text else ()
-        return tuple(found) if isinstance(found, list) else (text,)
-    if "None" in str(field.annotation) and text in ("", "none", "null"):
-        return None
-    return text
-
-
-def _info(name: str, field: FieldInfo) -> OptionInfo:
-    default = list(field.default) if isinstance(field.default, tuple) else field.default
-    about = " ".join((field.description or "").split())
-    return OptionInfo(name, _expected(field), default, about, _affects(field), str(_extra(field).get("paper", "")))
 
 
 # Roles and scenarios
