@@ -127,7 +127,7 @@ def recipe_of(model: Path, arguments: argparse.Namespace) -> Recipe:
 def under_verl(recipe: Recipe, run: Path) -> dict[str, Any]:
     """Medians over the steps after the first, which warms up."""
     with watched_memory() as memory:
-        ended = train(recipe, run, tell=print)
+        ended = train(recipe, run, progress=print)
     if ended.code:
         raise SystemExit(f"verl ended with {ended.code}: {ended.why} ({ended.log})")
     lines = [line["data"] for line in read_metrics(run)][1:]

@@ -85,7 +85,7 @@ def main() -> None:
         settings = WarmStartSettings(seed=arguments.seed)
         started = time.perf_counter()
         there = (arguments.folder / settings.hash / "curve.jsonl").is_file()
-        start = prepare(arguments.folder, settings, tell=print)
+        start = prepare(arguments.folder, settings, progress=print)
         if not there:
             found["seconds"] = round(time.perf_counter() - started, 1)
         found["perplexity"] = start.perplexity

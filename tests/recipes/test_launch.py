@@ -1,7 +1,7 @@
 """A training run in its folder, with a stand-in for verl that is a few lines long: what is asked of it, and what is made of it.
 
 1. A run's folder holds all that decided it; another recipe is refused there, the same goes on from the last checkpoint.
-2. Every step is told when it is made, and kept once, whichever attempt made it.
+2. Every step is printed when it is made, and kept once, whichever attempt made it.
 3. A run that fails says why and where its log is; failed dialogues are counted, and more than 5 % of them end with 1.
 4. Whoever stops the run stops verl.
 """
@@ -33,7 +33,7 @@ from heartloop.training.recipe import Recipe, read_recipe
 from heartloop.training.verl_config import RunPaths
 
 VERL = '''
-"""Makes as many steps as it is told, from its last checkpoint; dies after step DIE_AFTER, sleeps in step SLEEP_IN."""
+"""Makes as many steps as it is printed, from its last checkpoint; dies after step DIE_AFTER, sleeps in step SLEEP_IN."""
 import json, os, pathlib, sys, time
 
 given = dict(text.lstrip("+").split("=", 1) for text in sys.argv[1:])
@@ -86,7 +86,7 @@ def recipe_of(*settings: str) -> Recipe:
     )
 
 
-class Told(list[str]):
+class Printed(list[str]):
     def __call__(self, text: str) -> None:
         self.append(text)
 
@@ -97,26 +97,26 @@ class Told(list[str]):
 
 class TestARun:
     def test_it_trains_to_its_end(self, tmp_path: Path) -> None:
-        told = Told()
-        ended = train(recipe_of(), tmp_path / "run", tell=told)
+        printed = Printed()
+        ended = train(recipe_of(), tmp_path / "run", progress=printed)
         assert (ended.step, ended.code, ended.why, ended.failures) == (4, 0, "", (0, 40))
-        assert [text.split()[1] for text in told.steps] == ["0/4", "1/4", "2/4", "3/4", "4/4"]
-        assert "score +0.100  2.0 s a step  0:06 left" in told.steps[1]
+        assert [text.split()[1] for text in printed.steps] == ["0/4", "1/4", "2/4", "3/4", "4/4"]
+        assert "score +0.100  2.0 s a step  0:06 left" in printed.steps[1]
         assert checkpoint_step(tmp_path / "run") == 4
         assert policy_at(tmp_path / "run", 4).parts[-3:] == ("global_step_4", "actor", "huggingface")
         assert "verl was here cpu" in ended.log.read_text()
 
     def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
-        train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", tell=Told())
+        train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", progress=Printed())
         data = read_metrics(tmp_path / "run")[-1]["data"]
         assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
         assert data["user/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
-        train(recipe_of(), tmp_path / "unpriced", tell=Told())
+        train(recipe_of(), tmp_path / "unpriced", progress=Printed())
         assert "user/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
 
     def test_its_folder_holds_what_decided_it(self, tmp_path: Path) -> None:
         recipe = recipe_of()
-        train(recipe, tmp_path / "run", tell=Told())
+        train(recipe, tmp_path / "run", progress=Printed())
         paths = RunPaths(tmp_path / "run")
         settings = json.loads(paths.settings.read_text())
         assert (settings["recipe"]["batch"]["steps"], settings["hash"], settings["heartloop"]) == (
@@ -133,7 +133,7 @@ class TestARun:
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
 
     def test_held_out_means_are_over_people_not_over_scenes(self, tmp_path: Path) -> None:
-        train(recipe_of(), tmp_path / "run", tell=Told())
+        train(recipe_of(), tmp_path / "run", progress=Printed())
         data = read_metrics(tmp_path / "run")[0]["data"]
         # of the 20 held out, 2 want to be listened to, 3 want advice
         assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
@@ -141,50 +141,50 @@ class TestARun:
 
     def test_a_note_of_the_last_checkpoint_that_a_kill_left_empty_is_mended(self, tmp_path: Path) -> None:
         run = tmp_path / "run"
-        train(recipe_of(), run, tell=Told())
+        train(recipe_of(), run, progress=Printed())
         tracker = RunPaths(run).checkpoints / "latest_checkpointed_iteration.txt"
         tracker.write_text("")
         whole = RunPaths(run).checkpoints / "global_step_2"
         whole.mkdir()
         (whole / "data.pt").touch()  # what verl writes last before the note
         (RunPaths(run).checkpoints / "global_step_4").mkdir()
-        told = Told()
-        assert train(recipe_of(), run, tell=told).step == 4
-        assert [text.split()[1] for text in told.steps] == ["3/4", "4/4"]
+        printed = Printed()
+        assert train(recipe_of(), run, progress=printed).step == 4
+        assert [text.split()[1] for text in printed.steps] == ["3/4", "4/4"]
         tracker.write_text("")
         (whole / "data.pt").unlink()
-        assert train(recipe_of(), run, tell=told).step == 4  # none is whole: from the start
+        assert train(recipe_of(), run, progress=printed).step == 4  # none is whole: from the start
 
     def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             launch, "missing", lambda recipe: [Missing("no GPU", "buy one"), Missing("little memory", "", stops=False)]
         )
         with pytest.raises(UseError, match=r"cannot train here: no GPU: buy one$"):
-            train(recipe_of(), tmp_path / "run", tell=Told())
+            train(recipe_of(), tmp_path / "run", progress=Printed())
         assert not (tmp_path / "run").exists()
 
 
 class TestGoingOn:
     def test_a_run_that_died_goes_on_from_its_last_checkpoint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DIE_AFTER", "3")
-        ended = train(recipe_of(), tmp_path / "run", tell=Told())
+        ended = train(recipe_of(), tmp_path / "run", progress=Printed())
         assert (ended.step, ended.code) == (3, 1)
         assert ended.why == "ValueError: the learning rate fell over"
         monkeypatch.delenv("DIE_AFTER")
-        told = Told()
-        ended = train(recipe_of(), tmp_path / "run", tell=told)
+        printed = Printed()
+        ended = train(recipe_of(), tmp_path / "run", progress=printed)
         assert (ended.step, ended.code) == (4, 0)
-        assert told[0] == "Resuming after step 2."
-        assert [text.split()[1] for text in told.steps] == ["3/4", "4/4"]
+        assert printed[0] == "Resuming after step 2."
+        assert [text.split()[1] for text in printed.steps] == ["3/4", "4/4"]
         lines = read_metrics(tmp_path / "run")
         assert [(line["step"], line["attempt"]) for line in lines] == [(0, "001"), (1, "001"), (2, "001"), (3, "002"), (4, "002")]
         assert ended.failures == (0, 40)  # the third step's dialogues were played twice and count once
 
     def test_a_run_that_is_done_is_not_trained_again(self, tmp_path: Path) -> None:
-        train(recipe_of(), tmp_path / "run", tell=Told())
-        told = Told()
-        assert train(recipe_of(), tmp_path / "run", tell=told).step == 4
-        assert told == ["All 4 steps are done."]
+        train(recipe_of(), tmp_path / "run", progress=Printed())
+        printed = Printed()
+        assert train(recipe_of(), tmp_path / "run", progress=printed).step == 4
+        assert printed == ["All 4 steps are done."]
         assert len(list((tmp_path / "run" / "attempts").iterdir())) == 1
 
     @pytest.mark.parametrize(
@@ -195,27 +195,27 @@ class TestGoingOn:
         ],
     )
     def test_another_recipe_is_refused(self, tmp_path: Path, settings: Sequence[str], said: str) -> None:
-        train(recipe_of(), tmp_path / "run", tell=Told())
+        train(recipe_of(), tmp_path / "run", progress=Printed())
         with pytest.raises(SettingsMismatch, match=said):
-            train(recipe_of(*settings), tmp_path / "run", tell=Told())
+            train(recipe_of(*settings), tmp_path / "run", progress=Printed())
 
     def test_it_may_be_watched_otherwise_and_run_elsewhere(self, tmp_path: Path) -> None:
-        train(recipe_of(), tmp_path / "run", tell=Told())
-        assert train(recipe_of("machine.workers=2", "watching.keep=1"), tmp_path / "run", tell=Told()).code == 0
+        train(recipe_of(), tmp_path / "run", progress=Printed())
+        assert train(recipe_of("machine.workers=2", "watching.keep=1"), tmp_path / "run", progress=Printed()).code == 0
 
     def test_a_folder_with_something_else_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "letters.txt").touch()
         with pytest.raises(UseError, match="holds no training run"):
-            train(recipe_of(), tmp_path / "run", tell=Told())
+            train(recipe_of(), tmp_path / "run", progress=Printed())
         (tmp_path / "run" / "settings.json").write_text('{"models": []}', encoding="utf-8")
         with pytest.raises(InputError, match="is not a training run's"):
-            train(recipe_of(), tmp_path / "run", tell=Told())
+            train(recipe_of(), tmp_path / "run", progress=Printed())
         (tmp_path / "run" / "settings.json").write_text('{"recipe": {}, "people": {}}', encoding="utf-8")
         with pytest.raises(SettingsMismatch, match="older version"):
-            train(recipe_of(), tmp_path / "run", tell=Told())
+            train(recipe_of(), tmp_path / "run", progress=Printed())
         with pytest.raises(UseError, match="is a file"):
-            train(recipe_of(), tmp_path / "run" / "letters.txt", tell=Told())
+            train(recipe_of(), tmp_path / "run" / "letters.txt", progress=Printed())
 
 
 PROGRAM = """
@@ -224,7 +224,7 @@ from heartloop.training import launch
 from heartloop.training.recipe import read_recipe
 launch.missing = lambda recipe: []
 settings = ["policy.model=policy", "batch.steps=4", "watching.save_every=2"]
-launch.train(read_recipe("rlver_ppo_tiny", settings=settings), launch.Path("run"), tell=lambda text: print(text, flush=True))
+launch.train(read_recipe("rlver_ppo_tiny", settings=settings), launch.Path("run"), progress=lambda text: print(text, flush=True))
 """
 
 
@@ -244,7 +244,7 @@ class TestStopping:
         verl = int(read_metrics(tmp_path / "run")[-1]["data"]["pid"])
         assert alive(verl)
         with pytest.raises(UseError, match="another process trains in"):
-            train(recipe_of(), tmp_path / "run", tell=Told())
+            train(recipe_of(), tmp_path / "run", progress=Printed())
         process.send_signal(number)
         process.wait(20)
         until(lambda: not alive(verl))
@@ -328,7 +328,7 @@ class TestTheLine:
 
     @pytest.mark.parametrize(
         ("line", "said"),
-        [("{\n", "line 2 is no JSON"), ("[1]\n", "line 2 is no step"), ('{"step": "x", "data": {}}\n', "line 2 is no step")],
+        [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2 is no step")],
     )
     def test_a_broken_line_is_named_and_half_a_last_one_left_out(self, tmp_path: Path, line: str, said: str) -> None:
         file = tmp_path / "metrics.jsonl"

@@ -200,7 +200,7 @@ class TestMissing:
             "vllm",
             "flash-attn",
             "4 nodes need a Ray cluster",
-            "0 GPUs here, 8 wanted",
+            "0 GPUs here, 8 needed",
             "OPENROUTER_API_KEY",
         ):
             assert what in said

@@ -25,7 +25,7 @@ from heartloop.training.recipe import read_recipe
 def test_a_warm_start_with_wrong_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, said: str) -> None:
     monkeypatch.setattr(launch, "missing", lambda recipe: [])
     with pytest.raises(InputError, match=said):
-        launch.train(read_recipe("ctc_grpo_tiny", settings=[setting]), tmp_path / "run", tell=print)
+        launch.train(read_recipe("ctc_grpo_tiny", settings=[setting]), tmp_path / "run", progress=print)
     assert not (tmp_path / "run").exists()
 
 

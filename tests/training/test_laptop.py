@@ -243,7 +243,7 @@ def test_read_or_make_are_read_back_and_a_broken_file_is_named(examples: Example
 def test_only_replies_are_learned(examples: Examples, tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
     (row,) = rows_of(examples[0][:1], form)
-    learned = tokenizer.decode([token for token, said in zip(row.tokens, row.said, strict=True) if said])
+    learned = tokenizer.decode([token for token, said in zip(row.tokens, row.in_reply, strict=True) if said])
     replies = [m.content for m in examples[0][0].messages if m.role == "assistant"]
     assert learned.count("<end>") == len(replies)
     assert " ".join(learned.split("<end>")[0].split()) == replies[0]

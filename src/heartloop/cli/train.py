@@ -52,25 +52,25 @@ def train(
     run = out or Path("runs") / f"{chosen.name}-{chosen.hash}"
     if not dry_run:
         raise typer.Exit(_train(chosen, run))
-    lacking = missing(chosen)
+    absent = missing(chosen)
     try:
         split = split_of(chosen)
     except (UseError, InputError) as error:
         split = None
-        lacking.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
+        absent.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
     typer.echo(plan_text(chosen, split))
     paths = RunPaths(run.resolve())
     model = str(paths.policies / "..." / "model") if chosen.policy.model == LAPTOP else chosen.policy.model
     arguments = overrides(chosen, paths, model=model, train_rows=len(split.train) if split else chosen.batch.scenarios)
     settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
     typer.echo(f"\nverl's command:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
-    if not lacking:
+    if not absent:
         typer.echo(f"Nothing is missing on this machine. Run: {run}")
         return
     typer.echo("Missing on this machine:")
-    for item in lacking:
+    for item in absent:
         typer.echo(f"- {item.what}: {item.remedy}{'' if item.stops else ' (training can start without it)'}")
-    raise typer.Exit(2 if any(item.stops for item in lacking) else 0)
+    raise typer.Exit(2 if any(item.stops for item in absent) else 0)
 
 
 def _train(recipe: Recipe, run: Path) -> int:
@@ -78,7 +78,7 @@ def _train(recipe: Recipe, run: Path) -> int:
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
 
-    ended = launch.train(recipe, run, tell=typer.echo)
+    ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures
     if failures.failed:
         share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"

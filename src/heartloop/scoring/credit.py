@@ -1,13 +1,13 @@
-"""What a training step learns from: advantages of a group of rollouts and of their turns, and RLVER's rewards.
+"""Rewards and advantages: of a group of rollouts, of their turns, and RLVER's rewards.
 
 Covers group advantages (GRPO; EIBench Eq. 4), centred turn credit (CTC-GRPO; EIBench Eq. 7), RLVER's turn, outcome and mixed
-rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with what breaking it costs (RLVER App. A.5). Does not
-cover process rewards and outcomes of EIBench (`environments.eibench.scoring`), nor tokens, masks and losses (`training`).
+rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with its penalty (RLVER App. A.5). Does not cover an
+environment's own outcome and process rewards (its `training`), nor tokens, masks and losses (`heartloop.training`).
 
-Departures. A group of which one rollout is left, or whose outcomes are all equal, has advantages of zero: it has no contrast to
-learn from. The std is the sample one (ddof 1), as in the engines the authors used; the papers do not say. The floor replaces
-the small number that engines add to the std. The paper gives a broken format zero; zero is the worst that a valid dialogue can
-come to under the outcome reward only, so under the others it costs what their worst costs.
+Departures. A group with one rollout left, or whose outcomes are all equal, has advantages of zero: it has no contrast. The std is
+the sample one (ddof 1), as in the engines the authors used; the papers do not say. The floor replaces the small number that
+engines add to the std. The paper gives a broken format zero, which is the lowest return of a valid dialogue under the outcome
+reward only; under the other kinds a broken format has their lowest return.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Array = npt.NDArray[np.float64]
 
 RewardKind = Literal["outcome", "turn", "mixed"]
 REWARDS: tuple[RewardKind, ...] = ("outcome", "turn", "mixed")
-"""What a dialogue is rewarded for: its end, each turn, or the mean of both (RLVER Table 9)."""
+"""Kinds of reward: the outcome, each turn, or the mean of both (RLVER Table 9)."""
 
 ALPHA = 15.0
 """Weight of the turn credit (EIBench section 5.1)."""
@@ -53,7 +53,7 @@ HIGHEST_EMOTION = 100.0
 TURN_SCALE = 10.0
 """Emotion points per unit of turn reward (RLVER H.1)."""
 
-_THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<said>.*)", re.DOTALL)
+_THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<answer>.*)", re.DOTALL)
 
 
 def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SIGMA_MIN, ddof: int = 1) -> Array:
@@ -121,11 +121,11 @@ def turn_advantages(
     process_k_t = [_finite(rewards_t, f"process rewards of rollout {k}") for k, rewards_t in enumerate(process)]
     if len(outcomes) == 1:
         return [np.zeros_like(process_k_t[0])]
-    found = []
+    advantages_by_rollout = []
     for advantage, rewards_t in zip(advantages_k, process_k_t, strict=True):
         offset = rewards_t.mean() if centre and len(rewards_t) else 0.0
-        found.append(np.asarray(advantage + alpha * (rewards_t - offset)))
-    return found
+        advantages_by_rollout.append(np.asarray(advantage + alpha * (rewards_t - offset)))
+    return advantages_by_rollout
 
 
 def turn_rewards(emotions: Sequence[float] | Array) -> Array:
@@ -156,7 +156,7 @@ def outcome_reward(emotion: float) -> float:
 
 
 def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: RewardKind) -> Array:
-    """The reward of every turn of a dialogue: shape (T,). Their sum is what a rollout of it counts in a group (ours).
+    """The reward of every turn of a dialogue: shape (T,). Their sum is the rollout's return in a group (ours).
 
     `outcome` puts the outcome on the last turn, `turn` is the turn rewards, `mixed` the mean of both (RLVER H.1, which
     leaves open where the outcome stands; on every turn, it would pay for talking longer).
@@ -179,7 +179,7 @@ def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: Rewar
 
 
 def rewards_to_go(rewards: Sequence[float] | Array) -> Array:
-    """What each turn and all that follow it bring, undiscounted (RLVER: gamma = lambda = 1): shape (T,).
+    """The sum of each turn's reward and all later ones, undiscounted (RLVER: gamma = lambda = 1): shape (T,).
 
     Raises:
         InputError: a reward that is not finite.
@@ -191,7 +191,7 @@ def rewards_to_go(rewards: Sequence[float] | Array) -> Array:
 
 
 def keeps_format(reply: str, *, opened: bool = False) -> bool:
-    """Whether a raw reply is one `<think>...</think>` block and then something said (RLVER App. A.5).
+    """Whether a raw reply is one `<think>...</think>` block followed by text (RLVER App. A.5).
 
     Space around the parts is free, the thought may be empty; a second tag, other case or an empty reply breaks the format.
 
@@ -204,12 +204,12 @@ def keeps_format(reply: str, *, opened: bool = False) -> bool:
     match = _THINK_THEN_SAY.fullmatch(f"<think>{reply}" if opened else reply)
     if match is None:
         return False
-    said = match["said"]
-    return bool(said.strip()) and "<think>" not in match["thought"] and "<think>" not in said and "</think>" not in said
+    answer = match["answer"]
+    return bool(answer.strip()) and "<think>" not in match["thought"] and "<think>" not in answer and "</think>" not in answer
 
 
 def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns: float) -> float:
-    """What a dialogue counts in which one reply broke the format: a constant, the worst that a valid dialogue can come to.
+    """The return of a dialogue with a broken format: a constant, the lowest of a valid dialogue.
 
     RLVER: 0 for the outcome reward, as published; a mood that starts at 30 can lose 3 turn rewards in sum.
 

@@ -1,8 +1,8 @@
 """A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`.
 
-Covers any causal language model with a chat template that `transformers` reads from a directory: the laptop policy before and
-after training, or the export of a large one. Calls that wait are answered together, on a GPU where there is one. Does not cover
-serving at scale (any endpoint, such as vLLM) nor training.
+Covers any causal language model with a chat template that `transformers` loads from a directory: the laptop policy before and
+after training, or an exported large model. Concurrent calls are answered in one batch, on a GPU where there is one. Does not
+cover serving at scale (any endpoint, such as vLLM) nor training.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Loaded(NamedTuple):
 
 
 class CheckpointModel:
-    """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. Its weights are read at the first call.
+    """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. The first call loads its weights.
 
-    Without sampling settings of its own a call takes those of the checkpoint's `generation_config.json`, temperature 1 where
-    that names none. The same seed and messages give the same reply.
+    Sampling settings that a call lacks are those of the checkpoint's `generation_config.json`, with temperature 1 where that has
+    none. The same seed and messages give the same reply.
 
     Args:
-        max_tokens: of a reply, where the call says nothing.
+        max_tokens: maximum number of tokens of a reply, where the call has none.
 
     Raises:
         UseError: the directory holds no checkpoint, or the extra `train` is not installed.
@@ -70,13 +70,13 @@ class CheckpointModel:
 
     @property
     def source(self) -> str:
-        """First 12 hex digits of a SHA-256 of the checkpoint: of its files, of a file above 64 MB only name, size and time."""
-        found = hashlib.sha256()
+        """First 12 hex digits of the SHA-256 of the checkpoint's files; of a file above 64 MB only name, size and time count."""
+        digest = hashlib.sha256()
         for file in [*sorted(self.path.glob("*.json")), *sorted(self.path.glob("*.jinja")), *self._weight_files()]:
             about = file.stat()
-            found.update(f"{file.name} {about.st_size}\n".encode())
-            found.update(file.read_bytes() if about.st_size <= _SMALL else str(about.st_mtime_ns).encode())
-        return found.hexdigest()[:12]
+            digest.update(f"{file.name} {about.st_size}\n".encode())
+            digest.update(file.read_bytes() if about.st_size <= _SMALL else str(about.st_mtime_ns).encode())
+        return digest.hexdigest()[:12]
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -125,12 +125,12 @@ class CheckpointModel:
         disable_progress_bar()
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
-            # processors draw in 32 bits: in training they did, and verl's configuration says 16 whatever it was trained in
+            # a CPU samples in 32 bits, as in training; verl's configuration says 16 whatever it was trained in
             dtype = "auto" if torch.cuda.is_available() else torch.float32
             model = AutoModelForCausalLM.from_pretrained(self.path, local_files_only=True, dtype=dtype)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
-            said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UseError(f"{self.name} cannot be loaded: {said}") from error
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UseError(f"{self.name} cannot be loaded: {reason}") from error
         if torch.cuda.is_available():
             model = model.to("cuda")
         ends = end_tokens(model, tokenizer)

@@ -45,11 +45,11 @@ def packed_attention(
     starts = (position_ids[0] == 0).nonzero()[:, 0]
     sizes = torch.diff(starts, append=starts.new_tensor([position_ids.shape[1]])).tolist()
     grouped = key.shape[1] != query.shape[1]
-    found = [
+    outputs = [
         scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=scaling, enable_gqa=grouped)
         for q, k, v in zip(query.split(sizes, 2), key.split(sizes, 2), value.split(sizes, 2), strict=True)
     ]
-    return torch.cat(found, 2).transpose(1, 2).contiguous(), None
+    return torch.cat(outputs, 2).transpose(1, 2).contiguous(), None
 
 
 def policy_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
@@ -75,13 +75,13 @@ class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any) -> Any:
         places, offsets = output_args["places"], micro_batch["input_ids"].offsets()
         scores = torch.log_softmax(output.logits.squeeze(0) / output_args["temperature_rmpad"][places, None], -1)
-        found = {"log_probs": scores.gather(-1, output_args["input_ids_rmpad_rolled"][places, None])[:, 0]}
+        by_name = {"log_probs": scores.gather(-1, output_args["input_ids_rmpad_rolled"][places, None])[:, 0]}
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
-            found["entropy"] = -(scores.exp() * scores).sum(-1)
+            by_name["entropy"] = -(scores.exp() * scores).sum(-1)
         nothing = scores.new_zeros(int(offsets[-1]))
         return {
             name: torch.nested.nested_tensor_from_jagged(nothing.index_put((places,), values), offsets)
-            for name, values in found.items()
+            for name, values in by_name.items()
         }
 
 

@@ -253,11 +253,11 @@ class BatchedGenerator:
         """Number of cached tokens of each prompt, their keys and values, and the mask of these."""
         if not self._keeps:
             return [0] * len(batch), None, torch.zeros(len(batch), 0, dtype=torch.long)
-        found = self._known.take([request.prompt for request in batch])
-        new = max(len(request.prompt) - known for request, (known, _) in zip(batch, found, strict=True))
+        cached = self._known.take([request.prompt for request in batch])
+        new = max(len(request.prompt) - known for request, (known, _) in zip(batch, cached, strict=True))
         room = new + max(request.max_tokens for request in batch)
-        cache, mask = laid_out(self.model, [read for _, read in found], room=room)
-        return [known for known, _ in found], cache, mask
+        cache, mask = laid_out(self.model, [read for _, read in cached], room=room)
+        return [known for known, _ in cached], cache, mask
 
 
 class _Settings(NamedTuple):
@@ -287,12 +287,12 @@ def _sample(logits: Tensor, settings: _Settings, draws: Sequence[float]) -> tupl
         aim = torch.tensor(draws, device=share.device, dtype=share.dtype)[:, None] * share[:, -1:]
         chosen = torch.searchsorted(share, aim, right=True).clamp(max=share.shape[-1] - 1)
     else:
-        kept, order = logprobs.exp().sort(-1, descending=True)
-        rank = torch.arange(kept.shape[-1], device=kept.device)
-        before = kept.cumsum(-1) - kept  # share of the likelier tokens: the first that passes top_p is kept
+        shares, order = logprobs.exp().sort(-1, descending=True)
+        rank = torch.arange(shares.shape[-1], device=shares.device)
+        before = shares.cumsum(-1) - shares  # share of the likelier tokens: the first that passes top_p is kept
         cut = (before >= settings.top_p) | ((settings.top_k > 0) & (rank >= settings.top_k)) | (greedy & (rank > 0))
-        share = kept.masked_fill(cut, 0.0).cumsum(-1)
-        aim = torch.tensor(draws, device=kept.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        share = shares.masked_fill(cut, 0.0).cumsum(-1)
+        aim = torch.tensor(draws, device=shares.device, dtype=share.dtype)[:, None] * share[:, -1:]
         # the first token whose cumulative share passes the draw; where rounding leaves none, the last that was kept
         place = torch.searchsorted(share, aim, right=True).minimum((~cut).sum(-1, keepdim=True) - 1)
         chosen = order.gather(-1, place)
@@ -322,8 +322,8 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
         UseError: neither names one.
     """
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    found = set(named if isinstance(named, (list, tuple)) else [named]) | {tokenizer.eos_token_id}
-    found.discard(None)
-    if not found:
+    ends = set(named if isinstance(named, (list, tuple)) else [named]) | {tokenizer.eos_token_id}
+    ends.discard(None)
+    if not ends:
         raise UseError("neither the model's generation settings nor its tokenizer name an end-of-text token; add eos_token_id")
-    return frozenset(int(token) for token in found)
+    return frozenset(int(token) for token in ends)

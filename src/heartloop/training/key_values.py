@@ -62,9 +62,9 @@ class ReadTokens:
 
     def _longest(self, prompt: Sequence[int], lengths: Sequence[int]) -> tuple[int, Read | None]:
         for length in lengths:
-            if length < len(prompt) and (found := self._kept.pop(tuple(prompt[:length]), None)) is not None:
-                self._bytes -= found.size
-                return length, found
+            if length < len(prompt) and (read := self._kept.pop(tuple(prompt[:length]), None)) is not None:
+                self._bytes -= read.size
+                return length, read
         return 0, None
 
 

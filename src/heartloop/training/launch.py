@@ -47,7 +47,7 @@ __all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
 _PATIENCE = 30.0
-"""Seconds that verl gets to put its actors away when it is stopped."""
+"""Seconds that verl has to end its actors when it is stopped."""
 _ERROR = re.compile(r"(?:\(.*?\) ?)?\s*([\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -56,20 +56,20 @@ class Ended(NamedTuple):
     """How a training run ended."""
 
     step: int
-    """The last step that was made."""
+    """The last step."""
     code: int
     """verl's exit status; 0 is done."""
     failures: Failures
     why: str
-    """The last error in the log; empty where it is done."""
+    """The last error in the log; empty after success."""
     log: Path
 
 
-def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
+def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ended:
     """Prepares the run directory, trains, and follows training to its end. An existing run resumes from its last checkpoint.
 
     Args:
-        tell: takes each line of progress.
+        progress: takes each line of progress.
 
     Raises:
         UseError: something is missing on this machine, or another process uses the run.
@@ -94,18 +94,18 @@ def train(recipe: Recipe, run: Path, *, tell: Callable[[str], None]) -> Ended:
             paths, resumed=resumed, environment=recipe.environment.name, held_out=held_out, price=recipe.watching.price
         )
         if resumed >= recipe.batch.steps:
-            tell(f"All {recipe.batch.steps} steps are done.")
+            progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
-        model = _policy(recipe, paths, warm_start, tell)
+        model = _policy(recipe, paths, warm_start, progress)
         arguments = overrides(recipe, paths, model=model, train_rows=len(split.train))
         if resumed:
-            tell(f"Resuming after step {resumed}.")
+            progress(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
-        return _follow(recipe, paths, arguments, metrics, resumed, tell)
+        return _follow(recipe, paths, arguments, metrics, resumed, progress)
 
 
 def checkpoint_step(run: Path) -> int:
-    """The step of the last whole checkpoint of a run; 0 without one."""
+    """The step of the last complete checkpoint of a run; 0 without one."""
     try:
         return int((RunPaths(run).checkpoints / _TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -113,7 +113,7 @@ def checkpoint_step(run: Path) -> int:
 
 
 def _repair_tracker(paths: RunPaths) -> None:
-    """verl's note of its last checkpoint, left empty by a kill while it was written; all else of the checkpoint is there."""
+    """Rewrites verl's file that names its last checkpoint, where a kill left it empty while the checkpoint is complete."""
     tracker = paths.checkpoints / _TRACKER
     if not tracker.exists() or tracker.read_bytes().strip().isdigit():
         return
@@ -210,7 +210,7 @@ def _warm_start(recipe: Recipe) -> WarmStartSettings:
         first = error.errors()[0]
         loc = [str(part) for part in first["loc"]]
         if loc[:1] == ["corpus"]:
-            del loc[1:2]  # which kind of corpus it was taken for
+            del loc[1:2]  # the kind of corpus
         where = ".".join(("policy.warm_start", *loc))
         raise InputError(f"{where} is {first['input']!r}: {first['msg']}; correct it, or leave it out") from error
 
@@ -228,17 +228,17 @@ def _check_held_out(split: Split, warm_start: WarmStartSettings) -> None:
             )
 
 
-def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, tell: Callable[[str], None]) -> str:
+def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, progress: Callable[[str], None]) -> str:
     if warm_start is not None:
         from heartloop.training.laptop.warm_start import prepare
 
-        return str(prepare(paths.policies, warm_start, tell=tell).model.resolve())
+        return str(prepare(paths.policies, warm_start, progress=progress).model.resolve())
     path = Path(recipe.policy.model)
     return str(path.resolve()) if path.is_dir() else recipe.policy.model
 
 
 def _follow(
-    recipe: Recipe, paths: RunPaths, arguments: list[str], metrics: MetricsFile, resumed: int, tell: Callable[[str], None]
+    recipe: Recipe, paths: RunPaths, arguments: list[str], metrics: MetricsFile, resumed: int, progress: Callable[[str], None]
 ) -> Ended:
     paths.attempts.mkdir(exist_ok=True)
     attempt = paths.attempts / f"{len(list(paths.attempts.iterdir())) + 1:03}"
@@ -248,12 +248,12 @@ def _follow(
     (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
     environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
     modules = [str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    if recipe.dialogue.user.startswith("python:"):  # found from where the command was given, as everywhere
+    if recipe.dialogue.user.startswith("python:"):  # modules are found from the working directory of the command
         modules.insert(0, str(Path.cwd()))
     environment["PYTHONPATH"] = os.pathsep.join(modules)
     environment.setdefault("TENSORBOARD_DIR", str(paths.run / "tensorboard"))
     lines: list[dict[str, Any]] = []
-    tell(f"Starting verl; log: {log}")
+    progress(f"Starting verl; log: {log}")
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd=attempt, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
@@ -262,10 +262,10 @@ def _follow(
     try:
         news = metrics.follow(attempt)
         while True:
-            code = process.poll()  # asked before the file is read: what was written until then is in it
+            code = process.poll()  # polled before the file is read, so that no last line is missed
             for line in next(news):
                 lines.append(line)
-                tell(step_line(lines, steps=recipe.batch.steps))
+                progress(step_line(lines, steps=recipe.batch.steps))
             if code is not None:
                 break
             time.sleep(_LOOK_EVERY)
@@ -277,7 +277,7 @@ def _follow(
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends verl and what it started, kindly at first."""
+    """Ends verl and its children, with SIGTERM first."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -289,12 +289,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Asks Linux to end verl when this process is killed, so that the run can be gone on with."""
+    """Asks Linux to end verl when this process is killed, so that the run can be resumed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _last_error(log: Path) -> str:
-    """The last line that names an error; Ray repeats an actor's error once for each who waited for it."""
+    """The last line that names an error; Ray repeats an actor's error for each caller."""
     text = _ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
-    found = [match[1].strip() for line in text.splitlines() if (match := _ERROR.match(line))]
-    return found[-1][:500] if found else "no error in its log"
+    errors = [match[1].strip() for line in text.splitlines() if (match := _ERROR.match(line))]
+    return errors[-1][:500] if errors else "no error in its log"

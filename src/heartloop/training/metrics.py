@@ -24,9 +24,9 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         groups: the group of rollouts that each belongs to.
         expected: dialogues that were started; those that are missing failed.
     """
-    found: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
+    metrics: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
     if not dialogues:
-        return found
+        return metrics
     by_scenarios: dict[str, list[float]] = defaultdict(list)
     by_group: dict[str, list[float]] = defaultdict(list)
     by_turn: dict[int, list[int]] = defaultdict(list)
@@ -43,7 +43,7 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         counts.update(dialogue["counts"])
         stops[dialogue["stop"]] += 1
     returns = [dialogue["return"] for dialogue in dialogues]
-    found |= {
+    metrics |= {
         "dialogue/score": _mean(dialogue["score"] for dialogue in dialogues),
         "dialogue/return": float(np.mean(returns)),
         "dialogue/return_std": float(np.std(returns)),
@@ -57,14 +57,14 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "user/prompt_tokens": float(sum(dialogue["user_prompt_tokens"] for dialogue in dialogues)),
         "user/completion_tokens": float(sum(dialogue["user_completion_tokens"] for dialogue in dialogues)),
     }
-    found |= {f"dialogue/score/{name}": float(np.mean(values)) for name, values in sorted(by_scenarios.items())}
-    found |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
-    found |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_term.items()}
-    found |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
-    found |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
-    return found
+    metrics |= {f"dialogue/score/{name}": float(np.mean(values)) for name, values in sorted(by_scenarios.items())}
+    metrics |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
+    metrics |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_term.items()}
+    metrics |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
+    metrics |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
+    return metrics
 
 
 def _mean(values: Any) -> float:
-    found = [float(value) for value in values]
-    return float(np.mean(found)) if found else 0.0
+    numbers = [float(value) for value in values]
+    return float(np.mean(numbers)) if numbers else 0.0

@@ -135,14 +135,14 @@ def _policy(recipe: Recipe) -> str:
 
 def _algorithm(recipe: Recipe) -> str:
     algorithm = recipe.algorithm
-    said = f"{algorithm.name}, reward {recipe.dialogue.reward}, a sample a {recipe.dialogue.sample}"
+    text = f"{algorithm.name}, reward {recipe.dialogue.reward}, a sample a {recipe.dialogue.sample}"
     if algorithm.name == "ctc_grpo":
-        said += f", alpha {algorithm.alpha:g}, {'' if algorithm.centre else 'not '}centred"
+        text += f", alpha {algorithm.alpha:g}, {'' if algorithm.centre else 'not '}centred"
     if algorithm.name == "ppo":
-        said += f", gamma {algorithm.gamma:g}, lambda {algorithm.lam:g}, critic {algorithm.critic_learning_rate:g}"
+        text += f", gamma {algorithm.gamma:g}, lambda {algorithm.lam:g}, critic {algorithm.critic_learning_rate:g}"
     else:
-        said += f", sigma_min {algorithm.sigma_min:g}"
-    return f"{said}, clip {algorithm.clip:g}, kl {algorithm.kl:g}, entropy {algorithm.entropy:g}"
+        text += f", sigma_min {algorithm.sigma_min:g}"
+    return f"{text}, clip {algorithm.clip:g}, kl {algorithm.kl:g}, entropy {algorithm.entropy:g}"
 
 
 def _optimiser(recipe: Recipe) -> str:

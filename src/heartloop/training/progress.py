@@ -37,7 +37,7 @@ class Failures(NamedTuple):
 
     @property
     def share(self) -> float:
-        """0 where none was played."""
+        """0 without dialogues."""
         return self.failed / self.dialogues if self.dialogues else 0.0
 
 
@@ -60,7 +60,7 @@ class MetricsFile:
         self._file, self._resumed = paths.metrics, resumed
         self._held_out = held_out
         self._price = price
-        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([a-z_]+)/mean@\d+")
+        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
@@ -75,23 +75,23 @@ class MetricsFile:
         part.replace(self._file)
 
     def follow(self, attempt: Path) -> Iterator[list[dict[str, Any]]]:
-        """At each look, the lines that verl wrote in an attempt since the last look, as they are kept. Has no end of its own."""
+        """At each step of the iterator, the lines that verl wrote in an attempt since the last one, as written. Endless."""
         source, read = attempt / "metrics.jsonl", 0
         while True:
-            found = []
+            lines = []
             for raw in _whole_lines(source, read):
                 read += len(raw)
                 line = json.loads(raw)
                 if line["step"] <= self._resumed and self._resumed:
-                    continue  # verl evaluates again what it begins with
-                found.append(self._line(line, attempt.name))
-                with self._file.open("a", encoding="utf-8") as mine:
-                    mine.write(json.dumps(found[-1]) + "\n")
-            yield found
+                    continue  # verl repeats the evaluation that it resumes at
+                lines.append(self._line(line, attempt.name))
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(lines[-1]) + "\n")
+            yield lines
 
-    def _line(self, found: Mapping[str, Any], attempt: str) -> dict[str, Any]:
-        data = found["data"]
-        return {"step": found["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._speed_and_cost(data)}
+    def _line(self, line: Mapping[str, Any], attempt: str) -> dict[str, Any]:
+        data = line["data"]
+        return {"step": line["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._speed_and_cost(data)}
 
     def _held_out_means(self, data: Mapping[str, Any]) -> dict[str, float]:
         by_name: dict[str, dict[str, float]] = {}
@@ -113,12 +113,12 @@ class MetricsFile:
         return means
 
     def _speed_and_cost(self, data: Mapping[str, Any]) -> dict[str, float]:
-        found = {}
+        derived = {}
         if data.get("dialogue/tokens") and data.get("timing_s/gen"):
-            found["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
+            derived["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
         if self._price is not None and data.get("user/calls") is not None:
-            found["user/cost"] = self._price.of(data["user/prompt_tokens"], data["user/completion_tokens"])
-        return found
+            derived["user/cost"] = self._price.of(data["user/prompt_tokens"], data["user/completion_tokens"])
+        return derived
 
 
 def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:

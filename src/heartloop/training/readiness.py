@@ -25,11 +25,11 @@ from heartloop.training.verl_config import environment_of
 __all__ = ["EXTRA", "Missing", "gigabytes_per_gpu", "missing"]
 
 EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
-"""What the extra `train` brings, by module."""
+"""Modules of the extra `train`."""
 
 _YES = ("1", "true", "yes", "on")
 _LEAST_MEMORY = 3.0
-"""Gigabytes that verl, Ray and a laptop policy want together (ours; 1.6 measured with a tiny policy)."""
+"""Gigabytes of memory for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)."""
 
 
 class Missing(NamedTuple):
@@ -42,9 +42,9 @@ class Missing(NamedTuple):
 
 
 def missing(recipe: Recipe) -> list[Missing]:
-    """What this machine lacks for a recipe; what stops a run comes first."""
-    found = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_user(recipe)]
-    return sorted(found, key=lambda item: not item.stops)
+    """What this machine lacks for a recipe; items that stop a run come first."""
+    items = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_user(recipe)]
+    return sorted(items, key=lambda item: not item.stops)
 
 
 def gigabytes_per_gpu(recipe: Recipe) -> float | None:
@@ -63,11 +63,11 @@ def gigabytes_per_gpu(recipe: Recipe) -> float | None:
 
 
 def _software(recipe: Recipe) -> Iterator[Missing]:
-    lacking = [name for name in EXTRA if find_spec(name) is None]
-    if lacking:
+    absent = [name for name in EXTRA if find_spec(name) is None]
+    if absent:
         python = "" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12"
         yield Missing(
-            f"the extra train is not installed ({', '.join(lacking)} not found)", f"pip install 'heartloop[train]'{python}"
+            f"the extra train is not installed ({', '.join(absent)} not found)", f"pip install 'heartloop[train]'{python}"
         )
     engine = {"vllm": "vllm", "sglang": "sglang"}.get(recipe.machine.engine)
     if engine and find_spec(engine) is None:
@@ -92,11 +92,13 @@ def _hardware(recipe: Recipe) -> Iterator[Missing]:
         return
     gpus = _gpus()
     if len(gpus) < machine.ranks:
-        yield Missing(f"{len(gpus)} GPUs here, {machine.ranks} wanted", "run it where they are, or --set machine.ranks=...")
+        yield Missing(
+            f"{len(gpus)} GPUs here, {machine.ranks} needed", "run it on a machine with GPUs, or --set machine.ranks=..."
+        )
     wanted = gigabytes_per_gpu(recipe)
     if gpus and wanted is not None and min(gpus) < wanted:
-        said = f"a GPU here has {min(gpus):.0f} GB; the weights alone take about {wanted:.0f} GB on each"
-        yield Missing(said, "more GPUs (machine.ranks, machine.nodes), or --set machine.offload=true", stops=False)
+        shortage = f"a GPU here has {min(gpus):.0f} GB; the weights alone take about {wanted:.0f} GB on each"
+        yield Missing(shortage, "more GPUs (machine.ranks, machine.nodes), or --set machine.offload=true", stops=False)
 
 
 def _weights(recipe: Recipe) -> Iterator[Missing]:
@@ -133,17 +135,17 @@ def _gpus() -> list[float]:
         return []
     command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [float(line) / 1024 for line in said.stdout.split() if line.isdigit()] if said.returncode == 0 else []
+    return [float(line) / 1024 for line in output.stdout.split() if line.isdigit()] if output.returncode == 0 else []
 
 
 def _free_memory() -> float | None:
-    """Gigabytes that Linux would give out; `None` elsewhere."""
+    """Gigabytes of available memory on Linux; `None` elsewhere."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
         return None
-    found = re.search(r"MemAvailable:\s+(\d+) kB", text)
-    return int(found[1]) / 2**20 if found else None
+    match = re.search(r"MemAvailable:\s+(\d+) kB", text)
+    return int(match[1]) / 2**20 if match else None

@@ -1,9 +1,9 @@
 """A recipe: everything that decides a training run, in one YAML file, checked before anything starts.
 
-Covers what fits between the sections, where recipes lie, variants, and settings given beside them (`--set key=value`). Does not
-cover the sections' own settings (`recipe_sections`), what they become for verl (`verl_config`), nor the run (`launch`).
+Covers checks between the sections, the shipped recipes, variants, and overrides (`--set key=value`). Does not cover the sections'
+own settings (`recipe_sections`), verl's settings (`verl_config`), nor the run (`launch`).
 
-Numbers of the papers carry their source as a comment in the file; what neither paper nor released code states is marked "ours".
+A comment in the file names the source of each number; what neither paper nor released code states is marked "ours".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Recipe(Section):
     """One training run."""
 
     name: str
-    """Of the recipe; a run's default folder carries it."""
+    """Name of the recipe, and part of the default run directory."""
     about: str
     """One sentence."""
     seed: int = Field(default=0, ge=0, lt=2**32)
@@ -56,15 +56,15 @@ class Recipe(Section):
     watching: Watching = Watching()
     machine: Machine = Machine()
     variants: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
-    """Settings by dotted name, under a name for them: ablations, other models."""
+    """Named bundles of settings by dotted name: ablations, other models."""
     verl: Mapping[str, Any] = Field(default_factory=dict)
-    """verl's own settings by dotted name, for what has no name here; they go last."""
+    """verl's own settings by dotted name; they override all others."""
 
     @field_validator("verl")
     @classmethod
     def _v1(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         if given.get("trainer.use_v1", True) is not True:
-            raise ValueError("trainer.use_v1 is false; verl's old trainer drops the rewards by turn without a word, leave it on")
+            raise ValueError("trainer.use_v1 is false; verl's old trainer silently drops the rewards by turn, leave it on")
         return given
 
     @model_validator(mode="after")
@@ -82,7 +82,7 @@ class Recipe(Section):
                 "environment has a form of answers, elsewhere from dialogues"
             )
         if self.policy.warm_start and self.policy.model != LAPTOP:
-            raise ValueError(f"policy.warm_start is for the policy {LAPTOP!r}; {self.policy.model!r} has learned already")
+            raise ValueError(f"policy.warm_start is for the policy {LAPTOP!r}; {self.policy.model!r} is trained already")
         if self.batch.tokens_per_device < self.policy.max_prompt + self.policy.max_response:
             longest = self.policy.max_prompt + self.policy.max_response
             raise ValueError(f"batch.tokens_per_device is {self.batch.tokens_per_device}; one sample can have {longest}")
@@ -96,7 +96,7 @@ class Recipe(Section):
         return hashlib.sha256(json.dumps(self.decisive(), sort_keys=True).encode()).hexdigest()[:10]
 
     def decisive(self) -> dict[str, Any]:
-        """What may not change when a run is gone on with."""
+        """The settings that may not change when a run is resumed."""
         return self.model_dump(mode="json", exclude={"about", "watching", "machine", "variants"})
 
 
@@ -107,16 +107,16 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None) -> Recipe:
-    """A shipped recipe by name, or a file of one's own.
+    """A shipped recipe by name, or a recipe file.
 
     Args:
-        variants: names out of the recipe's `variants`, in order.
-        settings: `key=value` texts; the value is read as YAML. They go after the variants.
-        seed: in place of the recipe's.
+        variants: names in the recipe's `variants`, applied in order.
+        settings: `key=value` texts, the value in YAML; applied after the variants.
+        seed: overrides the recipe's.
 
     Raises:
-        UseError: no such recipe or variant, or a setting that is none.
-        InputError: a file that is not a recipe; names what is wrong, and the nearest right name.
+        UseError: an unknown recipe, variant or setting, or an option that does not fit; names the nearest.
+        InputError: a file that is not a recipe, or a value that does not fit.
     """
     path = Path(name)
     if name in recipe_names():
@@ -128,7 +128,7 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
             raise InputError(f"cannot read {path}: {error}; expected a recipe in YAML") from error
     else:
         raise UseError(
-            f"unknown recipe {name!r}{_nearest(name, recipe_names())}; there are {', '.join(recipe_names())}, or a YAML file"
+            f"unknown recipe {name!r}{_nearest(name, recipe_names())}; expected {', '.join(recipe_names())}, or a YAML file"
         )
     try:
         given = yaml.safe_load(text)
@@ -159,10 +159,10 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
 
 
 def _put(given: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a dotted name; what follows `verl.` and `policy.template.` is one name, dots and all.
+    """Sets a dotted name; what follows `verl.` is one name, dots included.
 
     Raises:
-        UseError: a setting that no recipe has.
+        UseError: an unknown setting.
     """
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
@@ -172,7 +172,7 @@ def _put(given: dict[str, Any], key: str, value: Any) -> None:
     for part in parts[:-1]:
         at = at.setdefault(part, {})
         if not isinstance(at, dict):
-            raise UseError(f"no setting {key!r}: {part} holds a value, not settings")
+            raise UseError(f"no setting {key!r}: {part} is a value, not a section")
     at[parts[-1]] = value
 
 
@@ -197,13 +197,13 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
-        said = first["msg"].removeprefix("Value error, ")
+        message = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
-        raise InputError(f"{name}: {where or 'the recipe'}{shown}: {said.replace('Input should', 'it should')}") from error
+        raise InputError(f"{name}: {where or 'the recipe'}{shown}: {message.replace('Input should', 'it should')}") from error
 
 
 def _nearest(name: str, names: Any) -> str:
-    """A hint at the nearest right name; empty where none is near."""
+    """A hint at the nearest name; empty where none is near."""
     last = {known.rpartition(".")[2]: known for known in names}
     near = difflib.get_close_matches(name, list(names), n=1) or [
         last[found] for found in difflib.get_close_matches(name.rpartition(".")[2], list(last), n=1)

@@ -143,30 +143,31 @@ class Dialogue(Section):
 
 
 class Policy(Section):
-    """The model that learns, and how it draws its replies."""
+    """The model that is trained, and its sampling."""
 
     model: str
     """`laptop`, a Hugging Face name, or a directory."""
     warm_start: Mapping[str, Any] = Field(default_factory=dict)
     """Of the laptop policy: settings of `training.laptop.warm_start`."""
     lora_rank: int | None = Field(default=None, ge=1)
-    """Of LoRA's matrices (Hu et al. 2022); all weights are trained without it."""
+    """Rank of LoRA's matrices (Hu et al. 2022); without it all weights are trained."""
     lora_alpha: int | None = Field(default=None, ge=1)
-    """LoRA: what they add counts `lora_alpha / lora_rank`; needed with a rank."""
+    """LoRA: the matrices are scaled by `lora_alpha / lora_rank`; needed with a rank."""
     lora_targets: str | tuple[str, ...] | None = None
-    """LoRA: names of the layers that get them; `all-linear` by default."""
+    """LoRA: names of the adapted layers; `all-linear` by default."""
     template: Mapping[str, Any] = Field(default_factory=dict)
     """Options of the chat template, e.g. `enable_thinking`."""
     max_prompt: int = Field(ge=1)
-    """Tokens of the longest prompt; a dialogue that outgrows it is answered with silence."""
+    """Maximum number of prompt tokens; a longer prompt is answered with silence."""
     max_response: int = Field(ge=1)
-    """Tokens of a sample's response: one reply, or with `dialogue.sample: dialogue` all that follows the first prompt."""
+    """Maximum number of response tokens of a sample: one reply, or with `dialogue.sample: dialogue` all after the first
+    prompt."""
     temperature: float = Field(gt=0.0)
-    """Of drawing replies, held-out evaluations included."""
+    """Sampling temperature, of held-out evaluations too."""
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    """1 draws from all tokens."""
+    """Nucleus sampling; 1 samples from all tokens."""
     top_k: int = Field(default=0, ge=0)
-    """0 draws from all tokens."""
+    """Number of the likeliest tokens to sample from; 0 is all."""
 
     @model_validator(mode="after")
     def _loras(self) -> Self:
@@ -179,32 +180,32 @@ class Policy(Section):
 
 
 class Algorithm(Section):
-    """What is learned from a group of rollouts."""
+    """The policy-gradient algorithm."""
 
     name: Literal["ctc_grpo", "grpo", "ppo"]
     """Groups with turn credit (EIBench), groups without, or a critic (RLVER)."""
     alpha: float = Field(default=ALPHA, ge=0.0)
-    """CTC-GRPO: weight of the turn credit; 0 is without process rewards."""
+    """CTC-GRPO: weight of the turn credit; 0 uses no process rewards."""
     centre: bool = True
-    """CTC-GRPO: process rewards less their mean over the rollout."""
+    """CTC-GRPO: whether the mean over the rollout is subtracted from process rewards."""
     sigma_min: float = Field(default=SIGMA_MIN, ge=0.0)
     """CTC-GRPO, GRPO: floor of a group's std."""
     ddof: Literal[0, 1] = 1
     """CTC-GRPO, GRPO: 1 for the sample std."""
     clip: float = Field(gt=0.0)
-    """Of the importance ratio, token by token."""
+    """Clip range of the importance ratio, token by token."""
     kl: float = Field(default=0.0, ge=0.0)
-    """Coefficient of the KL loss against the first policy; 0 keeps no reference."""
+    """Coefficient of the KL loss against the initial policy; 0 loads no reference."""
     entropy: float = 0.0
     """Coefficient of the entropy bonus."""
     gamma: float = Field(default=1.0, gt=0.0, le=1.0)
-    """PPO: rewards are summed over the turns undiscounted beforehand, so this acts within a turn only."""
+    """PPO: discount within a turn; rewards are summed over turns undiscounted before."""
     lam: float = Field(default=1.0, gt=0.0, le=1.0)
     """PPO: lambda of GAE."""
     critic_learning_rate: float | None = Field(default=None, ge=0.0)
-    """PPO only, and needed there."""
+    """PPO only, where it is needed."""
     critic_warmup: int = Field(default=0, ge=0)
-    """PPO: steps in which the critic alone learns."""
+    """PPO: steps in which only the critic is trained."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -216,46 +217,46 @@ class Algorithm(Section):
 
 
 class Optimiser(Section):
-    """AdamW's steps."""
+    """AdamW."""
 
     learning_rate: float = Field(ge=0.0)
-    """Its peak; 0 learns nothing, for a control."""
+    """Peak learning rate; 0 is a control that learns nothing."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """After the warm-up."""
+    """Schedule after the warm-up."""
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Share of all steps with a rising learning rate; `warmup_steps` goes before it."""
+    """Share of all steps with a rising learning rate; `warmup_steps` overrides it."""
     warmup_steps: int | None = Field(default=None, ge=0)
-    """The same in steps."""
+    """Number of steps with a rising learning rate."""
     min_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Cosine: where the learning rate ends, as a share of its peak."""
+    """Cosine: final learning rate as a share of its peak."""
     weight_decay: float = Field(default=0.01, ge=0.0)
-    """Decoupled, AdamW's."""
+    """AdamW's decoupled weight decay."""
     max_norm: float = Field(default=1.0, gt=0.0)
-    """Gradients are scaled down to it."""
+    """Maximum gradient norm."""
 
 
 class Batch(Section):
-    """How much is played and learned in a step.
+    """Dialogues and updates of a step.
 
     A step plays `scenarios` x `rollouts` dialogues. With one sample a turn that is up to `max_turns` times as many samples. verl
     multiplies its mini-batch by the rollouts: one update takes `mini_batch` x `rollouts` samples, so EIBench's 16 scenarios x 8
     rollouts x 8 turns are 1,024 samples and its mini-batch of 32 makes 4 updates of 256. verl refuses a mini-batch above
-    `scenarios` (the published 32 above 16) unless it packs samples by their tokens, which is why `tokens_per_device` is the only
-    way here.
+    `scenarios` (the published 32 above 16) unless it packs samples by their tokens, so samples are always packed here
+    (`tokens_per_device`).
     """
 
     scenarios: int = Field(ge=1)
-    """People in a step."""
+    """Scenarios in a step."""
     rollouts: int = Field(ge=1)
-    """Dialogues with each."""
+    """Dialogues with each scenario."""
     mini_batch: int = Field(ge=1)
-    """As verl counts: in scenarios; times `rollouts` it is in samples."""
+    """As verl counts it, in scenarios; one update takes `mini_batch` x `rollouts` samples."""
     passes: int = Field(default=1, ge=1)
-    """Over the samples of a step."""
+    """Passes over the samples of a step."""
     steps: int = Field(ge=1)
-    """Of the whole run."""
+    """Steps of the whole run."""
     tokens_per_device: int = Field(ge=1)
-    """Tokens that one device takes at once; decides memory and speed, not the result. At least one whole sample."""
+    """Tokens in one pass of a device; affects memory and speed, not the result. At least one whole sample."""
 
     @property
     def dialogues(self) -> int:
@@ -269,61 +270,61 @@ class Batch(Section):
 
 
 class Prices(Section):
-    """What a simulator's tokens cost, in any currency."""
+    """Prices of the user simulator's tokens, in any currency."""
 
     input: float = Field(ge=0.0, lt=DEAREST)
-    """Money per million tokens that it reads."""
+    """Per million prompt tokens."""
     output: float = Field(ge=0.0, lt=DEAREST)
-    """Money per million tokens that it answers with."""
+    """Per million completion tokens."""
 
 
 class Watching(Section):
-    """What is written down while it learns."""
+    """Evaluations, checkpoints, transcripts and loggers of a run."""
 
     validate_every: int = Field(default=0, ge=0)
-    """Steps between two evaluations on the held-out people; 0 is never."""
+    """Steps between two evaluations on the held-out scenarios; 0 is never."""
     validate_first: bool = True
-    """Also before the first step."""
+    """Whether there is also an evaluation before the first step."""
     save_every: int = Field(default=0, ge=0)
     """Steps between two checkpoints; the last step always has one."""
     keep: int | None = Field(default=None, ge=1)
-    """Checkpoints that stay; all by default."""
+    """Number of checkpoints that are kept; all by default."""
     transcripts_every: int = Field(default=0, ge=0)
-    """Keep the dialogues of every so many steps; 0 is none."""
+    """Steps between two steps whose dialogues are written; 0 writes none."""
     loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
-    """Beside JSON lines, which are always written."""
+    """Further loggers; JSON lines are always written."""
     prices: Prices | None = None
-    """The simulator's; with them the cost of each step is written down."""
+    """Of the user simulator; with prices the cost of each step is logged."""
 
     @property
     def price(self) -> Price | None:
-        """The prices as `spending` reckons with them."""
+        """The prices as one value; `None` without prices."""
         return None if self.prices is None else Price(self.prices.input, self.prices.output)
 
 
 class Machine(Section):
-    """Where it runs; changes no published number."""
+    """Hardware; changes no published number."""
 
     device: Literal["cpu", "gpu"] = "gpu"
-    """What trains and draws."""
+    """Device of training and generation."""
     engine: Literal["hf_cpu", "vllm", "sglang"] = "vllm"
-    """What draws replies; `hf_cpu` is ours, for processors."""
+    """Rollout engine; `hf_cpu` is ours, for CPUs."""
     ranks: int = Field(default=1, ge=1)
     """GPUs of a node, or training processes on a CPU."""
     nodes: int = Field(default=1, ge=1)
-    """Machines; several want a Ray cluster."""
+    """Number of machines; several need a Ray cluster."""
     tensor_parallel: int = Field(default=1, ge=1)
-    """GPUs that one copy of the drawing model is spread over."""
+    """GPUs that one copy of the rollout model is spread over."""
     engine_memory: float = Field(default=0.5, gt=0.0, lt=1.0)
-    """Share of a GPU's memory for the engine."""
+    """Share of a GPU's memory for the rollout engine."""
     offload: bool = False
-    """Weights and optimiser wait in main memory while replies are drawn."""
+    """Whether weights and optimiser are moved to main memory during generation."""
     flash_attention: bool = True
-    """Needs the package flash-attn; samples are then packed without padding."""
+    """Whether to use the package flash-attn; samples are then packed without padding."""
     workers: int = Field(default=8, ge=1)
     """Processes that play dialogues."""
     cpus: int | None = Field(default=None, ge=1)
-    """What Ray is told this machine has; by itself it counts cores, of which verl's actors want more than a laptop has."""
+    """Number of CPUs that Ray assumes; by default its count of cores, of which verl's actors need more than a laptop has."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

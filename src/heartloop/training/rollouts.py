@@ -197,18 +197,18 @@ def samples(turns: Sequence[PolicyTurn], *, per: Literal["turn", "dialogue"], ma
     With `dialogue`, a turn joins the sample before it where its prompt begins with all of that sample, token for token, and the
     whole fits into `max_response`; the tokens in between have mask 0. So every token follows the context it was sampled in.
     """
-    found: list[Sample] = []
+    rows: list[Sample] = []
     for index, turn in enumerate(turns):
         if not turn.tokens:
             continue
-        if per == "dialogue" and found:
-            last = found[-1]
+        if per == "dialogue" and rows:
+            last = rows[-1]
             before = last.prompt + last.response
             between = turn.prompt[len(before) :]
             length = len(last.response) + len(between) + len(turn.tokens)
             if turn.prompt[: len(before)] == before and length <= max_response:
                 start = len(last.response) + len(between)
-                found[-1] = Sample(
+                rows[-1] = Sample(
                     last.prompt,
                     last.response + between + turn.tokens,
                     last.mask + [0] * len(between) + [1] * len(turn.tokens),
@@ -217,8 +217,8 @@ def samples(turns: Sequence[PolicyTurn], *, per: Literal["turn", "dialogue"], ma
                 )
                 continue
         size = len(turn.tokens)
-        found.append(Sample(list(turn.prompt), list(turn.tokens), [1] * size, list(turn.logprobs), (Span(index, 0, size),)))
-    return found
+        rows.append(Sample(list(turn.prompt), list(turn.tokens), [1] * size, list(turn.logprobs), (Span(index, 0, size),)))
+    return rows
 
 
 class RolloutRewards(NamedTuple):

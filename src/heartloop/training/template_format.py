@@ -59,10 +59,10 @@ class TemplateFormat:
             raise UseError(
                 f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies; expected each once, in order"
             )
-        found: list[int] = []
+        ids: list[int] = []
         for number, piece in enumerate(pieces):
-            found += own[int(piece)] if number % 2 else self._encoded(piece)
-        return found
+            ids += own[int(piece)] if number % 2 else self._encoded(piece)
+        return ids
 
     def _encode(self, piece: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(piece, add_special_tokens=False))

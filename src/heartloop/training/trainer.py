@@ -26,13 +26,13 @@ from heartloop.training.estimators import ESTIMATOR, Row, lone
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED
 
-__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer", "forget_packed"]
+__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer", "remove_packed"]
 
 TRAINER = "heartloop"
 """Its name for `trainer.v1.trainer_mode`."""
 
 POLL_INTERVAL = 0.05
-"""Seconds between two looks for finished rollouts; verl's own 2 s would be most of a laptop's step.
+"""Seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step.
 `+trainer.v1.heartloop.poll_interval` sets another."""
 
 COMPARING = (ESTIMATOR, "grpo")
@@ -44,7 +44,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Trains on dialogues."""
 
     def _build_replay_buffer(self) -> Any:
-        self.trainer_mode = "sync"  # what verl's branches ask for; ours is a sync trainer under another name
+        self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()
         settings = self.config.trainer.v1.get(TRAINER, None) or {}
         buffer.poll_interval = float(settings.get("poll_interval", POLL_INTERVAL))
@@ -62,7 +62,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
             ) from error
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **how: Any) -> Any:
-        """Rows in one order, whichever dialogue was finished first: equal seeds make equal batches."""
+        """Sorts rows, whichever dialogue was finished first: equal seeds make equal batches."""
         where = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["index"])["index"]
         places = [(int(index), *map(int, key.rsplit("_", 2)[1:])) for index, key in zip(where, batch.keys, strict=True)]
         batch.reorder(sorted(range(len(places)), key=places.__getitem__))
@@ -75,13 +75,15 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         rows = [
             _row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)
         ]
-        told = [
+        summaries = [
             (extra["dialogue"], group)
             for group, extra, is_real in zip(groups, extras, real, strict=True)
             if is_real and extra["dialogue"] is not None
         ]
         expected = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-        metrics.update(dialogue_metrics([about for about, _ in told], [group for _, group in told], expected=expected))
+        metrics.update(
+            dialogue_metrics([summary for summary, _ in summaries], [group for _, group in summaries], expected=expected)
+        )
         estimator = str(self.config.algorithm.adv_estimator)
         if estimator == ESTIMATOR:
             texts = [row.text() if row is not None else group for row, group in zip(rows, groups, strict=True)]
@@ -91,16 +93,16 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         if estimator in COMPARING:
             alone = lone(rows)
             self._idle = all(alone[place] for place, row in enumerate(rows) if row is not None)
-            self._silence(batch, [key for key, is_lone in zip(batch.keys, alone, strict=True) if is_lone])
+            self._mask(batch, [key for key, is_lone in zip(batch.keys, alone, strict=True) if is_lone])
         return batch
 
-    def _silence(self, batch: Any, keys: list[str]) -> None:
-        """Mask 0 for these rows."""
+    def _mask(self, batch: Any, keys: list[str]) -> None:
+        """Sets the mask of these rows to 0."""
         if not keys:
             return
         masks = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["response_mask"])["response_mask"]
-        nothing = torch.nested.as_nested_tensor([torch.zeros_like(mask) for mask in masks.unbind()], layout=torch.jagged)
-        self._put(batch, keys, {"response_mask": nothing, "loss_mask": nothing.clone()})
+        zeros = torch.nested.as_nested_tensor([torch.zeros_like(mask) for mask in masks.unbind()], layout=torch.jagged)
+        self._put(batch, keys, {"response_mask": zeros, "loss_mask": zeros.clone()})
 
     def _put(self, batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
@@ -116,9 +118,9 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         line = json.dumps({"step": self.global_steps, "data": numbers})
         (folder / CHECKPOINT_METRICS).write_text(
             line + "\n", encoding="utf-8"
-        )  # a kill before verl logs them loses them otherwise
+        )  # verl logs them later; a kill in between would lose them
         super()._save_checkpoint()
-        forget_packed(folder)
+        remove_packed(folder)
         model = self.config.actor_rollout_ref.model
         if model.lora_rank:
             merge_adapters(folder / "actor" / "huggingface", rank=model.lora_rank, alpha=model.lora_alpha)
@@ -128,12 +130,14 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._idle:
             return batch
         batch = super()._update_actor(batch, metrics)
-        metrics.setdefault("actor/entropy", metrics["actor/entropy_loss"])  # verl logs it where it works out old probabilities
+        metrics.setdefault(
+            "actor/entropy", metrics["actor/entropy_loss"]
+        )  # verl logs it only where it computes old log-probabilities
         return batch
 
 
-def forget_packed(checkpoint: Path) -> None:
-    """Takes the packed attention of `engine_cpu` out of a checkpoint's configurations: nobody else knows it, nor needs to."""
+def remove_packed(checkpoint: Path) -> None:
+    """Removes the packed attention of `engine_cpu` from a checkpoint's configurations, which other code cannot load."""
     for file in checkpoint.glob("*/huggingface/config.json"):
         config = json.loads(file.read_text(encoding="utf-8"))
         if config.get("attn_implementation") == PACKED:

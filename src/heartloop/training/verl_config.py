@@ -1,7 +1,8 @@
-"""A recipe in verl's words: overrides of its `ppo_trainer` configuration, and the environment variables of a run.
+"""A recipe as verl's configuration: overrides of its `ppo_trainer`, and the environment variables of a run.
 
-Covers how each setting is called there (verl 0.9.1). Knows no verl, so that a run can be shown where it is not installed; that
-verl accepts every recipe is a test. Does not cover what the settings mean (`recipe`), nor starting verl (`launch`).
+Covers the name of each setting in verl 0.9.1. Does not import verl, so that a plan can be printed where it is not installed; a
+test checks that verl accepts every recipe. Does not cover what the settings mean (`recipe_sections`), nor starting verl
+(`launch`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO
 
 
 class RunPaths(NamedTuple):
-    """Where the parts of a run lie."""
+    """The files of a run."""
 
     run: Path
 
@@ -52,7 +53,7 @@ class RunPaths(NamedTuple):
 
     @property
     def policies(self) -> Path:
-        """Laptop policies by the hash of their settings, beside the run: other runs begin with the same."""
+        """Laptop policies by the hash of their settings, beside the run, so that several runs share one."""
         return self.run.parent / "policies"
 
     @property
@@ -75,13 +76,13 @@ class RunPaths(NamedTuple):
 
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
-    """verl's settings by dotted name; a name with `+` before it is none of verl's own.
+    """verl's settings by dotted name; a name with `+` before it is not in verl's configuration.
 
     Args:
         model: directory or Hugging Face name of the policy.
-        train_rows: people trained on; decides in how many epochs the steps fit.
+        train_rows: number of training scenarios; with it the number of epochs follows from the steps.
     """
-    found = {
+    config = {
         **_data(recipe, paths),
         **_policy(recipe, model),
         **_actor(recipe),
@@ -90,8 +91,8 @@ def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: in
         **_machine(recipe),
     }
     if recipe.algorithm.name == "ppo":
-        found |= _critic(recipe, model)
-    return found | dict(recipe.verl)
+        config |= _critic(recipe, model)
+    return config | dict(recipe.verl)
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
@@ -101,26 +102,26 @@ def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -
 
 
 def environment_of(recipe: Recipe) -> dict[str, str]:
-    """Environment variables that a run needs beside those it finds."""
-    found = {
+    """Environment variables that a run adds."""
+    config = {
         "HYDRA_FULL_ERROR": "1",
-        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, one that does not load ends the run with its error
+        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, a module that does not load ends the run with its error
         "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",  # Ray would tell its makers of the run
+        "RAY_USAGE_STATS_ENABLED": "0",  # no usage statistics
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONUNBUFFERED": "1",
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     }
     if recipe.machine.device == "cpu":
-        found |= {
+        config |= {
             "VERL_PLATFORM": "cpu",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray takes 127.0.0.1 for its address and listens there only
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray's address is 127.0.0.1, and it listens there only
             "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
             "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # small tensors: threads wait for each other
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # small tensors gain nothing from threads
         }
-    return found
+    return config
 
 
 def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
         "data.train_batch_size": recipe.batch.scenarios,
         "data.max_prompt_length": recipe.policy.max_prompt,
         "data.max_response_length": recipe.policy.max_response,
-        "data.filter_overlong_prompts": False,  # a row holds a name, no prompt
+        "data.filter_overlong_prompts": False,  # a row holds an id, no prompt
         "data.dataloader_num_workers": 0,
         "data.shuffle": True,
         "data.seed": recipe.seed,
@@ -140,35 +141,35 @@ def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
 
 def _policy(recipe: Recipe, model: str) -> dict[str, Any]:
     policy, where = recipe.policy, "actor_rollout_ref.model"
-    found = _model(where, recipe, model)
+    config = _model(where, recipe, model)
     if policy.lora_rank is not None:
-        found |= {
+        config |= {
             f"{where}.lora_rank": policy.lora_rank,
             f"{where}.lora_alpha": policy.lora_alpha,
             f"{where}.target_modules": policy.lora_targets or "all-linear",
         }
         if recipe.machine.device == "cpu":
-            found[f"{where}.lora.merge"] = True  # our own engine draws, which knows no adapters
-    return found
+            config[f"{where}.lora.merge"] = True  # our own rollout engine has no adapters
+    return config
 
 
 def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
     machine = recipe.machine
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         f"{where}.path": model,
         f"{where}.external_lib": PLUGIN,
         f"{where}.use_remove_padding": machine.flash_attention or machine.device == "cpu",
         f"{where}.enable_gradient_checkpointing": machine.device == "gpu",
     }
     if not machine.flash_attention:
-        found[f"+{where}.override_config.attn_implementation"] = PACKED if machine.device == "cpu" else "sdpa"
-    return found
+        config[f"+{where}.override_config.attn_implementation"] = PACKED if machine.device == "cpu" else "sdpa"
+    return config
 
 
 def _actor(recipe: Recipe) -> dict[str, Any]:
     algorithm, optimiser, batch = recipe.algorithm, recipe.optimiser, recipe.batch
     actor = "actor_rollout_ref.actor"
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "algorithm.adv_estimator": _ESTIMATORS[algorithm.name],
         "critic.enable": algorithm.name == "ppo",
         f"{actor}.strategy": "fsdp2",
@@ -180,7 +181,7 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
         f"{actor}.clip_ratio_low": algorithm.clip,
         f"{actor}.clip_ratio_high": algorithm.clip,
         f"{actor}.entropy_coeff": algorithm.entropy,
-        f"{actor}.calculate_entropy": True,  # logged, where it has no weight, too
+        f"{actor}.calculate_entropy": True,  # logged even where its weight is 0
         f"{actor}.use_kl_loss": algorithm.kl > 0,
         f"{actor}.kl_loss_coef": algorithm.kl,
         f"{actor}.data_loader_seed": recipe.seed,
@@ -197,8 +198,8 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
         f"{actor}.optim.clip_grad": optimiser.max_norm,
     }
     if algorithm.name == "ppo":
-        found |= {"algorithm.gamma": algorithm.gamma, "algorithm.lam": algorithm.lam}
-        found["trainer.critic_warmup"] = algorithm.critic_warmup
+        config |= {"algorithm.gamma": algorithm.gamma, "algorithm.lam": algorithm.lam}
+        config["trainer.critic_warmup"] = algorithm.critic_warmup
     else:
         settings = {
             "alpha": algorithm.alpha,
@@ -206,8 +207,8 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
             "sigma_min": algorithm.sigma_min,
             "ddof": algorithm.ddof,
         }
-        found |= {f"+algorithm.ctc.{name}": value for name, value in settings.items()}
-    return found
+        config |= {f"+algorithm.ctc.{name}": value for name, value in settings.items()}
+    return config
 
 
 def _critic(recipe: Recipe, model: str) -> dict[str, Any]:
@@ -223,7 +224,7 @@ def _critic(recipe: Recipe, model: str) -> dict[str, Any]:
 def _rollout(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
     policy, machine = recipe.policy, recipe.machine
     rollout = "actor_rollout_ref.rollout"
-    top_k = policy.top_k or -1  # how vllm and verl call all tokens
+    top_k = policy.top_k or -1  # all tokens, in vllm and verl
     return {
         f"{rollout}.name": machine.engine,
         f"{rollout}.n": recipe.batch.rollouts,
@@ -266,7 +267,7 @@ def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]
 
 def _machine(recipe: Recipe) -> dict[str, Any]:
     machine, actor, critic = recipe.machine, "actor_rollout_ref.actor.fsdp_config", "critic.fsdp"
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "trainer.n_gpus_per_node": machine.ranks,
         "trainer.nnodes": machine.nodes,
         "reward.num_workers": 1,  # rewards come with the dialogues
@@ -276,33 +277,33 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
         f"{actor}.optimizer_offload": machine.offload,
     }
     if machine.nodes == 1:
-        found["+ray_kwargs.ray_init._node_ip_address"] = "127.0.0.1"
+        config["+ray_kwargs.ray_init._node_ip_address"] = "127.0.0.1"
     if machine.cpus is not None:
-        found["ray_kwargs.ray_init.num_cpus"] = machine.cpus
+        config["ray_kwargs.ray_init.num_cpus"] = machine.cpus
     if machine.device == "gpu":
-        return found | {"trainer.device": "cuda"}
+        return config | {"trainer.device": "cuda"}
     plain = {"use_torch_compile": False, "dtype": "float32"}
     return {
-        **found,
+        **config,
         "trainer.device": "cpu",
-        "+ray_kwargs.ray_init.num_gpus": machine.ranks,  # logical ones: how verl counts ranks
+        "+ray_kwargs.ray_init.num_gpus": machine.ranks,  # logical GPUs, by which verl counts ranks
         "+ray_kwargs.ray_init.object_store_memory": 1_000_000_000,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
         "actor_rollout_ref.actor.use_torch_compile": False,
         **{f"{actor}.{name}": value for name, value in plain.items()},
         **{f"actor_rollout_ref.ref.fsdp_config.{name}": value for name, value in plain.items()},
         **{f"{critic}.{name}": value for name, value in plain.items()},
-        # else the losses are computed in bfloat16, slower on a CPU and off from what the replies were drawn with
+        # else the losses are computed in bfloat16, slower on a CPU and unlike the log-probabilities of the replies
         **{f"+{where}.mixed_precision": _FLOAT32 for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
         "actor_rollout_ref.rollout.dtype": "float32",
-        # replies are drawn by the same weights in the same precision: their log-probabilities need not be worked out again
+        # replies are sampled from the same weights in the same precision: their log-probabilities are not recomputed
         "algorithm.rollout_correction.bypass_mode": True,
         "actor_rollout_ref.rollout.free_cache_engine": False,
     }
 
 
 def _hydra(value: Any) -> str:
-    """A value as hydra's command line reads it.
+    """A value in the syntax of hydra's command line.
 
     >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra(True)
     ('["file"]', 'null', '1e-06', 'true')

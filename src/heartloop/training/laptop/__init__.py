@@ -1,1 +1,1 @@
-"""The laptop policy: a small transformer and its tokenizer, made on the spot from examples of the scripted supporters."""
+"""The laptop policy: a small transformer and its tokenizer, trained from examples of the scripted baselines."""

@@ -125,15 +125,15 @@ def words_in(text: str) -> int:
 
 
 def whole_sentences(text: str, longest: int, rng: random.Random) -> str:
-    """A text on one line, cut to `longest` words and marks by leaving out whole sentences; empty where every one is too long.
+    """A text on one line, cut to `longest` words and marks by dropping whole sentences; empty where each is too long.
 
     >>> whole_sentences("One two three. Four five.\\nSix.", 6, random.Random(0))
     'One two three. Six.'
     """
-    kept = [part for part in re.split(r"(?<=[.!?…])\s+", " ".join(text.split())) if part]
-    while kept and sum(map(words_in, kept)) > longest:
-        kept.pop(rng.randrange(len(kept)))
-    return " ".join(kept)
+    sentences = [part for part in re.split(r"(?<=[.!?…])\s+", " ".join(text.split())) if part]
+    while sentences and sum(map(words_in, sentences)) > longest:
+        sentences.pop(rng.randrange(len(sentences)))
+    return " ".join(sentences)
 
 
 class Mixture:
@@ -155,8 +155,8 @@ class Mixture:
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
         """The reply of one baseline, drawn by the messages and the sampling seed alone."""
-        said = "|".join(message.content for message in messages[1:])
-        rng = random.Random(f"{sampling.seed if sampling else None}|{said}")
+        history = "|".join(message.content for message in messages[1:])
+        rng = random.Random(f"{sampling.seed if sampling else None}|{history}")
         for name in (*rng.choices(list(self._shares), list(self._shares.values()), k=8), next(iter(self._shares))):
             answer = await self._baselines[name].complete(messages, sampling=sampling)
             text = whole_sentences(answer.text, self._longest, rng)
@@ -191,7 +191,7 @@ def held_out_texts(settings: CorpusSettings) -> list[str]:
     """Texts of all scenarios of the held-out sources, sorted: for a tokenizer's words alone.
 
     A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these scenarios,
-    mostly those that matter, so that no policy could say them back.
+    mostly those that matter, so that no policy could quote them.
     """
     texts: set[str] = set()
     for source in settings.held_out:
@@ -240,12 +240,12 @@ def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Exampl
         InputError: the file holds something else.
     """
     if not path.is_file():
-        found = make()
-        rows = [json.dumps({"apart": apart, **_record(example)}) for apart, examples in enumerate(found) for example in examples]
+        made = make()
+        rows = [json.dumps({"apart": apart, **_record(example)}) for apart, examples in enumerate(made) for example in examples]
         part = path.with_suffix(".part")
         part.write_text("\n".join(rows) + "\n", encoding="utf-8")
         part.replace(path)
-        return found
+        return made
     learn: list[Example] = []
     apart: list[Example] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

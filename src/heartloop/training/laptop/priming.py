@@ -1,13 +1,13 @@
-"""First weights of a small Llama that can copy before it has learned anything.
+"""Initial weights of a small Llama that can copy before any training.
 
-To say back what a person said, a model needs an induction circuit (Olsson et al. 2022, *In-context Learning and Induction
-Heads*): heads that bring to every token those before it, and in a later layer heads that look for the place whose last words are
-the present ones, and hand on what came next. Found by training it takes longer than a whole warm start on two cores; here it is
-written into the first weights, looking three words back. All else begins without effect, and training does the rest: when to
-copy, what, and what to say instead. Departs from the usual random start in this alone. Does not cover training (`warm_start`).
+To quote a message, a model needs an induction circuit (Olsson et al. 2022, *In-context Learning and Induction Heads*): heads that
+bring the preceding tokens to every token, and in a later layer heads that find the place whose last words are the current ones,
+and copy the next word. Learning it takes longer than a whole warm start on two cores; here it is written into the initial
+weights, three words back. All other weights start without effect, and training does the rest: when to copy, what, and what to
+write instead. This is the only departure from the usual random start. Does not cover training (`warm_start`).
 
-The residual stream is split into four parts: the present word, and one, two and three words back. Embeddings begin in the first,
-and large, so that what the other parts learn to write does not drown them.
+The residual stream is split into four parts: the current word, and one, two and three words back. Embeddings start in the first
+part, and large, so that what the other parts learn to write does not drown them.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ PRIMED_CONFIG: dict[str, Any] = {
     "tie_word_embeddings": True,
     "initializer_range": 0.08,
 }
-"""What a `LlamaConfig` needs for it: a head that looks a fixed way back has queries and keys that depend on no word, so biases;
-positions that turn some dimensions of a head fast and leave most of them still, to carry words; a word said is the word read."""
+"""Settings of the `LlamaConfig`: a head that looks a fixed distance back has queries and keys that depend on no word, so biases;
+positions rotate some dimensions of a head fast and leave most of them still, to carry words; input and output embeddings are
+one."""
 
 _FAST, _STILL = 0.02, 1.0 / 400
-"""Radians a token: dimensions that turn faster tell places apart, those that turn slower carry words."""
+"""Radians a token: dimensions that rotate faster encode positions, those that rotate slower carry words."""
 
 _LARGE, _LAST_NORM = 8.0, 0.35
-"""Factor of the embeddings beside the other weights, and the last norm's weight, which keeps the scores moderate all the same."""
+"""Factor of the embeddings over the other weights, and the last norm's weight, which keeps the logits moderate."""
 
 _BACK = 3
 _WORD = 48 / 128
-"""Share of the stream for the present word; the rest is for those before it."""
+"""Share of the stream for the current word; the rest is for the words before it."""
 
 _NEAR = 20.0
-"""Nats by which the place looked back at outweighs one that agrees in no turning dimension."""
+"""Nats by which the target position outweighs one that agrees in no rotating dimension."""
 
 _AGREE = (14.0, 12.0, 10.0)
-"""Nats that agreement of the last word, the one before it and the one before that adds in the search."""
+"""Nats that agreement of the last, the second last and the third last word adds in the search."""
 
 _SHARES = (0.44, 0.30, 0.26)
-"""Of a head's still dimensions, by the same three."""
+"""Shares of a head's still dimensions, by the same three."""
 
 _KEPT, _HANDED_ON = 0.7, 6.0
 """Sizes of what the looking-back heads and the copying ones write, beside the stream. Set by hand: of random tokens nearly all
-are copied rightly (the tests check it), of the matter words in the warm-up examples two of three."""
+are copied rightly (the tests check it), and two of three content words of the warm-start corpus."""
 
 
 def prime(model: Any, *, seed: int = 0) -> None:
@@ -91,7 +92,7 @@ def _write_circuit(model: Any, *, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     basis = _orthonormal(width, generator)
     present, before = basis[:words], [basis[words + k * back : words + (k + 1) * back] for k in range(_BACK)]
-    sign = math.sqrt(words / back) * _orthonormal(words, generator)[:back] @ present  # a word in as many dimensions as fit
+    sign = math.sqrt(words / back) * _orthonormal(words, generator)[:back] @ present  # a word in as many dimensions as there are
 
     embedding = model.model.embed_tokens.weight
     embedding.copy_(_LARGE * embedding @ present.T @ present)
@@ -124,7 +125,7 @@ def _write_circuit(model: Any, *, seed: int) -> None:
             places = still[used : used + share]
             used += share
             mixed = _orthonormal(back, generator)[:share]
-            # what agreement adds without a factor: the stream is scaled to length sqrt(width) before a layer reads it
+            # the effect of agreement without a factor: the stream is scaled to length sqrt(width) before a layer
             plain = (length / stream) ** 2 * width * _KEPT * (_KEPT if k else 1.0) * share / back / math.sqrt(size)
             factor = math.sqrt(_AGREE[k] / plain)
             query[places] = factor * mixed @ (before[k - 1] if k else sign)
@@ -135,7 +136,7 @@ def _write_circuit(model: Any, *, seed: int) -> None:
 
 
 def primed_parameters(model: Any) -> list[Any]:
-    """The parameters that hold the circuit, embeddings aside: they are to move slowly, or it is lost before it is of use."""
+    """The parameters of the circuit, without embeddings: they are trained slowly, or the circuit is lost before it is used."""
     return [parameter for layer in model.model.layers[:2] for parameter in layer.self_attn.parameters()]
 
 
@@ -144,6 +145,6 @@ def _orthonormal(size: int, generator: torch.Generator) -> Tensor:
 
 
 def _padded(rows: Tensor, size: int) -> Tensor:
-    found = torch.zeros(size, rows.shape[1])
-    found[: len(rows)] = rows
-    return found
+    out = torch.zeros(size, rows.shape[1])
+    out[: len(rows)] = rows
+    return out

@@ -1,9 +1,9 @@
-"""A word tokenizer of our own: one token a word or punctuation mark, case kept, its leading space included.
+"""A word tokenizer: one token a word or punctuation mark, case kept, its leading space included.
 
-Words that occur too seldom in the corpus are left unknown. What is known comes back exactly as it was written, blanks between
-words apart (each run of them becomes one space; the breaks of a layout stay). The chat template keeps of a system prompt what a
-small model can use, cuts long messages, and takes out `<`, so that no message can hold a marker. Does not cover putting a
-dialogue together (`chat_format`).
+Words that occur too seldom in the corpus are unknown. Known text decodes exactly, except for spaces between words (each run
+becomes one space; the breaks of a layout stay). The chat template keeps the sections of a system prompt that a small model can
+use, cuts long messages, and removes `<`, so that no message can hold a marker. Does not cover assembling a dialogue
+(`chat_format`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 
 _SPACE = "▁"
 _OPENING = "“"
-"""An opening quotation mark is a token of its own, and what follows it the same token as without it, so that it can be copied."""
+"""An opening quotation mark is a token of its own, and the word after it the same token as without it, so that it can be
+copied."""
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
 
 
@@ -68,8 +69,8 @@ _AS_IT_IS = """\
 def chat_template(layout: Layout) -> str:
     """The template of a layout: 130 words of the system prompt, the first words of other messages, no `<` in any."""
     headings = ", ".join(f"'{heading}'" for heading in layout.headings)
-    found = _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words))
-    return found.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else found
+    template = _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words))
+    return template.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else template
 
 
 def is_laptop_template(template: str | None) -> bool:
@@ -80,12 +81,12 @@ def is_laptop_template(template: str | None) -> bool:
 def build_tokenizer(
     texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout | None = None
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer that knows the words of some texts.
+    """A tokenizer that knows the words of the texts.
 
     Args:
-        texts: each counts once, however often it is given.
-        least: how often a word must occur to be known.
-        known: texts whose words are known however often they occur.
+        texts: duplicates count once.
+        least: minimum number of occurrences of a known word.
+        known: texts whose words are known however seldom they occur.
         layout: what of a dialogue stands in a prompt; by default no section of a system prompt.
     """
     layout = layout or Layout()

@@ -1,10 +1,10 @@
-"""The laptop policy's warm start: a small Llama that learns, in minutes on two cores, to speak as the scripted supporters do.
+"""The laptop policy's warm start: a small Llama that learns, in minutes on two cores, to write as the scripted baselines do.
 
-Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. What makes it quick, and the policy able to say back
-what people said whom it never met: first weights that can copy (`priming`), a share of the rows whose matter words are exchanged
-for others of their kind, everywhere in the row alike, so that nothing of them can be known by heart, and a larger weight on
-matter words, which are few among the supporters' set phrases. Deterministic on one machine for a given number of threads. Does
-not cover the examples (`corpus`) nor reinforcement learning.
+Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. Three things make it fast, and the policy able to
+quote scenarios it has never seen: initial weights that can copy (`priming`); a share of the rows whose content words are
+exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger weight on content
+words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of threads. Does not cover
+the examples (`corpus`, `answers`) nor reinforcement learning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["WarmStart", "WarmStartSettings", "new_model", "prepare", "rows_of", 
 
 
 class WarmStartSettings(BaseModel):
-    """What decides the warm-started policy, weight by weight on one machine."""
+    """The settings that determine the warm-started policy, weight by weight on one machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,25 +48,25 @@ class WarmStartSettings(BaseModel):
     ] = Field(default_factory=CorpusSettings)
     """Dialogues, or, where `answers` is set, answers in an environment's own form."""
     seed: int = 0
-    """Of the first weights, the order of rows and the exchanged words."""
+    """Random seed of initial weights, order of rows and exchanged words."""
     least_count: int = Field(default=2, ge=1)
-    """How many of the corpus's texts, each counted once, must hold a word in all, so that it is known."""
+    """Minimum number of different texts of the corpus with a word, for it to be known."""
     held_out_words: bool = True
     """Whether the tokenizer also knows every word of the held-out scenarios; their sentences are not learned."""
     width: int = Field(default=128, ge=64, multiple_of=16)
     layers: int = Field(default=3, ge=2)
     heads: int = Field(default=4, ge=3)
-    """Each of half the width, for the first weights' sake."""
+    """Each of half the width, as the initial weights require."""
     steps: int = Field(default=600, ge=1)
     rows: int = Field(default=4, ge=1)
     """Examples in a step."""
     learning_rate: float = Field(default=4e-3, gt=0.0)
     exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
-    """Share of rows with exchanged words."""
-    matter_weight: float = Field(default=2.0, gt=0.0)
-    """What a matter word counts in the loss beside a frequent word or one of the supporters' own phrases."""
+    """Share of rows with exchanged content words."""
+    content_weight: float = Field(default=2.0, gt=0.0)
+    """Weight in the loss of a content word, relative to a frequent word or one of the baselines' set phrases."""
     threads: int = Field(default=1, ge=1)
-    """Of torch; for matrices this small a second one gains nothing on a busy machine."""
+    """Of torch; for matrices this small a second thread gains nothing on a busy machine."""
 
     @property
     def hash(self) -> str:
@@ -75,25 +75,25 @@ class WarmStartSettings(BaseModel):
 
 
 _BREAK_WEIGHT = 5.0
-"""What a token of the form counts in the loss beside a frequent word (ours)."""
+"""Weight in the loss of a token of the form, relative to a frequent word (ours)."""
 
 
 class Row(NamedTuple):
-    """An example as token ids; `said` marks the tokens of the replies, their end tokens included."""
+    """An example as token ids; `in_reply` marks the tokens of the replies, their end tokens included."""
 
     tokens: tuple[int, ...]
-    said: tuple[bool, ...]
+    in_reply: tuple[bool, ...]
 
 
 class WarmStart(NamedTuple):
-    """Where a warm-started policy lies, and how well it learned."""
+    """A warm-started policy, and how well it learned."""
 
     model: Path
     """A Hugging Face checkpoint with its tokenizer."""
     curve: Path
     """JSON lines: `step`, `loss` in nats a token, `seconds`; the last line holds the held-out `perplexity`."""
     perplexity: float | None
-    """Of replies to people of the test set; `None` where none of them is of known words alone."""
+    """Of replies in held-out dialogues; `None` where each has an unknown word."""
 
 
 def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[Row]:
@@ -102,22 +102,22 @@ def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[Row]:
     unknown = form.tokenizer.unk_token_id
     for example in examples:
         tokens: list[int] = []
-        said: list[bool] = []
+        in_reply: list[bool] = []
         for message in example.messages:
             ids = form.message_ids(message)
             tokens += ids
             if message.role == "assistant" and unknown not in form.tokenizer.encode(message.content, add_special_tokens=False):
-                said += [False] * len(form.opening) + [True] * (len(ids) - len(form.opening))
+                in_reply += [False] * len(form.opening) + [True] * (len(ids) - len(form.opening))
             else:
-                said += [False] * len(ids)
-        rows.append(Row(tuple(tokens), tuple(said)))
+                in_reply += [False] * len(ids)
+        rows.append(Row(tuple(tokens), tuple(in_reply)))
     return rows
 
 
 def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -> Any:
-    """A Llama with first weights that can copy; its input and output embeddings are one.
+    """A Llama with initial weights that can copy; its input and output embeddings are one.
 
-    Not a Qwen2: transformers 5 reads its checkpoints with Qwen's own tokenizer, whatever lies beside the weights.
+    Not a Qwen2: transformers 5 loads its checkpoints with Qwen's own tokenizer, whatever is beside the weights.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -146,34 +146,34 @@ def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -
 def losses_of(
     model: Any, rows: Sequence[Row], *, exchange: Sequence[torch.Tensor | None] | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss in nats of every token of the replies, and which token it is. Scores are worked out at those places alone."""
+    """Loss in nats of every token of the replies, and the tokens. Logits are computed only there."""
     longest = max(len(row.tokens) for row in rows)
     tokens = torch.zeros(len(rows), longest, dtype=torch.long)
-    said = torch.zeros(len(rows), longest, dtype=torch.bool)
+    in_reply = torch.zeros(len(rows), longest, dtype=torch.bool)
     for number, row in enumerate(rows):
         ids = torch.tensor(row.tokens)
         table = None if exchange is None else exchange[number]
         tokens[number, : len(ids)] = ids if table is None else table[ids]
-        said[number, : len(ids)] = torch.tensor(row.said)
-    # padding is on the right, so the causal mask alone keeps every token from looking at it
+        in_reply[number, : len(ids)] = torch.tensor(row.in_reply)
+    # padding is on the right, so the causal mask excludes it
     hidden = model.model(input_ids=tokens).last_hidden_state
-    wanted = said[:, 1:]
+    wanted = in_reply[:, 1:]
     scores = model.lm_head(hidden[:, :-1][wanted])
     target = tokens[:, 1:][wanted]
     return cross_entropy(scores, target, reduction="none"), target
 
 
 class Exchange:
-    """Draws tables that exchange matter words for others of their kind: capitalised or not, and by ending.
+    """Draws tables that exchange content words for others of their kind: capitalised or not, and by ending.
 
     Args:
         fixed: tokens that stay what they are.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, fixed: set[int]) -> None:
-        self.matter = torch.ones(len(tokenizer), dtype=torch.bool)
+        self.content = torch.ones(len(tokenizer), dtype=torch.bool)
         """Shape (vocabulary,): the tokens that are not fixed."""
-        self.matter[sorted(fixed)] = False
+        self.content[sorted(fixed)] = False
         kinds: dict[tuple[Any, ...], list[int]] = {}
         for word, token in sorted(tokenizer.get_vocab().items()):  # in no order of its own
             plain = word.strip("▁")
@@ -210,7 +210,7 @@ def train(
         breaks: tokens of the form of a reply, one of fifty, without which all the rest is worth nothing: they count more.
     """
     torch.set_num_threads(settings.threads)
-    weights = torch.where(exchange.matter, settings.matter_weight, 1.0)
+    weights = torch.where(exchange.content, settings.content_weight, 1.0)
     weights[list(breaks)] = _BREAK_WEIGHT
     generator = torch.Generator().manual_seed(settings.seed)
     rng = random.Random(settings.seed)
@@ -250,27 +250,27 @@ def perplexity_of(model: Any, rows: Sequence[Row], *, size: int = 8) -> float | 
 
 
 def prepare(
-    folder: Path, settings: WarmStartSettings | None = None, *, processes: int = 2, tell: Callable[[str], None] | None = None
+    folder: Path, settings: WarmStartSettings | None = None, *, processes: int = 2, progress: Callable[[str], None] | None = None
 ) -> WarmStart:
-    """A warm-started policy in `folder/<hash of its settings>`, made now or found there.
+    """A warm-started policy in `folder/<hash of its settings>`, made now, or read where it exists.
 
-    Examples are kept beside it under the hash of their own settings, so that another policy can learn from the same ones.
+    Examples are written beside it under the hash of their own settings, so that another policy can learn from the same ones.
 
     Args:
         processes: that play the examples.
-        tell: is told now and then how far it is.
+        progress: takes lines of progress.
     """
     settings = settings or WarmStartSettings()
-    tell = tell or (lambda _: None)
-    home = folder / settings.hash
-    curve = home / "curve.jsonl"
+    progress = progress or (lambda _: None)
+    directory = folder / settings.hash
+    curve = directory / "curve.jsonl"
     if curve.is_file():  # written last
         perplexity = json.loads(curve.read_text(encoding="utf-8").splitlines()[-1])["perplexity"]
-        return WarmStart(home / "model", curve, perplexity)
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        return WarmStart(directory / "model", curve, perplexity)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
     digest = hashlib.sha256(settings.corpus.model_dump_json().encode()).hexdigest()[:12]
-    tell("Playing the dialogues to learn from.")
+    progress("Playing the dialogues to learn from.")
     made = _corpus(settings.corpus, processes)
     learn, held_out_examples = read_or_make(folder / f"corpus-{digest}.jsonl", made.make)
     texts = (message.content for example in learn for message in example.messages)
@@ -282,22 +282,22 @@ def prepare(
     torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
     model = new_model(settings, tokenizer)
     size = sum(p.numel() for p in model.parameters())
-    tell(f"{len(rows)} examples, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
+    progress(f"{len(rows)} examples, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
     lines: list[str] = []
     breaks = tokenizer.convert_tokens_to_ids(list(layout.breaks))
     for line in train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks=breaks):
         lines.append(json.dumps(line))
         if line["step"] % 50 == 0:
-            tell(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
+            progress(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
     perplexity = perplexity_of(model, held_out)
     perplexity = None if perplexity is None else round(perplexity, 3)
-    tell(f"Held-out perplexity {perplexity}.")
-    model.save_pretrained(home / "model")
-    tokenizer.save_pretrained(home / "model")
+    progress(f"Held-out perplexity {perplexity}.")
+    model.save_pretrained(directory / "model")
+    tokenizer.save_pretrained(directory / "model")
     part = curve.with_suffix(".part")
     part.write_text("\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n", encoding="utf-8")
     part.replace(curve)
-    return WarmStart(home / "model", curve, perplexity)
+    return WarmStart(directory / "model", curve, perplexity)
 
 
 class _Corpus(NamedTuple):
@@ -321,7 +321,7 @@ def _corpus(settings: CorpusSettings | AnswersSettings, processes: int) -> _Corp
 
 
 def _fixed(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast, *, frequent: int = 300) -> set[int]:
-    """Tokens that exchange leaves alone: markers, the most frequent words, and those of the supporters' own phrases."""
+    """Tokens that are not exchanged: markers, the most frequent words, and those of the baselines' set phrases."""
     counts = Counter(token for row in rows for token in row.tokens)
     own = {token for text in _texts(phrases()) for token in tokenizer.encode(text, add_special_tokens=False)}
     return {*range(len(MARKERS)), *(token for token, _ in counts.most_common(frequent)), *own}
@@ -335,5 +335,5 @@ def _texts(table: Any) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(table, Mapping):
         for name, item in table.items():
-            if name != "words":  # word lists, not what is said
+            if name != "words":  # word lists, not texts
                 yield from _texts(item)
