@@ -328,7 +328,7 @@ class TestTheLine:
 
     @pytest.mark.parametrize(
         ("line", "said"),
-        [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2 is no step")],
+        [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2.*step")],
     )
     def test_a_broken_line_is_named_and_half_a_last_one_left_out(self, tmp_path: Path, line: str, said: str) -> None:
         file = tmp_path / "metrics.jsonl"
