@@ -17,7 +17,7 @@ environments_app.add_typer(_group, name="environments")
 
 
 @_group.callback()
-def environments(context: typer.Context) -> None:
+def _environments(context: typer.Context) -> None:
     """List the installed environments, or show one with its options."""
     from heartloop.environments.registry import specs
 
