@@ -1,4 +1,4 @@
-"""The `heartloop export` command; imports inside the function, as in `cli`."""
+"""The `heartloop export` command; a format is imported when it is used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from heartloop.integrations.formats import FORMATS, format_of, writer_of
 
 __all__ = ["export_app"]
 
@@ -15,12 +17,10 @@ export_app = typer.Typer(rich_markup_mode=None)
 @export_app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    to: Annotated[str, typer.Option(help="Format: inspect.")],
+    to: Annotated[str, typer.Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
     out: Annotated[Path | None, typer.Option(help="Folder or file to write; by default a folder in the run.")] = None,
 ) -> None:
-    """Write a run in another tool's format: inspect (logs for Inspect View and its data frames, one per model)."""
-    from heartloop.integrations.formats import format_of, writer_of
-
+    """Write a run in another tool's format."""
     format = format_of(to)
     written = writer_of(format)(run, out)
     for path in written:
