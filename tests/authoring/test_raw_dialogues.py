@@ -161,7 +161,7 @@ def test_the_failed_ones_spell_the_speakers_otherwise(tmp_path: Path) -> None:
     [
         ("no", "holds a str"),
         ({"dialog": "no"}, "has no list 'dialog'"),
-        (esconv(("Quillon", "Hi")), "turn 1: 'speaker' is missing or no speaker we know"),
+        (esconv(("Quillon", "Hi")), "turn 1: 'speaker' is missing or no known speaker"),
         ({"dialog": [{"speaker": "seeker"}]}, "turn 1 has no text"),
         ({"dialog": [7]}, "turn 1 is a int"),
     ],

@@ -3,7 +3,7 @@
 1. A simulator model is told both free texts and the anchors, and nothing of one side is told to the other.
 2. States start at the record's anchors, whole or not; the outcome is by them.
 3. The embedded user refuses them in a sentence.
-4. The training set by name is what `scenarios compose` writes.
+4. The training set by name is what `scenarios save train` writes.
 """
 
 from __future__ import annotations
