@@ -44,7 +44,7 @@ def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], 
     assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "▼ −5 sank" in page.locator("dialog .felt").first.inner_text()
+    assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
     assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("dialog[open] :text('2 of 3')")
@@ -255,9 +255,9 @@ def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, wr
     assert page.locator("#list .row").count() == 12
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     # on a phone the scenes stand under each other, with the name of each
-    scenes = page.locator("#scenes [role=row]").nth(1)
+    scenes = page.locator("#groups [role=row]").nth(1)
     assert scenes.locator("[data-label]").count() == 5
-    assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#scenes .box").element_handle())
+    assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#groups .box").element_handle())
     assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
     assert page.locator("#planes svg.plane").count() == 2
     assert page.locator("svg[role=img]:not([aria-label])").count() == 0
@@ -306,13 +306,13 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, w
     # each reply: whose it is, the reflection, then both axes with word and sign, and a gauge between the anchors
     assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
     reply = sheet.locator(".felt").first
-    assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["DETAILS", "moved"]
+    assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["moved", "DETAILS"]
     assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
     assert reply.locator(".gauge").first.get_attribute("aria-label") == (
         "+0.05 of the way, before +0.00, from failure at 100 over the start at 60 to success at 20"
     )
     assert "<b>who</b>" in sheet.locator(".parts").inner_text()
-    sheet.locator("button:has-text('Unfold all thoughts')").press("Enter")
+    sheet.locator("button:has-text('Unfold all details')").press("Enter")
     assert sheet.locator(".felt details[open]").count() == 4
     assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
     for scheme in ("light", "dark"):

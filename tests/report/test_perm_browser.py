@@ -88,7 +88,7 @@ def test_an_answer_opened_is_read_in_parts_and_hostile_words_stay_words(
         assert sheet.locator(".grade strong").all_inner_texts() == ["1", "5", "5", "60"]
         assert sheet.locator(".marks dd b").all_inner_texts() == ["12"] * 5
         assert sheet.locator(".sum dd").last.inner_text() == "0.429 − 0.200 + 0.000 = 0.229"
-        sheet.get_by_text("Unfold all they went by").click()
+        sheet.get_by_text("Unfold all details").click()
         assert page.evaluate("window.hacked") is None
         assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
         for scheme in ("light", "dark"):
