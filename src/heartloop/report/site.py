@@ -104,9 +104,10 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     try:
         copy_assets(out / "assets", _STATIC)
         for page in pages:
-            if page.panel.script:
-                script = resources.files(page.panel.package) / page.panel.script
-                (out / "assets" / f"{page.environment}.js").write_bytes(script.read_bytes())
+            for file, ending in ((page.panel.script, "js"), (page.panel.style, "css")):
+                if file:
+                    content = (resources.files(page.panel.package) / file).read_bytes()
+                    (out / "assets" / f"{page.environment}.{ending}").write_bytes(content)
         with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
             shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
         _remove_stale(out, len(pages), {name for name, *_ in written})

@@ -31,7 +31,7 @@
 
   const folded = [];
   window.addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore, #space)")) {
+    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore, .screen-only)")) {
       part.open = true;
       folded.push(part);
     }

@@ -85,4 +85,5 @@ PANEL = ReportPanel(
     glossary="glossary.html",
     template="panel.html",
     script="panel.js",
+    style="panel.css",
 )
