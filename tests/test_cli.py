@@ -8,15 +8,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
+from heartloop.cli.main import main
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.sage import load_scenarios
 from tests.faulty_server import FaultyServer
@@ -33,7 +37,7 @@ class Done(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL", "_STORE"))}
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL", "_CACHE"))}
     return {**kept, "COLUMNS": "100", "NO_COLOR": "1", **more}
 
 
@@ -48,6 +52,18 @@ def heartloop(*words: str, cwd: Path, **more: str) -> Done:
         timeout=120,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def in_process(*words: str, cwd: Path) -> Done:
+    """The same in this process, which saves the start of Python; not while an event loop runs."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd), mock.patch.dict(os.environ, environment(), clear=True),
+        mock.patch.object(sys, "argv", ["heartloop", *words]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as left,
+    ):  # fmt: skip
+        main()
+    return Done(int(left.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
@@ -78,35 +94,48 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("eval", "mars", "--user", "embedded", "--model", "heartloop/coach"), "unknown environment 'mars'; expected sage"),
-        (("eval", "sage", "--model", "heartloop/coach"), "say who plays the person"),
-        (("eval", "sage", "--model", "heartloop/coach", "--user", "robot"), "say who plays the person"),
+        (("eval", "mars", "--user", "embedded", "--model", "heartloop/coach"), "'mars'"),
+        (("eval", "sage", "--model", "heartloop/coach"), "--user"),
+        (("eval", "sage", "--model", "heartloop/coach", "--user", "robot"), "'robot'"),
+        (("eval", "sage", "--model", "heartloop/coach", "--user", "heartloop/coach"), "heartloop/coach"),
+        ((*EMBEDDED, "--judge", "lab/judge"), "--judge"),
+        ((*EMBEDDED, "--role", "director=lab/x"), "director"),
+        ((*EMBEDDED, "--role", "user=embedded", "--role", "user=lab/x"), "user"),
+        ((*EMBEDDED, "--simulator", "lab/x"), "--simulator"),
+        ((*EMBEDDED, "--preset", "released"), "--preset"),
         (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "heartloop/nobody"),
-        (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "set NOWHERE_BASE_URL"),
-        (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "set OPENAI_API_KEY"),
+        (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "NOWHERE_BASE_URL"),
+        (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "OPENAI_API_KEY"),
         (("eval", "sage", "--model", "gpt", "--user", "embedded"), "expected service/model"),
         (("eval", "sage", "--model", "python:nothing_here:reply", "--user", "embedded"), "no module 'nothing_here'"),
-        ((*EMBEDDED, "--model", "heartloop/listener"), "names a model twice"),
-        ((*EMBEDDED, "--scenarios", "mars"), "unknown scenario set 'mars'; expected support or chat"),
-        ((*EMBEDDED, "--exclude-tag", "weather"), "unknown tag 'weather'"),
-        ((*EMBEDDED, "--preset", "best"), "unknown preset 'best'; expected corrected or released"),
-        ((*EMBEDDED, "--variant", "easy"), "unknown variant 'easy'"),
-        ((*EMBEDDED, "--shard", "9/8"), "expected i/n with 1 <= i <= n"),
-        ((*EMBEDDED, "--sampling", "policy.temp=1"), "expected role.setting=value"),
+        ((*EMBEDDED, "--model", "heartloop/listener"), "twice"),
+        ((*EMBEDDED, "--scenarios", "mars"), "'mars'"),
+        ((*EMBEDDED, "--exclude-tag", "weather"), "'weather'"),
+        ((*EMBEDDED, "-E", "preset=best"), "'best'"),
+        ((*EMBEDDED, "-E", "variant=easy"), "'easy'"),
+        ((*EMBEDDED, "-E", "variants=vanilla"), "'variant'"),
+        ((*EMBEDDED, "-E", "max_turns"), "name=value"),
+        ((*EMBEDDED, "-E", "max_turns=0"), "max_turns"),
+        ((*EMBEDDED, "-E", "max_turns=4", "-E", "max-turns=5"), "max_turns"),
+        ((*EMBEDDED, "-E", "seed=4"), "--seed"),
+        ((*EMBEDDED, "-E", "success_at=5"), "success_at"),
+        ((*EMBEDDED, "--shard", "9/8"), "--shard"),
+        ((*EMBEDDED, "--sampling", "policy.temp=1"), "policy.temp=1"),
         ((*EMBEDDED, "--sampling", "policy.temperature=9"), "temperature=9"),
         ((*EMBEDDED, "--limit", "0"), "--limit"),
         ((*EMBEDDED, "--repeats", "0"), "--repeats"),
-        ((*EMBEDDED, "--max-tokens", "0"), "--max-tokens is 0"),
-        ((*EMBEDDED, "--prices", "no-such-file.toml"), "cannot read no-such-file.toml"),
-        ((*EMBEDDED, "--out", "file/run"), "cannot write to file/run"),
-        ((*EMBEDDED, "--out", "full"), "is not empty and holds no settings.json"),
+        ((*EMBEDDED, "--max-tokens", "0"), "--max-tokens"),
+        ((*EMBEDDED, "--prices", "no-such-file.toml"), "no-such-file.toml"),
+        ((*EMBEDDED, "--out", "file/run"), "file/run"),
+        ((*EMBEDDED, "--out", "full"), "settings.json"),
         (("report", "nothing"), "nothing"),
         (("report", "full"), "full"),
-        (("scenarios", "show", "support-listen-99"), "no scenario 'support-listen-99'"),
+        (("scenarios", "show", "support-listen-99"), "'support-listen-99'"),
         (("scenarios", "list", "broken.jsonl"), "broken.jsonl, line 2"),
         (("scenarios", "list", "schema.jsonl"), "schema.jsonl, line 1, goal"),
-        (("scenarios", "list", "empty.jsonl"), "empty.jsonl holds no scenario"),
-        (("check", "mars"), "unknown environment"),
+        (("scenarios", "list", "empty.jsonl"), "empty.jsonl"),
+        (("check", "mars"), "'mars'"),
+        (("environments", "show", "mars"), "'mars'"),
     ],
 )  # fmt: skip
 def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -118,10 +147,9 @@ def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], sai
     (tmp_path / "schema.jsonl").write_text(json.dumps({k: v for k, v in record.items() if k != "goal"}) + "\n")
     (tmp_path / "empty.jsonl").write_text("\n")
     before = sorted(tmp_path.rglob("*"))
-    done = heartloop(*words, cwd=tmp_path)
+    done = in_process(*words, cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
-    assert "Traceback" not in done.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -129,7 +157,7 @@ def test_max_cost_without_a_price_is_refused(tmp_path: Path) -> None:
     words = ("eval", "sage", "--model", "lab/a", "--user", "embedded", "--max-cost", "1")
     done = heartloop(*words, cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1")
     assert done.code == 2
-    assert "--max-cost needs a price for lab/a" in done.err
+    assert "lab/a" in done.err
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -297,9 +325,9 @@ def test_the_same_command_resumes_and_gives_the_same_transcripts(tmp_path: Path)
 
 def test_other_settings_on_one_directory_are_refused_by_name(tmp_path: Path) -> None:
     assert heartloop(*EMBEDDED, "--limit", "1", "--out", "run", cwd=tmp_path).code == 0
-    done = heartloop(*EMBEDDED, "--limit", "1", "--out", "run", "--preset", "released", cwd=tmp_path)
+    done = heartloop(*EMBEDDED, "--limit", "1", "--out", "run", "-E", "preset=released", cwd=tmp_path)
     assert done.code == 2
-    assert "preset differ" in done.err
+    assert "options.preset" in done.err
 
 
 def test_a_python_function_is_a_model(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Countdown:
         return {
             "fingerprint": "f",
             "preset": "p",
-            "simulator": "embedded",
+            "user": "embedded",
             "models": {"user": "sim"},
             "sampling": {"user": Sampling(top_p=0.5)},
         }
@@ -233,14 +233,14 @@ class TestWhoseFailure:
 
     @pytest.mark.parametrize("cause", [TransportError("no route"), AnswerError("answered 'maybe'")])
     @pytest.mark.parametrize("turn", [-1, 0, 2])
-    async def test_a_simulator_that_fails_leaves_the_dialogue_unscored_with_its_cause(
+    async def test_a_user_that_fails_leaves_the_dialogue_unscored_with_its_cause(
         self, cause: ModelError | AnswerError, turn: int
     ) -> None:
         environment = Countdown(breaks={turn: RoleFailed("user", cause)})
         transcript, policy = await talk(["a", "b", "c"], environment)
         assert transcript.stop == "failed"
         assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("simulator", type(cause).__name__)
+        assert (transcript.failure.role, transcript.failure.kind) == ("user", type(cause).__name__)
         assert transcript.failure.detail == str(cause)
         assert transcript.score is None
         assert transcript.rewards == ()

@@ -22,7 +22,7 @@ from tests.eqbench.test_environment import ANSWER, SCORE
 from tests.eqbench.test_llm_user import GIVEN, GOOD
 from tests.eqbench_checkout import FILES, write_checkout
 from tests.faulty_server import FaultyServer
-from tests.test_cli import environment, heartloop, over_http
+from tests.test_cli import environment, heartloop, in_process, over_http
 
 EVAL = ("eval", "eqbench", "--user", "embedded", "--scenarios", "checkout")
 BOTH = ("--model", "heartloop/listener", "--model", "heartloop/lecturer")
@@ -112,7 +112,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
-    done = heartloop(*words, cwd=place)
+    done = in_process(*words, cwd=place)
     assert (done.code, done.err.count("\n")) == (2, 1), done
     assert said in done.err
 
