@@ -31,22 +31,19 @@ def current_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
         known = {name: value for name, value in options.items() if name in spec.options.model_fields}
         options = spec.read_options(known).model_dump(mode="json")
         roles = spec.role_names
-    player = saved.get("simulator") or saved.get("user")
+    if isinstance(saved.get("sampling"), Mapping):
+        settings["sampling"] = _sampling(saved["sampling"], roles)
     if "rejudged" in saved:
         roles = ("judge",)
         if isinstance(saved["rejudged"], Mapping):
             settings["rejudged"] = {current_role(name): value for name, value in saved["rejudged"].items()}
+    player = saved.get("simulator") or saved.get("user")
     settings["roles"] = dict.fromkeys(roles, player) if player else {}
     settings["options"] = options
-    if isinstance(saved.get("sampling"), Mapping):
-        settings["sampling"] = _sampling(saved["sampling"], roles)
     return settings
 
 
 def _sampling(saved: Mapping[str, Any], roles: tuple[str, ...]) -> dict[str, Any]:
-    """What was set for the one simulator holds for each role that it played."""
-    found: dict[str, Any] = {}
-    for role, values in saved.items():
-        for name in roles if role == "simulator" else (role,):
-            found[name] = values
-    return found
+    """What was set for the one simulator holds for each role that it played and that has no settings of its own."""
+    played = {role: saved["simulator"] for role in roles} if "simulator" in saved else {}
+    return {**played, **{role: values for role, values in saved.items() if role != "simulator"}}
