@@ -45,5 +45,5 @@ def current_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sampling(saved: Mapping[str, Any], roles: tuple[str, ...]) -> dict[str, Any]:
     """What was set for the one simulator holds for each role that it played and that has no settings of its own."""
-    played = {role: saved["simulator"] for role in roles} if "simulator" in saved else {}
+    played = dict.fromkeys(roles, saved["simulator"]) if "simulator" in saved else {}
     return {**played, **{role: values for role, values in saved.items() if role != "simulator"}}
