@@ -3,7 +3,7 @@
 CPU time per call with a cache minus that without, for requests like those to a SAGE user simulator: 6 kB of system prompt, 4 kB
 of dialogue, an answer of 700 characters; concurrency 200, a new file. `asked` is a miss, including its write and commit;
 `stored` a hit. The minimum of several rounds is reported, since other programs only add to it. Writes
-`benchmarks/results/cache_cost.json` and the sentence in `docs/again.md`; takes about a minute.
+`benchmarks/results/cache_cost.json` and the sentence in `docs/cache.md`; takes about a minute.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heartloop.environments.sage import llm_user
 from heartloop.models.cache import AnswerCache, Cached
 
 RESULTS = Path(__file__).parent / "results" / "cache_cost.json"
-PAGE = DOCS / "again.md"
+PAGE = DOCS / "cache.md"
 CALLS = 1000
 IN_FLIGHT = 200
 ROUNDS = 30

@@ -1,7 +1,7 @@
 """Documentation is executed: generated pages are current, and every command in the README runs as written.
 
-The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an endpoint, an
-extra or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an endpoint`,
+The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an endpoint, an extra
+or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an endpoint`,
 `# needs the extra ...` or `# needs the package ...`). A block marked `python` is run whole.
 """
 
@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from heartloop.environments.registry import specs
 from heartloop.training.recipe import Recipe, read_recipe
-from tests.write_docs import RESULTS, ROOT, cli_page, recipe_page, results_table, settings_of
+from tests.write_docs import OPTIONS, RESULTS, ROOT, cli_page, recipe_page, results_table, settings_of, with_options
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -44,6 +45,13 @@ def test_the_page_of_a_recipes_settings_is_current_and_explains_each() -> None:
     assert (ROOT / "docs" / "recipe-settings.md").read_text(encoding="utf-8") == recipe_page()
     unexplained = [name for name, _, meaning in settings_of(Recipe) if not meaning]
     assert unexplained == []
+
+
+def test_every_shipped_environment_has_a_page_with_its_options() -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+    assert [page.name for page, text in pages.items() if with_options(text) != text] == []
+    shipped = [spec.name for spec in specs() if (ROOT / "src" / "heartloop" / "environments" / spec.name).is_dir()]
+    assert sorted(found[1] for text in pages.values() for found in OPTIONS.finditer(text)) == sorted(shipped)
 
 
 TRAIN = re.compile(r"^heartloop train (?!list)(.+?)(?: *#.*)?$", re.MULTILINE)

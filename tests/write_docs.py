@@ -1,7 +1,7 @@
 """Writes the generated documentation: `python -m tests.write_docs`; `tests/test_docs.py` compares.
 
-Covers docs/cli.md, the help of every command, docs/recipe-settings.md, the settings of a training recipe, and the README's table of
-results, from a run of `heartloop demo`. Does not cover prose.
+Covers docs/cli.md, the help of every command, docs/recipe-settings.md, the settings of a training recipe, the table of options on
+the page of each environment, and the README's table of results, from a run of `heartloop demo`. Does not cover prose.
 """
 
 from __future__ import annotations
@@ -85,6 +85,24 @@ def recipe_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+OPTIONS = re.compile(r"(?<=<!-- options of )(\w+)(: written by `make docs` -->\n).*?(?=<!-- end of options -->)", re.DOTALL)
+
+
+def options_table(environment: str) -> str:
+    """The options of an environment as `heartloop environments show` prints them, as a table."""
+    lines = ["", "| option | default | expected | meaning | published | changes |", "|---|---|---|---|---|---|"]
+    for option in load_environment(environment).options.declared():
+        default = option.default if isinstance(option.default, str) else json.dumps(option.default)
+        changes = "only the score" if option.affects == "score" else "the dialogue"
+        lines.append(f"| `{option.name}` | `{default}` | {option.kind} | {option.help} | {option.paper or '–'} | {changes} |")
+    return "\n".join(lines) + "\n\n"
+
+
+def with_options(page: str) -> str:
+    """A page whose table of options is current."""
+    return OPTIONS.sub(lambda found: found[1] + found[2] + options_table(found[1]), page)
+
+
 RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
 
 
@@ -121,4 +139,6 @@ def _write_results() -> None:
 if __name__ == "__main__":
     (ROOT / "docs" / "recipe-settings.md").write_text(recipe_page(), encoding="utf-8")
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        page.write_text(with_options(page.read_text(encoding="utf-8")), encoding="utf-8")
     _write_results()
