@@ -11,9 +11,9 @@ cover how a block looks (`report/templates`), nor how intervals are computed (`h
     PANEL = ReportPanel(build=build)
 
 A package may add files. `template` (Jinja) is rendered after the blocks with `page`, the macros of `macros.html` and the names of
-`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`), and `style` is loaded after the report's
-own. `glossary` (Jinja) holds entries of the page of meanings: `NAME-mean`, `NAME-success`, `NAME-failure` and `NAME-groups`, where
-NAME is the environment's, and every other entry that the panel links to.
+`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`), and `style` is loaded after the
+report's own. `glossary` (Jinja) holds entries of the page of meanings: `NAME-mean`, `NAME-success`, `NAME-failure` and
+`NAME-groups`, where NAME is the environment's, and every other entry that the panel links to.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Column(NamedTuple):
 
     name: str
     digits: int = 1
-    """Decimal places of its numbers."""
+    """Decimal places of its numbers; whole numbers have none."""
     range: Range | None = None
     """Draws a bar beside each estimate."""
     entry: str = ""

@@ -1,0 +1,116 @@
+"""What the report makes of an environment of a third party: its scale alone, or a panel of blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from heartloop.core.blocks import Chart, Point, Series, shade
+from heartloop.environments import registry
+from heartloop.report.charts import drawn
+from heartloop.report.site import write_site
+from tests.report.browser import quiet
+from tests.report.plain_environment import ENTRIES, plain_talk
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+WriteRun = Callable[..., Path]
+
+
+@pytest.fixture
+def report(write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """The report of two models with two scenarios each."""
+    known = registry._entries()
+    monkeypatch.setattr(registry, "_entries", lambda: {**known, **ENTRIES})
+
+    def write(name: str) -> Path:
+        talks = [plain_talk(name, model, s, 2.0, end) for model, end in (("x/a", 9.0), ("x/b", 1.0)) for s in ("s1", "s2")]
+        return write_site([write_run(talks, environment=name)], tmp_path / "site")
+
+    return write
+
+
+def _ids(html: str) -> set[str]:
+    return set(re.findall(r'<section id="([^"]+)"', html))
+
+
+def test_without_a_panel_there_is_what_follows_from_the_scale(report: Callable[[str], Path]) -> None:
+    html = report("plain").read_text(encoding="utf-8")
+    assert {"leaderboard", "trajectories", "groups", "dialogues"} <= _ids(html)
+    assert "Which model does best in Plain?" in html
+    assert "2 models, each evaluated on the same 2 scenarios." in html
+    assert "By place of work" in html
+    assert re.search(r"<strong>9\.0</strong>.*<strong>1\.0</strong>", html, re.DOTALL)
+
+
+def test_a_panel_of_blocks_adds_sections_columns_facts_and_warnings(report: Callable[[str], Path]) -> None:
+    index = report("blocks")
+    html = index.read_text(encoding="utf-8")
+    assert {"ease-again", "ease-by-turn", "ease-by-place", "rules", "about"} <= _ids(html)
+    assert "Who arrives?" in html
+    assert "It starts at 0." in html
+    assert "<dt>Colour</dt><dd>blue</dd>" in html
+    assert "Only a test." in html
+    assert "Lift is a constant." in html
+    assert re.search(r'data-label="lift">1\.25</td>', html)
+    assert "<b>9.0</b>" in html
+    assert '<td role="cell" class="num" data-label="Dialogues"><b>2</b></td>' in html
+    assert "&lt;b&gt;said&lt;/b&gt;" in html
+    assert '<td role="cell" data-label="Empty">–</td>' in html
+
+
+def test_every_heading_of_a_block_leads_to_an_entry(report: Callable[[str], Path]) -> None:
+    index = report("blocks")
+    entries = set(re.findall(r'id="([^"]+)"', (index.parent / "numbers.html").read_text(encoding="utf-8")))
+    assert set(re.findall(r'href="numbers\.html#([^"]+)"', index.read_text(encoding="utf-8"))) <= entries
+
+
+def test_a_scenario_and_a_turn_are_described_by_default(report: Callable[[str], Path]) -> None:
+    folder = report("blocks").parent / "data" / "1"
+    listing = json.loads((folder / "list.js").read_text().removeprefix('heartloop.take("list",').removesuffix(");\n"))
+    assert listing["people"][0]["line"] == "Ana, 40 · office · work"
+    chunk = json.loads((folder / "dialogues-0.js").read_text().removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
+    assert chunk["dialogues"][0]["turns"][0]["details"] == [["Notes", [["tone", "2 of 5", "<i>short</i>"]], True]]
+
+
+def test_a_chart_in_pixels() -> None:
+    """Over 720 x 320 pixels the axes run from 52 to 700 and from 276 up to 14: 5 of 0 to 10 lies in the middle, at 145."""
+    line = Chart("t", "lines", (Series("a", (Point(0, 0), Point(2, 5, 2.5, 10))),), "x", "y", low=0, high=10)
+    (series,) = drawn(line).series
+    assert series.path == "M52 276L700 145"
+    assert series.marks[1] == (700, 145, 210.5, 14)
+    bars = drawn(Chart("t", "bars", tuple(Series(n, (Point("w", 1), Point("v", 2))) for n in "ab"), "x", "y"))
+    assert [words for _, words in bars.ticks_x] == ["w", "v"]
+    assert [mark.x for one in bars.series for mark in one.marks] == [149.2, 473.2, 278.8, 602.8]  # slots of 324, bars of 129.6
+    assert drawn(Chart("t", "points", (), "x", "y")).series == []
+
+
+def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:
+    assert shade([50, 70], 20, 100) == (60, 2, 0.5, False)
+    assert shade([-50], -100, 100) == (-50, 1, 0.5, True)
+    assert shade([], 0, 100) == (None, 0, 0, False)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["plain", "blocks"])
+def test_the_page_and_a_dialogue_open_without_a_fault(page: Page, report: Callable[[str], Path], name: str) -> None:
+    index = report(name)
+    with quiet(page):
+        page.goto(index.as_uri())
+        page.wait_for_selector("#list .row")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+        page.locator("#list .row").first.press("Enter")
+        page.wait_for_selector("dialog[open] .bubble")
+        first = page.locator("dialog .felt").first
+        assert first.locator(".change").inner_text() == "▲ +2"
+        assert "ease 2" in first.inner_text()
+        if name == "blocks":
+            assert "tone 2 of 5" in first.inner_text()
+            assert "<i>short</i>" in first.inner_text()
