@@ -224,10 +224,7 @@ async def test_released_records_are_imported_played_and_judged(server: tuple[Per
     assert done.code == 0, done  # one of twenty is not more than 5 %
     assert "19 scenarios written to mine.jsonl; 1 of 20 records refused" in done.out
     assert "data.json, record 20: anchors of a are start 75" in done.err
-    assert (
-        "mine.jsonl is there already"
-        in heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path).err
-    )
+    assert "mine.jsonl exists" in heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path).err
     assert await played(server[1], tmp_path, "--yes", "--scenarios", "mine.jsonl") == 0
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert (talk.scored, talk.opening, len(talk.turns)) == (True, "就差五分钟，你就不能等等吗？", 2)
@@ -235,7 +232,7 @@ async def test_released_records_are_imported_played_and_judged(server: tuple[Per
     shown = heartloop("scenarios", "show", "scene_defense_03", "--from", "mine.jsonl", cwd=tmp_path)
     assert "Success: 说清楚为什么不能开" in shown.out
     assert "渡口的末班船" in heartloop("scenarios", "list", "mine.jsonl", cwd=tmp_path).out
-    assert "only the form is checked" in heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out
+    assert "checked for their form only" in heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out
     refused = heartloop("rejudge", "run", "--judge", "embedded", cwd=tmp_path)
     assert refused.code == 2
     assert "the embedded user understands English only" in " ".join(refused.err.split())
@@ -253,7 +250,7 @@ def test_an_import_with_too_much_refused_says_so_with_its_exit_code(tmp_path: Pa
     (tmp_path / "none.json").write_text("[7, 8]")
     done = heartloop("import", "eibench-scenarios", "none.json", "--out", "none.jsonl", cwd=tmp_path)
     assert (done.code, (tmp_path / "none.jsonl").exists()) == (2, False)
-    assert "holds no record that can be played (2 of 2 records refused)" in done.err
+    assert "holds nothing to import (2 records refused)" in done.err
 
 
 async def test_a_model_plays_the_person(server: tuple[Person, str], tmp_path: Path) -> None:
@@ -279,9 +276,9 @@ async def test_an_answer_without_a_field_is_asked_again_once_then_unscored(
 
 
 def test_the_training_set_is_written_once_and_never_over_another_file(tmp_path: Path) -> None:
-    done = heartloop("scenarios", "compose", "--out", "train.jsonl", cwd=tmp_path)
-    assert (done.code, done.out.strip()) == (0, "2009 scenarios: train.jsonl")
+    done = heartloop("scenarios", "save", "train", "--out", "train.jsonl", cwd=tmp_path)
+    assert (done.code, done.out.strip()) == (0, "2,009 scenarios written to train.jsonl")
     assert len(read_scenarios(tmp_path / "train.jsonl")) == 2009
-    again = heartloop("scenarios", "compose", "--out", "train.jsonl", cwd=tmp_path)
+    again = heartloop("scenarios", "save", "train", "--out", "train.jsonl", cwd=tmp_path)
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "train.jsonl exists" in again.err
