@@ -81,6 +81,8 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
             + (f"; the nearest set is {near[0]!r}" if near else "")
         )
     record: dict[str, Any] = first_record(path) if path.is_file() else {}
+    if path.is_file() and not record:
+        raise UseError(f"{scenarios} holds no scenario: its first line is no JSON object; expected one JSON object a line")
     for spec in every:
         if spec.scenarios.owns(path, record):
             return spec
