@@ -19,11 +19,13 @@ environments_app.add_typer(_group, name="environments")
 @_group.callback()
 def _environments(context: typer.Context) -> None:
     """List the installed environments, or show one with its options."""
-    from heartloop.environments.registry import specs
+    from heartloop.environments.registry import broken, specs
 
     if context.invoked_subcommand is None:
         for spec in specs():
             typer.echo(f"{spec.name:10} {spec.title}: {spec.about}")
+        for reason in broken().values():
+            typer.echo(f"Not available: {reason}", err=True)
 
 
 @_group.command("show")

@@ -16,7 +16,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.records import first_record
 from heartloop.environments.spec import EnvironmentSpec, Somebody
 
-__all__ = ["GROUP", "environment_names", "find_scenario", "load_environment", "owner_of", "specs", "stratified"]
+__all__ = ["GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "specs", "stratified"]
 
 GROUP = "heartloop.environments"
 
@@ -50,16 +50,30 @@ def load_environment(name: str) -> EnvironmentSpec:
         raise UseError(f"unknown environment {name!r}; expected {' or '.join(environment_names())}{nearest}")
     try:
         found = entries[name].load()
-    except (ImportError, AttributeError) as error:
-        raise UseError(f"environment {name!r} ({entries[name].value}) does not load: {error}; reinstall its package") from error
+    except Exception as error:  # whatever a third party's package raises on import
+        raise UseError(
+            f"environment {name!r} ({entries[name].value}) does not load: {type(error).__name__}: {error}; reinstall its package"
+        ) from error
     if not isinstance(found, EnvironmentSpec) or found.name != name:
         raise UseError(f"environment {name!r} ({entries[name].value}) is {found!r}; expected an EnvironmentSpec of that name")
     return found
 
 
 def specs() -> list[EnvironmentSpec]:
-    """Every installed environment."""
-    return [load_environment(name) for name in environment_names()]
+    """Every installed environment that loads; `broken` names the others."""
+    return [load_environment(name) for name in environment_names() if name not in broken()]
+
+
+@cache
+def broken() -> Mapping[str, str]:
+    """Installed environments that do not load, with the reason: a fault in one package must not stop the others."""
+    reasons: dict[str, str] = {}
+    for name in environment_names():
+        try:
+            load_environment(name)
+        except UseError as error:
+            reasons[name] = str(error)
+    return reasons
 
 
 def owner_of(scenarios: str) -> EnvironmentSpec:
