@@ -104,14 +104,6 @@ class TestScore:
         assert "Schubert" in facts["notes"]
 
 
-class TestWrongUse:
-    def test_people_that_cannot_be(self) -> None:
-        with pytest.raises(InputError, match="twice"):
-            Daily([LIE, LIE], Fixed())
-        with pytest.raises(InputError, match="cannot be judged"):
-            Daily([LIE.model_copy(update={"title": "cannot be judged"})], Fixed())
-
-
 class TestStored:
     async def test_the_mean_is_worked_out_again_from_the_grades(self) -> None:
         stored = await played(Fixed())

@@ -134,9 +134,3 @@ class TestPolicyPrompt:
         assert "<think>" in think
         assert "think>" not in direct
         assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
-
-
-class TestWrongUse:
-    def test_a_scenario_twice(self) -> None:
-        with pytest.raises(InputError, match="was given twice"):
-            EIBench([*SCENARIOS, SCENARIOS[0]], Fixed((0, 0)))

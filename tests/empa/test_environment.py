@@ -225,12 +225,6 @@ class TestWhoseFailure:
 
 
 class TestSettings:
-    def test_what_does_not_exist_is_refused(self) -> None:
-        with pytest.raises(InputError, match="was given twice"):
-            Empa([CASE, CASE], Fixed())
-        with pytest.raises(InputError, match="no scenario 'nobody'"):
-            Empa([CASE], Fixed()).begin("nobody")
-
     async def test_a_transcript_tells_its_groups(self) -> None:
         facts = (await played(Fixed(GOOD), max_turns=1)).facts
         assert (facts["axis"], facts["domain"], facts["difficulty"]) == (CASE.axis, CASE.domain, CASE.difficulty)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import EmbeddedUser, EQBench, Scenario, load_scenarios
 from heartloop.environments.eqbench.embedded_user import READ
@@ -36,10 +35,6 @@ async def judged(scenario: Scenario, *answers: str) -> Transcript:
 
 def answer(thought: str, said: str) -> str:
     return "\n\n".join(f"# {heading}\n{text}" for heading, text in zip(SECTIONS, (thought, thought, said), strict=True))
-
-
-def test_it_keeps_the_promises_of_an_environment(scenarios: list[Scenario]) -> None:
-    check_environment(EQBench(scenarios, EmbeddedUser(), variant="repaired"), scenarios=5, policy=Baseline("listener"))
 
 
 class TestMarks:

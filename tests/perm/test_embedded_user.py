@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.check import check_environment
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.perm.embedded_user import EmbeddedUser, beside, expressed, needs, received, resonated
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View
@@ -215,7 +214,3 @@ class TestSamples:
         assert len(samples) == 640
         assert Counter(s.emotion for s in samples) == dict.fromkeys(EMOTIONS, 20)
         assert [(s.id, problem) for s in samples for problem in problems_of(s)] == []
-
-    def test_the_environment_passes_the_public_checker(self) -> None:
-        samples = load_scenarios(SETS[0])[::200]
-        check_environment(Perm(samples, EmbeddedUser()), policy=Baseline("coach"))

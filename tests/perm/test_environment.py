@@ -9,10 +9,9 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Transcript
-from heartloop.core.errors import AnswerError, BudgetSpent, InputError
-from heartloop.environments.check import check_environment
-from heartloop.environments.episode import CallLog, play
-from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View, reward_of
+from heartloop.core.errors import AnswerError, BudgetSpent
+from heartloop.environments.episode import play
+from heartloop.environments.perm.environment import JUDGES, Perm, reward_of
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from tests.fixed_judges import FixedJudges
 from tests.perm_sample import SAMPLE
@@ -139,22 +138,3 @@ async def test_calls_are_kept_in_the_judges_order_and_grounds_beside_the_scores(
     assert evidence["seen"]["expression"] == {"seen": "expression"}
     assert transcript.turns[0].thoughts["expression"] == "3: because of expression"
     assert transcript.facts["emotion"] == SAMPLE.emotion
-
-
-class TestScenarios:
-    def test_a_sample_twice_or_one_that_cannot_be_judged_is_refused(self) -> None:
-        with pytest.raises(InputError, match="twice"):
-            Perm([SAMPLE, SAMPLE], Fixed())
-        with pytest.raises(InputError, match="cannot be judged"):
-            Perm([SAMPLE.model_copy(update={"title": "cannot be judged"})], Fixed())
-
-
-class _Calm(Fixed):
-    """The same without waiting: the conformance test plays two dialogues with one user."""
-
-    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        return Grade(self.scores[judge], "because")
-
-
-def test_it_passes_the_public_checker() -> None:
-    check_environment(Perm([SAMPLE], _Calm()), policy=ScriptedChat([ANSWER], cycle=True))

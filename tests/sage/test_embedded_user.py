@@ -24,7 +24,6 @@ from heartloop.appraisal import STRATEGIES, Appraisal, Flaw, Reading, Story, app
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
 from heartloop.environments.reacting import Mood
 from heartloop.environments.records import half_of
@@ -208,14 +207,6 @@ def test_goodbye_is_said_where_sage_says_so() -> None:
 
 
 # --- 7. determinism -----------------------------------------------------------------------------
-
-
-def test_it_keeps_the_promises_of_an_environment() -> None:
-    for people in (SUPPORT[::20], CHAT[::20]):
-        for preset in ("corrected", "released"):
-            for variant in ("vanilla", "challenging"):
-                sage = Sage(people, EmbeddedUser(), preset=preset, variant=variant)
-                check_environment(sage, scenarios=2, policy=Baseline("coach"))
 
 
 def test_a_seed_varies_the_day_but_not_the_person() -> None:

@@ -62,7 +62,7 @@ def load_attribute(path: Lazy) -> Any:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError: an empty module name
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
     return found
 
@@ -104,11 +104,6 @@ class Scenario(Protocol):
 
     @property
     def title(self) -> str: ...
-
-    @property
-    def person(self) -> str:
-        """Name, age and occupation."""
-        ...
 
     @property
     def stratum(self) -> str:

@@ -1,0 +1,100 @@
+"""Environments by name, and the one that a set, a file, a folder or a scenario belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.core.errors import UseError
+from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, stratified
+from heartloop.environments.spec import EnvironmentSpec, load_attribute
+from tests.environments.shipped import SHIPPED, SPECS, name_of
+from tests.released_eibench import record
+from tests.released_form import profile
+
+SETS = [(spec.name, name) for spec in SPECS for name in spec.scenarios.sets]
+
+
+class TestNames:
+    def test_the_shipped_environments_come_first(self) -> None:
+        assert set(environment_names()[: len(SHIPPED)]) == set(SHIPPED)
+
+    @pytest.mark.parametrize(("name", "nearest"), [("sag", "sage"), ("eqbench3", "eqbench"), ("chess", "")])
+    def test_an_unknown_one_comes_with_the_nearest(self, name: str, nearest: str) -> None:
+        with pytest.raises(UseError, match=repr(name)) as refused:
+            load_environment(name)
+        assert nearest in str(refused.value).rpartition(";")[2]
+
+    @pytest.mark.parametrize("path", ["heartloop.nowhere:SPEC", "heartloop.environments.spec:Nothing", "heartloop", ""])
+    def test_a_lazy_path_that_leads_nowhere_is_refused(self, path: str) -> None:
+        with pytest.raises(UseError, match="module:attribute"):
+            load_attribute(path)
+
+    @pytest.mark.parametrize("spec", SPECS, ids=name_of)
+    def test_every_lazy_part_loads(self, spec: EnvironmentSpec) -> None:
+        paths = [*spec.baselines.values(), *spec.importers.values(), *spec.writing.values(), *spec.suites.values()]
+        assert all(load_attribute(path) is not None for path in paths)
+        assert all((spec.options, spec.scale, spec.scenarios, spec.stored, spec.report))
+        assert (spec.training is None, spec.labels is None) == (spec.name in ("daily", "eqbench"), spec.name != "sage")
+
+
+class TestOwner:
+    @pytest.mark.parametrize(("environment", "name"), SETS)
+    def test_of_a_shipped_set_and_of_a_file_of_its_scenarios(self, environment: str, name: str, tmp_path: Path) -> None:
+        assert owner_of(name).name == environment
+        first = owner_of(name).scenarios.load(name)[0]
+        (tmp_path / "mine.jsonl").write_text(first.model_dump_json() + "\n", encoding="utf-8")
+        assert owner_of(str(tmp_path / "mine.jsonl")).name == environment
+        assert owner_of(str(tmp_path / "mine.jsonl")).load(str(tmp_path / "mine.jsonl")) == [first]
+
+    @pytest.mark.parametrize(("environment", "released"), [("sage", profile(1)), ("eibench", record(1))], ids=["sage", "eibench"])
+    def test_of_released_records(self, environment: str, released: Any, tmp_path: Path) -> None:
+        (tmp_path / "released.jsonl").write_text(json.dumps(released) + "\n", encoding="utf-8")
+        assert owner_of(str(tmp_path / "released.jsonl")).name == environment
+
+    def test_of_a_folder(self, checkout: Path) -> None:
+        assert owner_of(str(checkout)).name == "eqbench"
+
+    def test_what_nobody_knows_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UseError, match=r"'suport'.*'support'"):
+            owner_of("suport")
+        (tmp_path / "other.jsonl").write_text('{"question": 1}\n')
+        with pytest.raises(UseError, match=r"other\.jsonl"):
+            owner_of(str(tmp_path / "other.jsonl"))
+
+
+class TestScenarios:
+    @pytest.mark.parametrize(("environment", "name"), SETS)
+    def test_the_last_of_a_set_is_found_by_its_id(self, environment: str, name: str) -> None:
+        last = load_environment(environment).scenarios.load(name)[-1]
+        spec, found = find_scenario(last.id, name)
+        assert (spec.name, found) == (environment, last)
+
+    def test_in_every_shipped_set_where_none_is_named_else_the_nearest_id_is(self) -> None:
+        assert find_scenario("charm-allotment-01")[0].name == "eibench"
+        with pytest.raises(UseError, match="'charm-allotment-01'"):
+            find_scenario("charm-allotmen-01")
+        with pytest.raises(UseError, match="'charm-allotment-01'"):
+            find_scenario("charm-allotment-01", "support")
+
+    @pytest.mark.parametrize(("environment", "name"), SETS)
+    def test_every_scenario_says_of_itself_what_commands_and_reports_need(self, environment: str, name: str) -> None:
+        scenarios = load_environment(environment).scenarios
+        loaded = scenarios.load(name)
+        assert len({scenario.id for scenario in loaded}) == len(loaded)
+        assert len({scenario.fingerprint for scenario in loaded}) == len(loaded)
+        for scenario in loaded[:: max(1, len(loaded) // 20)]:
+            assert all((scenario.title, scenario.stratum, scenario.fingerprint))
+            assert scenario.id in scenarios.line(scenario)
+            assert "\n" not in scenarios.line(scenario)
+            assert scenario.title in scenarios.sheet(scenario)
+            assert all(isinstance(tag, str) for tag in scenario.tags)
+
+    @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.scenarios.sets], ids=name_of)
+    def test_a_limit_is_spread_over_the_strata(self, spec: EnvironmentSpec) -> None:
+        every = spec.load()
+        strata = {scenario.stratum for scenario in every}
+        assert {scenario.stratum for scenario in stratified(every, len(strata))} == strata
