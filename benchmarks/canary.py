@@ -101,7 +101,7 @@ def cases() -> list[Case]:
 async def tried(case: Case, folder: Path) -> dict[str, Any]:
     """Runs a case and counts the traces it left."""
     _write_agents(folder)
-    words = eval_words(Path("run"), "--limit", "2", "--max-turns", "2", "--timeout", "2", "--retries", "1", *case.words)
+    words = eval_words(Path("run"), "--limit", "2", "-E", "max_turns=2", "--timeout", "2", "--retries", "1", *case.words)
     async with Echo(*case.faults, delay=case.delay, play=person) as server:
         called = asyncio.create_task(_called(server)) if case.kill is not None else None
         ended = await run(

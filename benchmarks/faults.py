@@ -1,12 +1,12 @@
-"""Ten thousand calls, three in ten of them faulty: what becomes of each? `python benchmarks/faults.py`
+"""Ten thousand calls, about three in ten faulty: `python benchmarks/faults.py`
 
-A simulated person and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The
-server's faults are drawn from a seed. The person's mood follows from the question's seed alone, so the right score of every
-dialogue is known beforehand. A second run without faults gives the memory to compare with. Takes about six minutes.
+A user simulator and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The faults of
+the server are drawn from a seed. The person's emotion follows from the request's seed alone, so the right score of every dialogue is
+known beforehand. A second run without faults gives the memory to compare with. Takes about six minutes.
 
-A fault is *retried* when the same request came again, *re-asked* when the question came again with what was wrong, *used*
-when the answer was good all the same, *unscored* when the dialogue ended by it, and *farewell* when only parting words
-after the last measurement were lost. Exits with 1 when a promise is broken.
+Outcomes of a fault: *retried*, the same request was sent again; *re-asked*, the question was sent again with the error; *valid*, the
+answer was accepted; *unscored*, the dialogue ended; *final message*, only a message after the last measurement was lost. Exits with 1
+when a check fails.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ SHARES = {
     "huge_count": 0.005,
     "odd_finish": 0.005,
 }
-"""Of the requests that a fault can befall."""
+"""Share of the requests that each fault can affect."""
 USED = {"half_emoji", "huge_count", "odd_finish"}
-ANSWERS = {"bad_json", "contradiction", "wrong_answer", "out_of_range", "speaks_for_npc", "length"}  # kept, though of no use
-FATES = ("retried", "re-asked", "used", "unscored", "farewell", "unexplained")
+ANSWERS = {"bad_json", "contradiction", "wrong_answer", "out_of_range", "speaks_for_npc", "length"}  # stored, and re-asked
+FATES = ("retried", "re-asked", "valid", "unscored", "final message", "unexplained")
 LIMIT = 1200.0  # seconds; a run that takes longer hangs, even on a machine busy with other things
 
 
 def right(seed: int, turns: int = 10) -> list[float]:
-    """The moods after each reply of a dialogue with the known person, by the published rules worked out here anew."""
-    moods = [40.0]
+    """The emotions after each reply of a dialogue with the known person, by an independent computation of the published rules."""
+    emotions = [40.0]
     for turn in range(turns):
-        moods.append(min(100.0, max(0.0, moods[-1] + change_of(seed + 2 * turn))))
-        if moods[-1] >= 100.0 or moods[-1] < 10.0:
+        emotions.append(min(100.0, max(0.0, emotions[-1] + change_of(seed + 2 * turn))))
+        if emotions[-1] >= 100.0 or emotions[-1] < 10.0:
             break
-    return moods[1:]
+    return emotions[1:]
 
 
 def fates(served: list[Served], dialogues: list[Transcript]) -> tuple[dict[str, Counter[str]], Counter[str]]:
-    """What became of every fault, by kind; and how many requests were first asks, retries and re-asks."""
+    """The outcome of every fault, by kind; and how many requests were first asks, retries and re-asks."""
     owner = {dialogue.seed + step: dialogue for dialogue in dialogues for step in range(20)}
     questions: dict[tuple[str, int], list[Served]] = defaultdict(list)
     for one in served:
@@ -88,40 +88,40 @@ def fates(served: list[Served], dialogues: list[Transcript]) -> tuple[dict[str, 
     kinds: Counter[str] = Counter()
     for (part, seed), attempts in questions.items():
         kinds["first asks"] += 1
-        asked_again = False
+        reasked = False
         for this, following in pairwise([*attempts, None]):
             assert this is not None
-            heard = this.fault is None or this.fault in USED | ANSWERS
+            received = this.fault is None or this.fault in USED | ANSWERS
             # a re-ask may have the very words of the one before; only after an answer it is none of the client's retries
             again = following is not None and (following.digest != this.digest or this.fault in ANSWERS)
             if following is not None:
                 kinds["re-asks" if again else "retries"] += 1
-            if heard:
-                kinds["answers heard"] += 1
-                kinds["re-asks heard"] += asked_again
-            asked_again = again or (asked_again and not heard)
+            if received:
+                kinds["answers received"] += 1
+                kinds["re-asks received"] += reasked
+            reasked = again or (reasked and not received)
             if this.fault is None:
                 continue
             if following is not None:
                 fate = "re-asked" if again else "retried"
             elif this.fault in USED:
-                fate = "used"
+                fate = "valid"
             elif not owner[seed].scored:
                 fate = "unscored"
             else:
-                fate = "farewell" if part == "speak" and owner[seed].counts.get("lost farewells") else "unexplained"
+                fate = "final message" if part == "speak" and owner[seed].counts.get("lost farewells") else "unexplained"
             found[this.fault][fate] += 1
     return found, kinds
 
 
 def wrong_scores(dialogues: list[Transcript]) -> list[str]:
-    """Dialogues whose score, or a mood on the way, is not the right one."""
+    """Dialogues whose score or emotions differ from the expected ones."""
     wrong: list[str] = []
     for dialogue in dialogues:
-        moods = right(dialogue.seed)
+        emotions = right(dialogue.seed)
         felt = [turn.state["emotion"] for turn in dialogue.turns if turn.state is not None]
-        if felt != moods[: len(felt)] or (dialogue.scored and (dialogue.score != moods[-1] or len(felt) != len(moods))):
-            wrong.append(f"{dialogue.key}: {felt}, right are {moods}")
+        if felt != emotions[: len(felt)] or (dialogue.scored and (dialogue.score != emotions[-1] or len(felt) != len(emotions))):
+            wrong.append(f"{dialogue.key}: {felt}, right are {emotions}")
     return wrong
 
 
@@ -132,14 +132,14 @@ async def play(folder: Path, name: str, repeats: int, faults: list[str], seed: i
     return ended, server
 
 
-def broken_promises(checks: dict[str, bool]) -> int:
-    for promise, kept in checks.items():
-        print(f"{'kept  ' if kept else 'BROKEN'}  {promise}")
+def failed_checks(checks: dict[str, bool]) -> int:
+    for check, passed in checks.items():
+        print(f"{'PASS' if passed else 'FAIL'}  {check}")
     return 0 if all(checks.values()) else 1
 
 
 def main() -> None:
-    """Plays both runs, prints the table and the promises."""
+    """Plays both runs, prints the table and the checks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3, help="of the 100 supportive scenarios; 3 are about 10,000 calls")
     parser.add_argument("--seed", type=int, default=0)
@@ -171,30 +171,30 @@ def main() -> None:
     print(f"\n{total} calls, {fired / total:.1%} faulty; {len(dialogues)} dialogues, {unscored} unscored")
     print(f"{ended.seconds:.0f} s, {ended.peak:.0f} MB; without faults {smooth.seconds:.0f} s, {smooth.peak:.0f} MB")
     checks = {
-        "no hang: it ended by itself, with exit code 0 or 1": ended.code == (0 if unscored / len(dialogues) <= 0.05 else 1),
-        "no silence longer than two timeouts and the longest pause": gap < 70.0,
-        "every dialogue is there once": len({d.key for d in dialogues}) == len(dialogues) == 100 * given.repeats,
-        "every scored dialogue has exactly the right score and moods": not wrong_scores(dialogues),
-        "and so it has without faults": not wrong_scores(undisturbed) and all(d.scored for d in undisturbed),
-        "what failed is unscored, with its cause, and is in no mean": all(d.scored != bool(d.failure) for d in dialogues)
+        "the process terminates with exit code 0 or 1": ended.code == (0 if unscored / len(dialogues) <= 0.05 else 1),
+        "no gap between calls is longer than two timeouts and the longest pause between retries": gap < 70.0,
+        "every dialogue is stored once": len({d.key for d in dialogues}) == len(dialogues) == 100 * given.repeats,
+        "every scored dialogue has exactly the expected score and emotions": not wrong_scores(dialogues),
+        "the same holds without faults": not wrong_scores(undisturbed) and all(d.scored for d in undisturbed),
+        "a failed dialogue is unscored, with its cause, and enters no mean": all(d.scored != bool(d.failure) for d in dialogues)
         and sum(row["scored"] for row in card["models"]) == len(dialogues) - unscored,
-        "every fault is accounted for": not sums["unexplained"] and sum(sums.values()) == fired,
-        "the client counted the retries that the server saw": retried == kinds["retries"],
-        "the transcripts hold the re-asks that the server saw": reasks == kinds["re-asks heard"],
-        "the transcripts hold every answer that the server gave": calls == kinds["answers heard"],
-        "memory: at most 60 MB over a run without faults": ended.peak <= smooth.peak + 60,
+        "the outcome of every fault is known": not sums["unexplained"] and sum(sums.values()) == fired,
+        "the client's count of retries equals the server's": retried == kinds["retries"],
+        "the transcripts' count of re-asks equals the server's": reasks == kinds["re-asks received"],
+        "the transcripts hold every answer of the server": calls == kinds["answers received"],
+        "peak memory is at most 60 MB above a run without faults": ended.peak <= smooth.peak + 60,
     }
     for wrong in wrong_scores(dialogues)[:5]:
         print(wrong)
-    print(f"retries {retried}, server {kinds['retries']}; re-asks {reasks}, server {kinds['re-asks heard']}; answers {calls}")
-    code = broken_promises(checks)
+    print(f"retries {retried}, server {kinds['retries']}; re-asks {reasks}, server {kinds['re-asks received']}; answers {calls}")
+    code = failed_checks(checks)
     results: dict[str, Any] = {
         "calls": total, "faulty": fired, **kinds,
         "dialogues": len(dialogues), "unscored": unscored, "exit code": ended.code,
-        "seconds": round(ended.seconds, 1), "peak MB": round(ended.peak), "longest silence s": round(gap, 1),
+        "seconds": round(ended.seconds, 1), "peak MB": round(ended.peak), "longest gap s": round(gap, 1),
         "faultless": {"calls": len(quiet.served), "seconds": round(smooth.seconds, 1), "peak MB": round(smooth.peak)},
         "faults": {fault: {"met": count, **found[fault]} for fault, count in server.fired.most_common()},
-        "promises": checks,
+        "checks": checks,
     }  # fmt: skip
     write(given.out, results)
     if code:

@@ -1,6 +1,6 @@
-"""What the fault programmes share: the machine's name, one `heartloop eval` as its own process, a person whose mood is known.
+"""What the fault programmes share: the machine's name, one `heartloop eval` as its own process, a person whose emotion is known.
 
-Covers running a command against a local server and reading what it left. Does not cover what each programme asks
+Covers running a command against a local server and reading its run directory. Does not cover what each programme asks
 (`faults`, `kills`, `fuzz`, `canary`).
 """
 
@@ -70,8 +70,8 @@ def command(*words: str) -> list[str]:
 
 
 def eval_words(out: Path, *more: str) -> list[str]:
-    """`heartloop eval` of a model and a simulator behind one local server."""
-    models = ("--model", "vllm/policy", "--simulator", "vllm/person")
+    """`heartloop eval` of a model and a user simulator behind one local server."""
+    models = ("--model", "vllm/policy", "--user", "vllm/person")
     return ["eval", "sage", *models, "--out", str(out), *more]
 
 
@@ -121,7 +121,7 @@ async def run(
 
 
 def change_of(seed: int) -> int:
-    """What the known person feels at an appraisal: a function of the seed that comes with the question, and of nothing else."""
+    """The known person's change of emotion at an appraisal: a function of the request's seed alone."""
     return random.Random(f"change:{seed}").randint(-4, 8)
 
 

@@ -96,7 +96,7 @@ async def calls_of(scenario_id: str, *, variant: str = "vanilla", longer: int = 
 
 
 def measured(variant: str, longer: int) -> dict[str, Any]:
-    """Mean and least share from the third turn on, by purpose, over all shipped people."""
+    """Mean and least share from the third turn on, by purpose, over all shipped scenarios."""
     of_purpose: dict[str, list[float]] = defaultdict(list)
     sizes: dict[str, list[int]] = defaultdict(list)
     replies: list[int] = []

@@ -1,9 +1,9 @@
-"""How quickly does a large report open? `python benchmarks/report_opening.py`
+"""Time to open a large report: `python benchmarks/report_opening.py`
 
-Baselines meet the shipped people and the embedded user until there are 2,000 dialogues; their report is written and
-opened from disk in Chromium, a fresh browser each time, so that nothing is kept from the time before. Prints and writes medians
-and worst values. Covers opening the page, the list of dialogues, one dialogue, and both searches. Does not cover a slow disk
-or a phone; the operating system may still hold the files in memory.
+Baselines play the shipped scenarios with the embedded user until there are 2,000 dialogues. Their report is written and opened from disk
+in Chromium, in a new browser each time, so that nothing is cached. Prints and writes medians and maxima. Covers opening the page, the
+list of dialogues, one dialogue, and both searches. Does not cover a slow disk or a phone; the operating system may still hold the files in
+memory.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 MOMENTS = {
-    "index": "page drawn: leaderboard and all pictures (load event)",
+    "index": "page drawn: leaderboard and all charts (load event)",
     "list": "list of dialogues filled",
     "dialogue": "one dialogue opened, from the click",
-    "search": "search in people and themes, from the last key",
-    "search_all": "first search in all that was said, which reads every dialogue",
+    "search": "search in persons and themes, from the last key",
+    "search_all": "first search in all messages, which reads every dialogue",
 }
-"""What is measured, in a reader's words; the first two count from the start of the navigation."""
+"""What is measured; the first two count from the start of the navigation."""
 LIMIT_MS = 2000.0
 
 
 def make_run(path: Path, dialogues: int) -> None:
-    """A run directory with so many dialogues: repeats of the shipped supportive people by every baseline."""
+    """A run directory with this number of dialogues: repeats of the shipped supportive scenarios by every baseline."""
     scenarios = load_scenarios("support")
     sage = Sage(scenarios, EmbeddedUser())
     names = list(BASELINES)
@@ -123,16 +123,16 @@ def machine() -> str:
 def table(record: dict[str, object], took: dict[str, list[float]]) -> str:
     """The results as a Markdown page."""
     lines = [
-        "# How quickly a large report opens",
+        "# Time to open a large report",
         "",
-        "Written by `python benchmarks/report_opening.py`. A fresh browser each time; the files may lie in the memory of the",
-        "operating system. Asked for: the page and its list in under 2 seconds.",
+        "Written by `python benchmarks/report_opening.py`. A new browser each time; the operating system may hold the files in",
+        "memory. Target: the page and its list in under 2 seconds.",
         "",
         f"{record['dialogues']} dialogues, {record['openings']} openings, {record['browser']}, {record['machine']}.",
         f"Writing the report took {record['writing_s']} s; `index.html` has {record['index_kB']} kB, all data "
         f"{record['data_kB']} kB.",
         "",
-        "| what | median, ms | worst, ms |",
+        "| what | median, ms | maximum, ms |",
         "|---|---|---|",
     ]
     lines += [f"| {MOMENTS[name]} | {statistics.median(values):.0f} | {max(values):.0f} |" for name, values in took.items()]

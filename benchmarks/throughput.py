@@ -1,14 +1,14 @@
-"""How fast is an evaluation beside its endpoint? `python benchmarks/throughput.py`
+"""Speed of an evaluation relative to its endpoint: `python benchmarks/throughput.py`
 
-Plays the real thing (`evaluate`, a run directory, metered calls, the LLM user with its prompts) against a local endpoint
-with a fixed answer time, in a process of its own, and beside it, with the same calls: a bare aiohttp loop (the floor). SAGE,
-where the person takes two calls a turn, and EIBench, where they take one; SAGE also through the Inspect door, and one dialogue
-after the other, which is how its released code runs. Prints the table, writes it with the machine to
-`benchmarks/results/throughput.json` and `docs/results/throughput.md`. Takes about eight minutes; `--quick` about one.
+Runs a whole evaluation (`evaluate`, a run directory, metered calls, the LLM user simulator with its prompts) against a local endpoint
+with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE, with two calls
+of the user simulator per turn, and EIBench, with one; SAGE also with Inspect, and one dialogue after the other, as its released code
+runs. Prints the table, writes it with the machine to `benchmarks/results/throughput.json` and `docs/results/throughput.md`. Takes
+about eight minutes; `--quick` about one.
 
-The ideal is the larger of the longest dialogue's chain of calls times the answer time, and all calls times the answer
-time over the number in flight. CPU is the client's alone, user and system, from opening the run directory to closing it.
-The endpoint works on the same machine: on one with fewer than two free cores it slows what is measured.
+The ideal is the larger of the longest dialogue's number of calls times the latency, and all calls times the latency over the
+concurrency. CPU is the client's alone, user and system, from opening the run directory to closing it. The endpoint runs on the same
+machine: with fewer than two free cores it slows what is measured.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ PAGE = DOCS / "results" / "throughput.md"
 NAMES = {
     "heartloop": "heartloop",
     "floor": "bare aiohttp loop",
-    "inspect": "Inspect door",
+    "inspect": "Inspect",
     "sequential": "one dialogue after the other",
 }
 TITLES = {"sage": "SAGE", "eibench": "EIBench"}
 TARGETS = (
-    ("wall / ideal at 1 s and 200 in flight", "over_ideal", 1.0, 1.10),
-    ("wall / ideal at 50 ms and 50 in flight", "over_ideal", 0.05, 1.25),
-    ("CPU a call at 50 ms and 50 in flight, ms", "cpu_ms_per_call", 0.05, 0.75),
+    ("wall / ideal at 1 s and concurrency 200", "over_ideal", 1.0, 1.10),
+    ("wall / ideal at 50 ms and concurrency 50", "over_ideal", 0.05, 1.25),
+    ("CPU per call at 50 ms and concurrency 50, ms", "cpu_ms_per_call", 0.05, 0.75),
 )
-"""What is meant to hold: in words, which number of the row with which answer time, and the most it may be."""
+"""Targets: in words, which number of the row with which latency, and its maximum."""
 POLICY, PERSON = "bench/policy", "bench/person"
 
 
 class Case(NamedTuple):
-    """What is played: so many dialogues, so many of them in flight, against so many seconds an answer."""
+    """What is played: number of dialogues, concurrency, latency in seconds, environment."""
 
     dialogues: int
     in_flight: int
@@ -227,7 +227,7 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 
 def run_inspect(case: Case) -> dict[str, Any]:
-    """The same dialogues through the Inspect door, by its own provider for such endpoints; at most one a person."""
+    """The same dialogues with Inspect and its own provider for such endpoints; at most one per scenario."""
     tasks = importlib.import_module("heartloop.integrations.inspect.registry").TASKS
     inspect_ai = importlib.import_module("inspect_ai")
 
@@ -256,7 +256,7 @@ def run_inspect(case: Case) -> dict[str, Any]:
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         samples = log.samples or []
         if log.status != "success" or len(samples) != case.dialogues or any(sample.error for sample in samples):
-            raise SystemExit(f"the Inspect door ended as {log.status} with {len(samples)} samples; nothing was measured")
+            raise SystemExit(f"Inspect ended as {log.status} with {len(samples)} samples; nothing was measured")
     return {**timed(case, [len(chain) for chain in chains], wall, cpu), "peak_mb": peak_megabytes()}
 
 
@@ -264,7 +264,7 @@ MEASURES = {"heartloop": run_heartloop, "floor": run_floor, "sequential": run_he
 
 
 def inspect_missing() -> str | None:
-    """Why the Inspect door cannot be measured here; `None` if it can."""
+    """Why Inspect cannot be measured here; `None` if it can."""
     if importlib.util.find_spec("inspect_ai") is None:
         return "inspect_ai is not installed (pip install -e '.[inspect]')"
     if importlib.util.find_spec("openai") is None:
@@ -273,7 +273,7 @@ def inspect_missing() -> str | None:
         there = importlib.util.find_spec("heartloop.integrations.inspect.registry") is not None
     except ModuleNotFoundError:
         there = False
-    return None if there else "this version has no Inspect door"
+    return None if there else "this version has no Inspect integration"
 
 
 @contextlib.contextmanager
@@ -369,7 +369,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines = [
         f"{found['machine']}, {found['system']}, Python {found['python']}, {versions}.",
         "",
-        "| | answer time | in flight | dialogues | calls | | wall | ideal | wall / ideal | CPU a call | dialogues / s |",
+        "| | latency | concurrency | dialogues | calls | | wall | ideal | wall / ideal | CPU per call | dialogues / s |",
         "|:---|---:|---:|---:|---:|:---|---:|---:|---:|---:|---:|",
     ]
     for row in found["rows"]:
@@ -388,7 +388,7 @@ def table(found: Mapping[str, Any]) -> str:
     for row in found["memory"]:
         memory = f"{row['peak_mb']:.0f} MB | {row['peak_with_report_mb']:.0f} MB | {row['transcripts_mb']:.1f} MB"
         lines.append(f"| {row['dialogues']:,} | {memory} | {row['scores_s']:.1f} s | {row['report_s']:.1f} s |")
-    lines += ["", f"| meant to hold | at most | {' | '.join(TITLES.values())} |", f"|:---|---:|{'---:|' * len(TITLES)}"]
+    lines += ["", f"| target | at most | {' | '.join(TITLES.values())} |", f"|:---|---:|{'---:|' * len(TITLES)}"]
     for words, number, latency, most in TARGETS:
         cells = []
         for environment in TITLES:

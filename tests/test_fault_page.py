@@ -1,4 +1,4 @@
-"""The page of the fault programmes holds the committed results, and every promise in them was kept."""
+"""The page of the fault programmes holds the committed results, and every check in them passed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from benchmarks.fault_page import PAGE, page
 from benchmarks.programme import RESULTS
 
 
-def test_the_page_is_what_its_results_say() -> None:
+def test_the_page_is_current() -> None:
     """`python benchmarks/fault_page.py` was run after the last measurement."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
-def test_every_promise_was_kept() -> None:
+def test_every_check_passed() -> None:
     for name in ("faults", "kills"):
-        assert all(json.loads((RESULTS / f"{name}.json").read_text())["promises"].values()), name
+        assert all(json.loads((RESULTS / f"{name}.json").read_text())["checks"].values()), name
     assert json.loads((RESULTS / "fuzz.json").read_text())["broken"] == []
     assert json.loads((RESULTS / "canary.json").read_text())["runs with traces"] == 0
