@@ -1,11 +1,10 @@
-"""Does it learn? `python -m benchmarks.learning` (extra `train`; hours)
+"""Learning curves of the laptop recipes: `python -m benchmarks.learning` (extra `train`; hours)
 
-Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control that learns nothing; its ablations
-(EIBench Table 7); GRPO against PPO in SAGE. All begin with one warm start. A run that is there is not made again, one that
-was cut off goes on, so the programme can be stopped and started at any time; after each run
-`benchmarks/results/learning.json`, the tables of docs/results/learning.md and the pictures of the curves are written from
-what is there, and say what is missing. `--tables` only writes, `--only` makes some, such as `--only control` or `--only
-ablations`, `--at-once 2` makes two at a time. Does not read dialogues: people do that.
+Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control with learning rate 0; its ablations (EIBench
+Table 7); GRPO against PPO in SAGE. All start from one warm start. A finished run is not made again and an interrupted one resumes, so
+the programme can be stopped and started at any time. After each run it writes `benchmarks/results/learning.json`, the tables of
+docs/results/learning.md and the charts, and names what is missing. `--tables` only writes, `--only` makes some runs, such as `--only
+control` or `--only ablations`, `--at-once 2` makes two at a time. Does not read dialogues.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ COMPARED = ("ablations", "sage")
 COUNTED = ("ctc_grpo", "sage")
 """Groups whose replies are counted."""
 MOST_SCENES = 4
-"""With more of them too few people are held out of each to be a column."""
+"""With more scenes, each has too few held-out scenarios for a column."""
 HEADINGS = {
     "ctc_grpo": "CTC-GRPO in EIBench",
     "ablations": "Ablations of CTC-GRPO, short runs",
@@ -94,7 +93,7 @@ HEADINGS = {
 
 
 def found_of(run: Path, made: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a run came to, from its metrics, and how it was `made`; `None` where there is no evaluation yet."""
+    """The results of a run, from its metrics, and how it was `made`; `None` if there is no evaluation yet."""
     metrics = run / "metrics.jsonl"
     if not metrics.is_file():
         return None
@@ -142,7 +141,7 @@ def interval(values: Sequence[float]) -> float | None:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """The page's tables: whole runs only; what is missing is said.
+    """The page's tables: finished runs only; missing ones are named.
 
     Runs that were made elsewhere with a warm start of their own (another processor sums in another order) are a row apart.
     """
@@ -159,9 +158,9 @@ def table(results: Mapping[str, Any]) -> str:
             whole = [run for found in by_what.values() for run in found]
             parts += [_rows(by_what, paired=group in COMPARED), made_on(whole), f"![{heading}]({picture_of(group).name})"]
             if group in COUNTED and (counted := replies_table(by_what)):
-                parts += ["#### Their replies to the people held out", counted]
+                parts += ["#### Replies on held-out scenarios", counted]
         if missing:
-            parts.append(f"Not made yet: {', '.join(missing)}.")
+            parts.append(f"Missing: {', '.join(missing)}.")
     return "\n\n".join(parts)
 
 
@@ -184,7 +183,7 @@ def picture_of(group: str) -> Path:
 
 
 def made_with(results: Mapping[str, Any]) -> str:
-    """What all runs of a page were made with."""
+    """The versions that all runs of a page were made with."""
     return f"{results['system']}, Python {results['python']}, torch {results.get('torch', 'unknown')}."
 
 
@@ -215,7 +214,7 @@ def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> s
     if len(scenes) > MOST_SCENES:
         scenes = []
     against = next(iter(by_what))
-    head = ["", "seeds", "steps", "before", "after", "change", *([f"more than {against}"] if paired else ()), *scenes, "minutes"]
+    head = ["", "seeds", "steps", "before", "after", "change", *([f"difference to {against}"] if paired else ()), *scenes, "minutes"]
     lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
     for what, runs in by_what.items():
         first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
@@ -241,7 +240,7 @@ def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> s
 
 
 def changes_of(runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    """What people held out gained from the first evaluation to the last, run by run."""
+    """Change of the held-out score from the first evaluation to the last, run by run."""
     return [run["held_out"][-1]["mean"] - run["held_out"][0]["mean"] for run in runs]
 
 

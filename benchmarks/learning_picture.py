@@ -1,4 +1,4 @@
-"""Curves of training runs as one SVG, light and dark: on the left the training reward by step, on the right people held out.
+"""Curves of training runs as one SVG, light and dark: on the left the training reward by step, on the right the held-out score.
 
 Covers the picture; axes and bands are those of `heartloop report` (`heartloop.report.curves`). Does not cover which runs there
 are (`learning`).
@@ -40,11 +40,11 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
     wide, high = 2 * WIDTH + GAP, HEAD + HEIGHT
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}" role="img">',
-        f"<title>{escape(heading)}: training reward and people held out, by step</title>",
+        f"<title>{escape(heading)}: training reward and held-out score, by step</title>",
         f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
         *_legend(list(by_what)),
         *_panel(f"Training reward by step, and moving average ({SMOOTHING:g})", training, last, 0.0),
-        *_panel("People held out, by step", held_out, last, WIDTH + GAP),
+        *_panel("Held-out score, by step", held_out, last, WIDTH + GAP),
         "</svg>\n",
     ])  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What replies are like before training and after it: counted in the transcripts of the people held out.
+"""Features of replies before and after training, counted in the transcripts of held-out scenarios.
 
 Covers counting (`replies_of`) and the table of it (`replies_table`). What words are said is for people to read; does not cover
 scores (`learning`).
@@ -16,19 +16,19 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 
 __all__ = ["ends_with_punctuation", "replies_of", "replies_table"]
 
-MARKS = {"quoting": "hold a quotation mark", "asking": "hold a question mark", "ending": "end with punctuation"}
+MARKS = {"quoting": "contain a quotation mark", "asking": "contain a question mark", "ending": "end with punctuation"}
 WORST = {
-    "untouched": "takes up nothing", "unwelcome": "unwelcome", "repetition": "said before", "broken": "broken speech",
-    "ruled": "the bare rule", "template": "stock sympathy", "flattery": "flattery",
+    "untouched": "refers to nothing", "unwelcome": "unwelcome", "repetition": "repetition", "broken": "broken speech",
+    "ruled": "only the rule", "template": "stock sympathy", "flattery": "flattery",
 }  # fmt: skip
 """What was worst in a reply, as the embedded user writes it down, in words."""
 BEST = {
-    "bound": "takes up what was said", "presence": "presence", "question": "a question", "praise": "praise or encouragement",
+    "bound": "refers to what was said", "presence": "presence", "question": "a question", "praise": "praise or encouragement",
     "insight": "insight", "way": "a way out", "cost": "a cost taken on", "owned": "a fault owned",
 }  # fmt: skip
 
-MOVES = {"lifting": "lift the person", "still": "move nothing", "costing": "cost eight points or more"}
-"""In SAGE, where one number is the person's mood."""
+MOVES = {"lifting": "raise the emotion", "still": "leave it unchanged", "costing": "lower it by eight points or more"}
+"""In SAGE, where the state is one number."""
 COSTING = -8
 
 
@@ -79,15 +79,15 @@ def replies_table(by_what: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     counted = {what: found for what, found in counted.items() if found}
     if not counted:
         return ""
-    lines = ["| of the replies |", "|:---|"]
+    lines = ["| share of replies |", "|:---|"]
     for what in counted:
-        lines[0] += f" {what}: before | after | lowest to highest |"
+        lines[0] += f" {what}: before | after | min to max |"
         lines[1] += "---:|---:|---:|"
     rows = {
-        **MARKS, "different": "differ from one another",
-        **{f"worst/{name}": f"worst in it: {words}" for name, words in WORST.items()},
-        **{f"best/{name}": f"best in it: {words}" for name, words in BEST.items()},
-        **MOVES, "left": "people who left before the end",
+        **MARKS, "different": "are unique",
+        **{f"worst/{name}": f"largest fault: {words}" for name, words in WORST.items()},
+        **{f"best/{name}": f"largest merit: {words}" for name, words in BEST.items()},
+        **MOVES, "left": "dialogues that the person left",
     }  # fmt: skip
     known = {name for found in counted.values() for shares in found for when in ("before", "after") for name in shares[when]}
     for name, words in rows.items():

@@ -33,12 +33,12 @@ PARTS = {
     "expression": ("expression", "{:.2f}"),
     "reception": ("reception", "{:.2f}"),
     "bystander": ("bystander", "{:.1f}"),
-    "form": ("in the form", "{:.0%}"),
+    "form": ("valid form", "{:.0%}"),
     "response_tokens": ("tokens", "{:.1f}"),
 }
 """Of the held-out answers, by the name in the metrics: a heading, and how it is written."""
-LEARNED = {"bystander_0.1": "0.1", "bystander_0.5": "0.5", "bystander_1.0": "1.0", "control": "nothing"}
-"""What was learned from, by variant: the bystander's weight."""
+LEARNED = {"bystander_0.1": "0.1", "bystander_0.5": "0.5", "bystander_1.0": "1.0", "control": "control"}
+"""The bystander's weight in the training reward, by variant."""
 
 
 def jobs_of(steps: int) -> tuple[Job, ...]:
@@ -77,12 +77,12 @@ def table(results: Mapping[str, Any]) -> str:
         whole = [run for found in by_variant.values() for run in found]
         said += [made_on(whole), _rewards(by_variant), _parts(by_variant)]
     if missing:
-        said.append(f"Not made yet: {', '.join(missing)}.")
+        said.append(f"Missing: {', '.join(missing)}.")
     return "\n\n".join(said)
 
 
 def _rewards(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
-    lines = ["| bystander's weight | seeds | steps | reward before | after | change | lowest, highest | minutes |"]
+    lines = ["| bystander_weight | seeds | steps | reward before | after | change | min, max | minutes |"]
     lines.append("|:---|---:|---:|---:|---:|---:|---:|---:|")
     for variant, runs in by_variant.items():
         first, last = ([run["held_out"][place]["mean"] for run in runs] for place in (0, -1))
@@ -103,7 +103,7 @@ def _rewards(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
 
 
 def _parts(by_variant: Mapping[str, Sequence[dict[str, Any]]]) -> str:
-    lines = [f"| bystander's weight | {' | '.join(heading for heading, _ in PARTS.values())} |"]
+    lines = [f"| bystander_weight | {' | '.join(heading for heading, _ in PARTS.values())} |"]
     lines.append(f"|:---{'|---:' * len(PARTS)}|")
     for variant, runs in by_variant.items():
         cells = [LEARNED[variant]]

@@ -123,7 +123,7 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     assert "Made on 2 cores of a kind (2 runs two at a time)." in told
     elsewhere = {"system": "s", "python": "3", "runs": {}, "elsewhere": {seeds[0].name: found[seeds[0].name]}}
     assert "| another warm start | 1 | 40 | -0.300 | +0.000 | +0.300 |" in learning.table(elsewhere)
-    assert "Not made yet: learning seed 2, control seed 0" in told
+    assert "Missing: learning seed 2, control seed 0" in told
     assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
 
 
@@ -228,8 +228,8 @@ def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
     assert counted["after"] == {"replies": 4, **after}
     more = {**counted, "after": {**counted["after"], "asking": 0.75}}
     told = learning_replies.replies_table({"learning": [{"replies": counted}, {"replies": more}], "control": [{}]})
-    assert "| of the replies | learning: before | after | lowest to highest |\n" in told  # the control was not counted
-    assert "| hold a question mark | 0 % | 50 % | 25 to 75 % |" in told
+    assert "| share of replies | learning: before | after | min to max |\n" in told  # the control was not counted
+    assert "| contain a question mark | 0 % | 50 % | 25 to 75 % |" in told
     assert learning_replies.replies_table({"control": [{}]}) == ""
 
 
@@ -250,7 +250,7 @@ def test_in_sage_it_is_counted_what_replies_did_and_who_left(tmp_path: Path) -> 
         {"lifting": 0.0, "still": 0.0, "costing": 0.5, "left": 1.0},
         {"lifting": 0.5, "still": 0.5, "costing": 0.0, "left": 0.0},
     ]
-    assert "| people who left before the end | 100 % | 0 % | 0 to 0 % |" in learning_replies.replies_table(
+    assert "| dialogues that the person left | 100 % | 0 % | 0 to 0 % |" in learning_replies.replies_table(
         {"ppo": [{"replies": counted}]}
     )
 
@@ -275,5 +275,5 @@ def test_the_sweep_in_perm_shows_each_part_before_and_after(tmp_path: Path) -> N
     # changes 0.3 and 0.1: 12.706 x 0.1414 / sqrt(2) = 1.271
     assert "| 0.1 | 2 | 20 | +0.000 | +0.200 | +0.200 ± 1.271 | +0.100, +0.300 | 5 |" in told
     assert "| 0.1 |  |  | 1.00 → 2.50 (2.00 to 3.00) |  | 50% → 100% (100% to 100%) |  |" in told
-    assert "Not made yet: 0.5 seed 0" in told
+    assert "Missing: 0.5 seed 0" in told
     assert len({job.name for job in perm_sweep.JOBS}) == len(perm_sweep.JOBS) == 12
