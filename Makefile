@@ -1,6 +1,6 @@
-# make demo: the scripted supporters meet simulated people, offline.   make test: everything CI checks.
-# make test-train: what CI checks of the training room, in an environment of its own (2 GB).
-# make constraints, constraints-train: refresh the pinned versions.     make clean: forget the environments.
+# make demo: baselines in four environments, offline.                   make test: everything CI checks but training.
+# make test-train: training against verl, in an environment of its own (2 GB).
+# make constraints, constraints-train: refresh the pinned versions.     make clean: remove the environments.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
