@@ -214,7 +214,8 @@ def _rows(by_what: Mapping[str, Sequence[dict[str, Any]]], *, paired: bool) -> s
     if len(scenes) > MOST_SCENES:
         scenes = []
     against = next(iter(by_what))
-    head = ["", "seeds", "steps", "before", "after", "change", *([f"difference to {against}"] if paired else ()), *scenes, "minutes"]
+    difference = [f"difference to {against}"] if paired else []
+    head = ["", "seeds", "steps", "before", "after", "change", *difference, *scenes, "minutes"]
     lines = [f"| {' | '.join(head)} |", f"|:---{'|---:' * (len(head) - 1)}|"]
     for what, runs in by_what.items():
         first, last = [run["held_out"][0] for run in runs], [run["held_out"][-1] for run in runs]
