@@ -78,10 +78,16 @@ class Role(NamedTuple):
 
 
 class Player(Protocol):
-    """Who plays an environment's roles."""
+    """Who plays an environment's roles; an environment adds what it asks of its player."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """`embedded`, or the model's name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays."""
+        ...
 
     def admit(self, scenario: Any) -> None:
         """Refuses a scenario it cannot play.

@@ -12,8 +12,8 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Call, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
-from heartloop.environments.episode import CallLog, RoleFailed
-from heartloop.environments.spec import Options
+from heartloop.environments.episode import CallLog, Episode, RoleFailed
+from heartloop.environments.spec import Options, Player
 
 __all__ = ["EmbeddedPlayer", "LoggedEpisode", "RoleModel", "Staged", "answered"]
 
@@ -26,15 +26,8 @@ class _Somebody(Protocol):
     def fingerprint(self) -> str: ...
 
 
-class _Player(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    def admit(self, scenario: Any) -> None: ...
-
-
 Somebody = TypeVar("Somebody", bound=_Somebody)
-Player = TypeVar("Player", bound=_Player)
+User = TypeVar("User", bound=Player)
 Chosen = TypeVar("Chosen", bound=Options)
 Answer = TypeVar("Answer")
 
@@ -91,7 +84,7 @@ class RoleModel:
         """A model reads every scenario, in any language."""
 
 
-class Staged(Generic[Somebody, Player, Chosen]):
+class Staged(Generic[Somebody, User, Chosen]):
     """Scenarios by id, who plays the roles, and the options; a subclass says its `name` and `options_type`.
 
     Args:
@@ -105,7 +98,7 @@ class Staged(Generic[Somebody, Player, Chosen]):
     name: str
     options_type: type[Chosen]
 
-    def __init__(self, scenarios: Sequence[Somebody], user: Player, **options: Any) -> None:
+    def __init__(self, scenarios: Sequence[Somebody], user: User, **options: Any) -> None:
         self.scenarios: dict[str, Somebody] = {}
         for scenario in scenarios:
             if scenario.id in self.scenarios:
@@ -142,6 +135,14 @@ class Staged(Generic[Somebody, Player, Chosen]):
         if scenario_id not in self.scenarios:
             raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
         return self.scenarios[scenario_id]
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
+        """A fresh episode.
+
+        Raises:
+            InputError: no such scenario.
+        """
+        raise NotImplementedError
 
     def described(
         self, scenario_id: str, told: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]

@@ -52,6 +52,10 @@ class StandIn(Generic[Asked]):
     def name(self) -> str:
         return self._judge.name
 
+    def describe(self) -> Mapping[str, Any]:
+        """As the judge."""
+        return self._judge.describe()
+
     def admit(self, scenario: Any) -> None:
         """As the judge."""
         self._judge.admit(scenario)

@@ -26,6 +26,7 @@ from heartloop.environments.daily.scenario import Memory, Scenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged
 
 __all__ = ["JUDGES", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
@@ -44,25 +45,8 @@ class View(NamedTuple):
     seed: int
 
 
-class DailyUser(Protocol):
+class DailyUser(Player, Protocol):
     """The six judges."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the judges."""
-        ...
-
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses an instance it cannot judge.
-
-        Raises:
-            InputError: says what the instance lacks.
-        """
-        ...
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         """What one of `JUDGES` gives the answer, 1 to 5; the six are asked at the same time."""
@@ -104,11 +88,6 @@ class Daily(Staged[Scenario, DailyUser, DailyOptions]):
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> DailyEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such instance.
-        """
         return DailyEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

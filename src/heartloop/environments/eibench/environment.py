@@ -23,6 +23,7 @@ from heartloop.environments.eibench.released import AnyScenario, ReleasedScenari
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
@@ -90,25 +91,8 @@ class Reaction(NamedTuple):
     evidence: Mapping[str, Any] = {}
 
 
-class EIBenchUser(Protocol):
+class EIBenchUser(Player, Protocol):
     """The person: one reaction per reply."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the simulator's model name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
-
-    def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario this user cannot play.
-
-        Raises:
-            InputError: says what the scenario lacks.
-        """
-        ...
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         """How the latest reply lands, and the answer to it."""
@@ -130,11 +114,6 @@ class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
     options_type = EIBenchOptions
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EIBenchEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such scenario.
-        """
         return EIBenchEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

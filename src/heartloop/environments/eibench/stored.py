@@ -13,7 +13,6 @@ would have gone on, are ignored: the dialogue ends where it ended, by the person
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -142,9 +141,6 @@ def _anchors(played: Transcript) -> tuple[Anchors, Anchors]:
 
 class StoredPerson(StandIn[EIBenchUser]):
     """A person whose words are stored and whose changes are the judge's."""
-
-    def describe(self) -> Mapping[str, Any]:
-        return self._judge.describe()
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         reaction = await answered("judge", self._judge.react(view, log))

@@ -25,6 +25,7 @@ from heartloop.environments.empa.options import EmpaOptions
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
@@ -86,25 +87,8 @@ class Judgement(NamedTuple):
     """What else the judge saw."""
 
 
-class EmpaUser(Protocol):
+class EmpaUser(Player, Protocol):
     """The person, the judge and the director."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the simulator's model name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
-
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a scenario it cannot play.
-
-        Raises:
-            InputError: says what the scenario lacks.
-        """
-        ...
 
     async def speak(self, view: View, log: CallLog) -> str:
         """The person's answer to the latest reply, out of what was released."""
@@ -138,11 +122,6 @@ class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such scenario.
-        """
         return EmpaEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

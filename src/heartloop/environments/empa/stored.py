@@ -11,17 +11,15 @@ dialogue has no further reply, it ends as `cut`, or as it had ended by the direc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.environment import Judgement, View, case_of, ends, numbers_of
 from heartloop.environments.empa.options import VARIANTS, EmpaOptions
-from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
-from heartloop.environments.spec import Stored
+from heartloop.environments.spec import Player, Stored
 from heartloop.environments.staging import answered
 from heartloop.environments.stored import StandIn, check_turns
 
@@ -80,19 +78,8 @@ def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason
     return stop or "cut"
 
 
-class FormJudge(Protocol):
+class FormJudge(Player, Protocol):
     """Who gives the levels of stored replies: an `EmpaUser`, or what stands for one."""
-
-    @property
-    def name(self) -> str: ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """As `EmpaUser.describe`."""
-        ...
-
-    def admit(self, scenario: Scenario) -> None:
-        """As `EmpaUser.admit`."""
-        ...
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         """As `EmpaUser.adjudicate`."""
@@ -101,9 +88,6 @@ class FormJudge(Protocol):
 
 class StoredPerson(StandIn[FormJudge]):
     """A person whose words, and a director whose calls, are stored; the levels are the judge's."""
-
-    def describe(self) -> Mapping[str, Any]:
-        return self._judge.describe()
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         return await answered("judge", self._judge.adjudicate(view, log))

@@ -26,6 +26,7 @@ from heartloop.environments.eqbench.format import as_judged, sections_of
 from heartloop.environments.eqbench.options import EQBenchOptions
 from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import rubric_score
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
@@ -74,25 +75,8 @@ class Marked(NamedTuple):
     reasoning: str
 
 
-class EQBenchUser(Protocol):
+class EQBenchUser(Player, Protocol):
     """The judge."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the judge."""
-        ...
-
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a scenario it cannot judge.
-
-        Raises:
-            InputError: says what the scenario lacks.
-        """
-        ...
 
     async def mark(self, view: View, log: CallLog) -> Marked:
         """The marks of a whole dialogue."""
@@ -127,11 +111,6 @@ class EQBench(Staged[Scenario, EQBenchUser, EQBenchOptions]):
                 raise InputError(f"scenario {scenario.id!r} asks for {turns} answers; max_turns is {max_turns}, raise it")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EQBenchEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such scenario.
-        """
         return EQBenchEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

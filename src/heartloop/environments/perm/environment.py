@@ -39,6 +39,7 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     perm_reward,
 )
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged
 
 __all__ = [
@@ -105,25 +106,8 @@ class Rules(NamedTuple):
         return told | ({"without": " ".join(self.without)} if self.without else {})
 
 
-class PermUser(Protocol):
+class PermUser(Player, Protocol):
     """The four judges; the person among them, in `reception`."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the judges."""
-        ...
-
-    def admit(self, scenario: AnySample) -> None:
-        """Refuses a sample it cannot judge.
-
-        Raises:
-            InputError: says what the sample lacks.
-        """
-        ...
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         """What one of `JUDGES` gives its part of the answer; the four are asked at the same time."""
@@ -150,11 +134,6 @@ class Perm(Staged[AnySample, PermUser, PermOptions]):
         self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such sample.
-        """
         return PermEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

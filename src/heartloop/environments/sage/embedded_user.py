@@ -20,6 +20,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reacting import UNDERSTANDS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.sage.environment import Feeling, Speech, View
+from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Beat
 from heartloop.environments.sage.scoring import band
@@ -58,7 +59,7 @@ class EmbeddedUser:
 
     name = "embedded"
 
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return {"models": {"user": "embedded"}, "prompts": rule_hashes(__package__)}
 
     def admit(self, scenario: AnyScenario) -> None:

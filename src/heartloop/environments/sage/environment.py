@@ -20,10 +20,11 @@ from heartloop.core.dialogue import StopReason
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.options import VARIANTS, SageOptions
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, Band, band, step
+from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
 from heartloop.scoring.credit import turn_rewards
 
@@ -108,24 +109,11 @@ class Speech(NamedTuple):
     """Whether a stored dialogue goes no further than this."""
 
 
-class SageUser(Protocol):
+class SageUser(Player, Protocol):
     """The person: appraises a reply, then answers it."""
 
-    @property
-    def name(self) -> str:
-        """`embedded`, or the simulator's model name."""
-        ...
-
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays, in this variant."""
-        ...
-
-    def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario this user cannot play.
-
-        Raises:
-            InputError: says what the scenario lacks.
-        """
         ...
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
@@ -157,11 +145,6 @@ class Sage(Staged[AnyScenario, SageUser, SageOptions]):
         self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> SageEpisode:
-        """A fresh episode.
-
-        Raises:
-            InputError: no such scenario.
-        """
         return SageEpisode(self, self.scenario(scenario_id), seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:

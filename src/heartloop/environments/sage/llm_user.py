@@ -87,7 +87,7 @@ class LLMUser:
     def name(self) -> str:
         return self._model.name
 
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         others = {_manner(v) for v in VARIANTS if v != variant}
         return {
             "models": {self._role: self._model.name},

@@ -26,7 +26,7 @@ from typing import Any
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, SageUser, Speech, View, says_goodbye
-from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.options import VARIANTS, SageOptions
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.spec import Stored
 from heartloop.environments.staging import answered
@@ -149,7 +149,7 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
 class StoredPerson(StandIn[SageUser]):
     """A person whose words are stored and whose appraisals are the judge's."""
 
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
