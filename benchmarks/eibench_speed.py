@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.machine import machine
 from heartloop.environments.eibench import EIBench, EmbeddedUser, Scenario
-from heartloop.environments.eibench.scenario_sets import training
+from heartloop.environments.eibench.listing import training
 from heartloop.environments.episode import play
 from heartloop.models.baselines import Baseline
 

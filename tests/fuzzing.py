@@ -31,7 +31,7 @@ from heartloop.environments.perm.environment import View
 from heartloop.environments.perm.format import BROKEN
 from heartloop.environments.perm.format import parse as parse_form
 from heartloop.environments.perm.llm_user import LLMUser
-from heartloop.environments.perm.scenario import read_scenarios as read_samples
+from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage import load_scenarios
 from heartloop.environments.sage.importers import read_profiles

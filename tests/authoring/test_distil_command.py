@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.environments.empa.scenario import read_scenarios
+from heartloop.environments.empa.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.authoring.test_write_command import PLAYED, Command, here, served
 from tests.faulty_server import FaultyServer
@@ -139,7 +139,7 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
     assert not files_with(KEY, tmp_path)
     assert (again.code, "1 of them from an earlier run" in again.out) == (0, True)
     assert len(server.bodies) == len(bodies)
-    (case,) = read_scenarios(tmp_path / "mine.jsonl")
+    (case,) = load_scenarios(tmp_path / "mine.jsonl")
     checked = here("scenarios", "check", "mine.jsonl")
     assert (checked.code, "no problem found" in checked.out) == (0, True), checked
     played = await asyncio.to_thread(
@@ -174,7 +174,7 @@ def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(t
     assert "refused: log.jsonl, line 4: not JSON" in done.err
     assert "2 dialogues read, 2 records refused." in done.out
     assert "More than 5% of log.jsonl could not be read" in done.err
-    assert len(read_scenarios(tmp_path / "mine.jsonl")) == 1
+    assert len(load_scenarios(tmp_path / "mine.jsonl")) == 1
     kept = [json.loads(line) for line in steps_path(tmp_path / "mine.jsonl").read_text().splitlines() if '"unread"' in line]
     assert [one["place"] for one in kept] == ["log.jsonl, line 3", "log.jsonl, line 4"]
 

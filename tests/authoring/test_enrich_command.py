@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people, read_drawn
+from heartloop.environments.perm.drawn import FORM, DrawnSample, load_drawn, load_people
 from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
@@ -93,7 +93,7 @@ def test_a_file_of_another_form_is_refused_with_its_place(here: Command, drawn: 
 async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
     tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = read_drawn(drawn(*(sample(n) for n in range(4))))
+    before = load_drawn(drawn(*(sample(n) for n in range(4))))
     async with FaultyServer("rate_limit:1", "no_schema", "half_emoji:1", retry_after="0.01", answer=Scribe().body) as server:
         served(server, monkeypatch)
         tried = await asyncio.to_thread(here, *WORDS, "lab/w", "--limit", "2", "--sampling", "writer.temperature=0.9")
@@ -204,7 +204,7 @@ async def test_an_answer_that_breaks_a_rule_is_asked_again_with_the_reason(
     assert done.code == 0, done
     assert len(server.bodies) == 2
     assert reason in server.bodies[1]["messages"][-1]["content"]
-    (whole,) = read_drawn(tmp_path / "mine.jsonl")
+    (whole,) = load_drawn(tmp_path / "mine.jsonl")
     assert whole.persona is not None
     assert whole.tags == ("suicide",)
     assert '"step": "refused"' in steps_path(tmp_path / "mine.jsonl").read_text()
@@ -225,7 +225,7 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
     assert "1 of 3 scenarios in mine.jsonl; 1 skipped; 1 refused" in done.out
     assert "persona.age" in done.err
     assert "it has a persona already" in done.err
-    assert [one.id for one in read_drawn(tmp_path / "mine.jsonl")] == [sample(1)["id"]]
+    assert [one.id for one in load_drawn(tmp_path / "mine.jsonl")] == [sample(1)["id"]]
     assert (asked, len(server.bodies)) == (5, 5)
 
 
@@ -253,7 +253,7 @@ async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_comman
         assert 0 < first < 6
         done = await asyncio.to_thread(here, *WORDS, *one_at_once)
         assert (done.code, len(server.bodies)) == (0, 6), done
-    assert len(read_drawn(tmp_path / "mine.jsonl")) == 6
+    assert len(load_drawn(tmp_path / "mine.jsonl")) == 6
 
 
 # 6. kill -9

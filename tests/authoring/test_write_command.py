@@ -23,7 +23,7 @@ import pytest
 
 from heartloop.authoring.written import steps_path
 from heartloop.cli.main import main
-from heartloop.environments.eibench import read_scenarios
+from heartloop.environments.eibench import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, Done, environment, files_with
@@ -104,7 +104,7 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
     assert done.code == 0, done
     assert "2 of 2 scenarios in new.jsonl; " in done.out
     assert "tokens" in done.out
-    people = read_scenarios(tmp_path / "new.jsonl")
+    people = load_scenarios(tmp_path / "new.jsonl")
     assert [person.scene for person in people] == ["charm", "defense"]
     models = Counter(request.body["model"] for request in server.requests)
     assert models["w"] >= 6

@@ -31,7 +31,7 @@ from heartloop.authoring.written import WrittenFiles, steps_path
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
-from heartloop.environments.eibench import SCENES, load_scenarios, read_scenarios
+from heartloop.environments.eibench import SCENES, load_scenarios
 from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.writing import EIBenchWriting
 from heartloop.environments.registry import load_environment
@@ -170,7 +170,7 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
 
 async def test_a_scenario_has_its_seed_and_the_names_it_was_given(tmp_path: Path) -> None:
     await run(tmp_path / "new.jsonl", n=4)
-    for scenario, one in zip(read_scenarios(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
+    for scenario, one in zip(load_scenarios(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
         assert scenario.scene == one.facts["scene"]
         assert scenario.seed.model_dump() == {name: one.facts[name] for name in type(scenario.seed).model_fields}
         assert (scenario.user.name, scenario.model.name) == (one.facts["name"], one.facts["other"])
@@ -367,7 +367,7 @@ async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> N
         return json.dumps({"corrections": [one, two]})
 
     ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=2)
-    people = read_scenarios(tmp_path / "new.jsonl")
+    people = load_scenarios(tmp_path / "new.jsonl")
     assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
     changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
     assert all(change["reason"] and change["from"] != change["to"] for some in changes for change in some)

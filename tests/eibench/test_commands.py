@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from heartloop.core.dialogue import read_transcripts
-from heartloop.environments.eibench import read_scenarios
+from heartloop.environments.eibench import load_scenarios
 from tests.released_eibench import record
 from tests.test_cli import environment, heartloop, in_process
 
@@ -278,7 +278,7 @@ async def test_an_answer_without_a_field_is_asked_again_once_then_unscored(
 def test_the_training_set_is_written_once_and_never_over_another_file(tmp_path: Path) -> None:
     done = heartloop("scenarios", "save", "train", "--out", "train.jsonl", cwd=tmp_path)
     assert (done.code, done.out.strip()) == (0, "2,009 scenarios written to train.jsonl")
-    assert len(read_scenarios(tmp_path / "train.jsonl")) == 2009
+    assert len(load_scenarios(tmp_path / "train.jsonl")) == 2009
     again = heartloop("scenarios", "save", "train", "--out", "train.jsonl", cwd=tmp_path)
     assert again.code == 2
     assert "train.jsonl exists" in again.err

@@ -32,7 +32,7 @@ from heartloop.environments.crisis import crisis_tags
 from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
 from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
 from heartloop.environments.empa.listing import SCENARIOS
-from heartloop.environments.empa.scenario import dominant_axis, load_scenarios, read_scenarios
+from heartloop.environments.empa.scenario import dominant_axis, load_scenarios
 from heartloop.environments.raw_dialogues import RawDialogue, Said
 from tests.authoring.scribe import Scribe, good, stage_of
 
@@ -132,7 +132,7 @@ async def test_a_dialogue_becomes_a_case_fit_to_ship_and_the_log_is_in_two_quest
     scribe = Scribe()
     ended = await run(out, distilling(dialogue(1), dialogue(2)), heard, concurrency=1)
     assert (ended.written, ended.skipped, ended.refused, ended.failed, ended.stopped) == (2, {}, {}, {}, None)
-    cases = read_scenarios(out)
+    cases = load_scenarios(out)
     assert problems_of_set(SCENARIOS, [*SHIPPED, *cases]) == []
     for case, seeded in zip(cases, distilling(dialogue(1), dialogue(2)).seeds(9, 0), strict=True):
         assert case.person.name == seeded.facts["name"]
@@ -234,7 +234,7 @@ async def test_a_crisis_of_the_text_has_to_be_tagged_and_stays_tagged_in_the_cas
     ended = await run(out, distilling(dialogue(1, "Some days I don't want to live.")), blind)
     assert ended.written == 1
     assert "the dialogue speaks of suicide; tags must have it" in [one["problem"] for one in steps(out, "refused")]
-    assert "suicide" in read_scenarios(out)[0].tags
+    assert "suicide" in load_scenarios(out)[0].tags
     softened = changed("card", lambda found: found.update(tags=["none"]))
     ended = await run(tmp_path / "b.jsonl", distilling(dialogue(1, "Some days I don't want to live.")), softened)
     assert ended.written == 0
@@ -310,11 +310,11 @@ async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tm
 
     out = tmp_path / "mine.jsonl"
     await run(tmp_path / "plain.jsonl", distilling())
-    plain = read_scenarios(tmp_path / "plain.jsonl")[0]
+    plain = load_scenarios(tmp_path / "plain.jsonl")[0]
     top = f"{plain.axis}.1"
     ended = await run(out, distilling(), corrects(f"iedr.{top}.reason", plain.iedr[top].reason + " Still."))
     assert (ended.written, ended.corrections) == (1, 1)
-    assert read_scenarios(out)[0].iedr[top].reason.endswith("Still.")
+    assert load_scenarios(out)[0].iedr[top].reason.endswith("Still.")
     other = tmp_path / "other.jsonl"
     sneaky = plain.story.outcome + " They gave it away without a word to me."
     assert (await run(other, distilling(), corrects("story.outcome", sneaky))).corrections == 0
@@ -421,7 +421,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
         ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, concurrency=3)
     assert (ended.written, len(ended.skipped)) == (2, 1)
-    assert [case.id[-1] for case in read_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
+    assert [case.id[-1] for case in load_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 
 
 async def test_another_source_or_other_exclusions_are_other_settings(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
-from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS
 from heartloop.environments.sage.listing import SCENARIOS
 from heartloop.environments.sage.scenario import problems_of
@@ -288,8 +288,7 @@ class TestReading:
     def test_a_written_set_is_read_back_blank_lines_skipped(self, tmp_path: Path) -> None:
         lines = [s.model_dump_json() for s in SUPPORT[:3]]
         path = self.write(tmp_path / "mine.jsonl", lines[0], "", "  ", lines[1], lines[2])
-        assert read_scenarios(path) == SUPPORT[:3]
-        assert load_scenarios(str(path)) == SUPPORT[:3]
+        assert load_scenarios(path) == SUPPORT[:3]
 
     @pytest.mark.parametrize(
         ("broken", "where"),
@@ -315,17 +314,17 @@ class TestReading:
 
     def test_a_file_without_a_scenario_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="holds no scenario; expected one JSON object a line"):
-            read_scenarios(self.write(tmp_path / "mine.jsonl", ""))
+            load_scenarios(self.write(tmp_path / "mine.jsonl", ""))
 
     def test_a_file_that_is_no_text_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "mine.jsonl").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(InputError, match="expected UTF-8 JSON lines"):
-            read_scenarios(tmp_path / "mine.jsonl")
+            load_scenarios(tmp_path / "mine.jsonl")
 
     @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
     def test_a_separator_inside_a_string_is_no_line_break(self, tmp_path: Path, separator: str) -> None:
         record = plain(ONE) | {"goal": f"To see it clearly.{separator}And then to sleep."}
-        (scenario,) = read_scenarios(self.write(tmp_path / "mine.jsonl", json.dumps(record, ensure_ascii=False)))
+        (scenario,) = load_scenarios(self.write(tmp_path / "mine.jsonl", json.dumps(record, ensure_ascii=False)))
         assert separator in scenario.goal
 
     @pytest.mark.parametrize("name", ["holidays", "", "/nowhere/mine.jsonl"])

@@ -55,7 +55,7 @@ SPEC = EnvironmentSpec(
         title="ease", of="Ease at the end, 0 to 100", reached="reached {0:g}", fell="fell below {0:g}",
     ),
     scenarios=Scenarios(
-        sets=("newcomers",), load=set_loader(Newcomer, {"newcomers": "newcomers.jsonl"}, __package__ or ""),
+        sets=("newcomers",), load=set_loader(Newcomer, ("newcomers",), __package__ or ""),
         owns=lambda path, record: "warm" in record, line=lambda s: f"{s.id} {s.person}: {s.title}",
         sheet=lambda s: "\n".join([s.title, s.person, s.opening, *s.lines, *s.warm]),
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -28,9 +28,9 @@ __all__ = [
     "check_tags",
     "first_record",
     "half_of",
-    "load_set",
+    "load_own_or_imported",
+    "read_imported",
     "read_records",
-    "read_set",
     "read_text",
     "set_loader",
     "without_tags",
@@ -86,6 +86,7 @@ class _Tagged(Protocol):
 
 
 Record = TypeVar("Record", bound=BaseModel)
+Imported = TypeVar("Imported", bound=BaseModel)
 Tagged = TypeVar("Tagged", bound=_Tagged)
 
 
@@ -190,67 +191,81 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
         raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 
 
-def read_set(path: Path, kind: type[Record], *, noun: str, schema: str) -> list[Record]:
-    """Scenarios of our own form from a JSON-lines file; blank lines are skipped.
-
-    Args:
-        noun: what a record is called.
-        schema: the page that tells its fields.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids; or there is none.
-    """
-    text = read_text(path)
-    if text.lstrip().startswith("["):
-        raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-    records = read_records(path, text, kind, mend=f"mend that line (schema: {schema})")
-    if not records:
-        raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
-    return records
-
-
 def set_loader(
-    kind: type[Record], shipped: Mapping[str, str], package: str, *, noun: str = "scenario", schema: str = "its data card"
+    kind: type[Record], sets: Sequence[str], package: str, *, noun: str = "scenario", schema: str = "its data card"
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for JSON lines of one kind of record.
 
+    `load(set_or_path, *, exclude_tags=())` gives the scenarios of a shipped set, by default the first, or of a file, without those
+    that carry an excluded tag. It raises `UseError` for an unknown set that is no file either, an unknown tag, or where nothing is
+    left; and `InputError` with file, line and field for the first record that does not fit, two equal ids, or no record.
+
     Args:
-        shipped: files in the package's folder `scenarios`, by the name of their set.
+        sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
         noun: what a record is called, for messages.
         schema: where its fields are documented, for messages.
     """
 
     def read(path: Path) -> list[Any]:
-        return read_set(path, kind, noun=noun, schema=schema)
+        text = read_text(path)
+        if text.lstrip().startswith("["):
+            raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
+        records = read_records(path, text, kind, mend=f"mend that line (schema: {schema})")
+        if not records:
+            raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
+        return records
 
-    def load(name: str, *, exclude_tags: Sequence[str] = ()) -> list[Record]:
-        return load_set(name, shipped, package, read, exclude_tags=exclude_tags)
+    def load(name: str | Path = sets[0] if sets else "", *, exclude_tags: Sequence[str] = ()) -> list[Record]:
+        if name in sets:
+            with resources.as_file(resources.files(package) / "scenarios" / f"{name}.jsonl") as path:
+                scenarios = read(path)
+        elif Path(name).is_file():
+            scenarios = read(Path(name))
+        else:
+            raise UseError(f"unknown scenario set {str(name)!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")
+        return without_tags(scenarios, exclude_tags, str(name))
 
     return load
 
 
-def load_set(
-    name: str,
-    shipped: Mapping[str, str],
-    package: str,
-    read: Callable[[Path], list[Tagged]],
-    *,
-    exclude_tags: Sequence[str],
-) -> list[Tagged]:
-    """A shipped set by name, or a file by path, without scenarios that carry an excluded tag.
+def read_imported(path: Path, kind: type[Record], *, command: str) -> list[Record]:
+    """Scenarios from a file that `heartloop import` wrote.
 
     Args:
-        shipped: files in the package's folder `scenarios`, by the name of their set.
+        command: the kind of import.
 
     Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: as `read` raises it.
+        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
     """
-    if name in shipped:
-        with resources.as_file(resources.files(package) / "scenarios" / shipped[name]) as path:
-            scenarios = read(path)
-    elif Path(name).is_file():
-        scenarios = read(Path(name))
-    else:
-        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(shipped)}, or the path of a JSON-lines file")
-    return without_tags(scenarios, exclude_tags, name)
+    return read_records(path, read_text(path), kind, mend=f"import the released file again (heartloop import {command})")
+
+
+def load_own_or_imported(
+    load: Callable[..., list[Record]],
+    name: str,
+    kind: type[Imported],
+    *,
+    command: str,
+    released: str,
+    exclude_tags: Sequence[str] = (),
+) -> list[Record | Imported]:
+    """A set or file as `load` reads it; a file that `heartloop import` wrote as `kind`.
+
+    Args:
+        command: the kind of import.
+        released: a field that only the authors' own records have.
+
+    Raises:
+        UseError: as `load`, or tags asked of imported scenarios, which carry none.
+        InputError: as `load`, or the file is the authors' own and was not imported yet.
+    """
+    keys = first_record(Path(name)).keys()
+    if "form" in keys:
+        if exclude_tags:
+            raise UseError(f"--exclude-tag finds nothing in {name}: imported scenarios carry no tags; leave lines out by hand")
+        return list(read_imported(Path(name), kind, command=command))
+    if released in keys:
+        raise InputError(
+            f"{name} is the authors' own file; run `heartloop import {command} {name} --out FILE.jsonl` and use what it writes"
+        )
+    return list(load(name, exclude_tags=exclude_tags))

@@ -4,7 +4,7 @@ from heartloop.environments.daily.embedded_user import EmbeddedUser
 from heartloop.environments.daily.environment import Daily
 from heartloop.environments.daily.llm_user import LLMUser
 from heartloop.environments.daily.options import MAX_TURNS, PRESETS, VARIANTS, DailyOptions
-from heartloop.environments.daily.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.daily.scenario import SETS, Scenario, load_scenarios
 
 __all__ = [
     "MAX_TURNS",
@@ -17,5 +17,4 @@ __all__ = [
     "LLMUser",
     "Scenario",
     "load_scenarios",
-    "read_scenarios",
 ]

@@ -8,15 +8,13 @@ anything is judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import Field
 
 from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Part, Persona, Tag, Word, Written, load_set, read_set
+from heartloop.environments.records import Matter, Part, Persona, Tag, Word, Written, set_loader
 
 __all__ = [
     "KINDS",
@@ -29,7 +27,6 @@ __all__ = [
     "Want",
     "load_scenarios",
     "problems_of",
-    "read_scenarios",
 ]
 
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
@@ -46,8 +43,6 @@ it now; what they say now goes beyond it, and to speak as if it were still so wo
 
 SETS = ("instances",)
 """Sets by name."""
-
-_SCHEMA = "docs/daily.md"
 
 _AHEAD = timedelta(days=400)
 
@@ -126,24 +121,8 @@ class Scenario(Written):
         return (*self.dialogue_memory, *self.event_memory)
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """Instances from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids; or there is none.
-    """
-    return read_set(path, Scenario, noun="instance", schema=_SCHEMA)
-
-
-def load_scenarios(name: str, *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """A shipped set by name, or a file by path, without instances that carry an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: as `read_scenarios` raises it.
-    """
-    shipped = {name: f"{name}.jsonl" for name in SETS}
-    return load_set(name, shipped, __package__, read_scenarios, exclude_tags=exclude_tags)
+load_scenarios = set_loader(Scenario, SETS, __package__, noun="instance", schema="docs/daily.md")
+"""A shipped set, or a file by path."""
 
 
 def problems_of(scenario: Scenario) -> list[str]:

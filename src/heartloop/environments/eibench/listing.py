@@ -1,17 +1,47 @@
-"""EIBench: scenarios as text, what a set of them must pass, and which files are read as such."""
+"""EIBench: scenarios by the name of a set or file, as text, and which files are read as such."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from heartloop.environments.eibench.released import FORM, ReleasedScenario
-from heartloop.environments.eibench.scenario import problems_of
-from heartloop.environments.eibench.scenario_sets import SETS, load_people
+from heartloop.environments.eibench.composer import train_set
+from heartloop.environments.eibench.released import FORM, AnyScenario, ReleasedScenario
+from heartloop.environments.eibench.scenario import Scenario, load_scenarios, problems_of
+from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
 
-__all__ = ["SCENARIOS"]
+__all__ = ["SCENARIOS", "SETS", "load_people", "training"]
+
+SETS = ("test", "train")
+"""Sets by name: the shipped test set, and the training set that is composed anew, word for word the same."""
+
+
+@cache
+def training() -> tuple[Scenario, ...]:
+    """The training set of 2,009 scenarios, composed once a process; no combination of the test set is in it."""
+    return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
+
+
+def load_people(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
+    """A set by name, or a file by path: our own form or an imported one.
+
+    Raises:
+        UseError: unknown set and no such file, tags asked of imported records, which carry none, or nothing left.
+        InputError: the file does not fit its schema, or is the authors' own and was not imported yet.
+    """
+    if name == "train":
+        return list(without_tags(training(), exclude_tags, name))
+    return load_own_or_imported(
+        load_scenarios,
+        name,
+        ReleasedScenario,
+        command="eibench-scenarios",
+        released="aggressor_profile",
+        exclude_tags=exclude_tags,
+    )
 
 
 def _line(s: Any) -> str:

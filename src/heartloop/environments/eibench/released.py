@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -29,9 +28,8 @@ from pydantic import (
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import SCENES, Scenario, Scene
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
-from heartloop.environments.records import read_records, read_text
 
-__all__ = ["FORM", "AnyScenario", "ReleasedRecord", "ReleasedScenario", "read_imported"]
+__all__ = ["FORM", "AnyScenario", "ReleasedRecord", "ReleasedScenario"]
 
 FORM: Literal["eibench-released/1"] = "eibench-released/1"
 """Marks a line of an imported file."""
@@ -233,13 +231,3 @@ class ReleasedScenario(BaseModel):
 
 AnyScenario = Scenario | ReleasedScenario
 """Written or composed for this project, or one of the authors' records."""
-
-
-def read_imported(path: Path) -> list[ReleasedScenario]:
-    """Records from a file that `heartloop import eibench-scenarios` wrote.
-
-    Raises:
-        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
-    """
-    mend = "import the released file again (heartloop import eibench-scenarios)"
-    return read_records(path, read_text(path), ReleasedScenario, mend=mend)

@@ -11,16 +11,15 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
-from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
+from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
 
 __all__ = [
     "LINES",
@@ -39,7 +38,6 @@ __all__ = [
     "load_scenarios",
     "pools",
     "problems_of",
-    "read_scenarios",
 ]
 
 Scene = Literal["charm", "defense", "repair", "support"]
@@ -329,20 +327,5 @@ def _named(cue: str, text: str) -> bool:
     return re.search(rf"\b{re.escape(cue)}", text) is not None
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """Scenarios from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
-    """
-    return read_set(path, Scenario, noun="scenario", schema="docs/eibench.md")
-
-
-def load_scenarios(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """The shipped test set, or a file of our own form, without scenarios that carry an excluded tag; other sets: `scenario_sets`.
-
-    Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: the file does not fit the schema.
-    """
-    return load_set(name, {"test": "test.jsonl"}, __package__, read_scenarios, exclude_tags=exclude_tags)
+load_scenarios = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md")
+"""The shipped test set, or a file of our own form; other sets: `listing`."""

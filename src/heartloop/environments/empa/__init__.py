@@ -4,7 +4,7 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import Empa
 from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.options import MAX_TURNS, VARIANTS, EmpaOptions
-from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios
 from heartloop.environments.empa.scoring import PRESETS
 
 __all__ = [
@@ -18,5 +18,4 @@ __all__ = [
     "LLMUser",
     "Scenario",
     "load_scenarios",
-    "read_scenarios",
 ]

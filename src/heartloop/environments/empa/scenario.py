@@ -9,15 +9,14 @@ tells only what the director has released. Does not cover near-duplicates (`hear
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
-from heartloop.environments.records import Matter, Part, Tag, Written, load_set, read_set
+from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
 
 __all__ = [
     "DOMAINS",
@@ -45,7 +44,6 @@ __all__ = [
     "dominant_axis",
     "load_scenarios",
     "problems_of",
-    "read_scenarios",
     "unquoted",
 ]
 
@@ -373,20 +371,5 @@ def _texts(value: object) -> list[str]:
     return []
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """Cases from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
-    """
-    return read_set(path, Scenario, noun="case", schema="docs/empa.md")
-
-
-def load_scenarios(name: str = "cases", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """The shipped cases, or a file by path, without those that carry an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: the file does not fit the schema.
-    """
-    return load_set(name, {name: f"{name}.jsonl" for name in SETS}, __package__, read_scenarios, exclude_tags=exclude_tags)
+load_scenarios = set_loader(Scenario, SETS, __package__, noun="case", schema="docs/empa.md")
+"""A shipped set, or a file by path."""

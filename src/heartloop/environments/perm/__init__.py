@@ -5,7 +5,7 @@ from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.llm_user import LLMUser
 from heartloop.environments.perm.options import MAX_TURNS, VARIANTS, PermOptions
-from heartloop.environments.perm.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.perm.scenario import SETS, Scenario, load_scenarios
 from heartloop.environments.perm.scoring import PRESETS, SWITCHES
 
 __all__ = [
@@ -23,5 +23,4 @@ __all__ = [
     "Scenario",
     "load_people",
     "load_scenarios",
-    "read_scenarios",
 ]

@@ -17,9 +17,9 @@ from typing import Literal
 from pydantic import Field
 
 from heartloop.environments.perm.scenario import SETS, Emotion, Scenario, load_scenarios, who_is
-from heartloop.environments.records import Persona, Tag, Written, first_record, load_set, read_set
+from heartloop.environments.records import Persona, Tag, Written, first_record, set_loader
 
-__all__ = ["FORM", "AnySample", "DrawnSample", "load_people", "read_drawn"]
+__all__ = ["FORM", "AnySample", "DrawnSample", "load_drawn", "load_people"]
 
 FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
 """Marks a line of a drawn file."""
@@ -66,13 +66,8 @@ class DrawnSample(Written):
 AnySample = Scenario | DrawnSample
 
 
-def read_drawn(path: Path) -> list[DrawnSample]:
-    """Drawn samples from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: as `scenario.read_scenarios`.
-    """
-    return read_set(path, DrawnSample, noun="sample", schema="docs/perm.md")
+load_drawn = set_loader(DrawnSample, (), __package__, noun="sample", schema="docs/perm.md")
+"""Drawn samples from a file, without those that carry an excluded tag."""
 
 
 def load_people(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[Scenario] | list[DrawnSample]:
@@ -83,5 +78,5 @@ def load_people(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) ->
         InputError: a line that does not fit its form.
     """
     if name not in SETS and first_record(Path(name)).get("form") == FORM:
-        return load_set(name, {}, __package__, read_drawn, exclude_tags=exclude_tags)
+        return load_drawn(name, exclude_tags=exclude_tags)
     return load_scenarios(name, exclude_tags=exclude_tags)

@@ -28,7 +28,7 @@ from heartloop.appraisal.words import split_sentences
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.crisis import crisis_tags
-from heartloop.environments.perm.drawn import DrawnSample, read_drawn
+from heartloop.environments.perm.drawn import DrawnSample, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.places import places
 from heartloop.environments.records import Persona, Tag
@@ -59,14 +59,14 @@ def enriching(source: Path) -> PermEnriching:
     Raises:
         InputError: a line of the file does not fit.
     """
-    return PermEnriching(read_drawn(source))
+    return PermEnriching(load_drawn(source))
 
 
 class PermEnriching(Writing):
     """Persona and scenario for drawn scenarios; the query stays as it is.
 
     Args:
-        samples: from `read_drawn`. Personal data that rules find is removed again, since anybody may have written a line.
+        samples: from `load_drawn`. Personal data that rules find is removed again, since anybody may have written a line.
     """
 
     name = "perm"

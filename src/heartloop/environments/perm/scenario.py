@@ -8,17 +8,15 @@ near-duplicates (`heartloop.authoring`), nor how anything is judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import Field
 
 from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Persona, Tag, Word, Written, load_set, read_set
+from heartloop.environments.records import Matter, Persona, Tag, Word, Written, set_loader
 
 __all__ = [
-    "EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "read_scenarios", "who_is",
+    "EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "who_is",
 ]  # fmt: skip
 
 Emotion = Literal[
@@ -36,8 +34,6 @@ wrong; a clear head beside theirs, perhaps a next step; that what they did or ca
 
 SETS = ("samples",)
 """Sets by name."""
-
-_SCHEMA = "docs/perm.md"
 
 
 def who_is(persona: Persona) -> str:
@@ -87,24 +83,8 @@ class Scenario(Written):
         return self.emotion
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """Samples from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids; or there is none.
-    """
-    return read_set(path, Scenario, noun="sample", schema=_SCHEMA)
-
-
-def load_scenarios(name: str, *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """A shipped set by name, or a file by path, without samples that carry an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: as `read_scenarios` raises it.
-    """
-    shipped = {name: f"{name}.jsonl" for name in SETS}
-    return load_set(name, shipped, __package__, read_scenarios, exclude_tags=exclude_tags)
+load_scenarios = set_loader(Scenario, SETS, __package__, noun="sample", schema="docs/perm.md")
+"""A shipped set, or a file by path."""
 
 
 def problems_of(scenario: Scenario) -> list[str]:

@@ -9,7 +9,7 @@ from heartloop.environments.sage.intentions import INTENTIONS, Intention
 from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.options import MAX_TURNS, PRESETS, VARIANTS, SageOptions
 from heartloop.environments.sage.released import ReleasedScenario, load_people
-from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, read_scenarios
+from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
 
 __all__ = [
     "INTENTIONS",
@@ -26,5 +26,4 @@ __all__ = [
     "Scenario",
     "load_people",
     "load_scenarios",
-    "read_scenarios",
 ]

@@ -14,13 +14,11 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.core.errors import InputError, UseError
-from heartloop.environments.records import first_record, read_records, read_text
+from heartloop.environments.records import load_own_or_imported
 from heartloop.environments.sage.intentions import INTENTIONS, Family
 from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
 
@@ -34,7 +32,6 @@ __all__ = [
     "intention_text_of",
     "load_people",
     "name_of",
-    "read_imported",
     "story_fingerprint",
 ]
 
@@ -192,31 +189,13 @@ AnyScenario = Scenario | ReleasedScenario
 """Written for this project, or one of the authors' people."""
 
 
-def read_imported(path: Path) -> list[ReleasedScenario]:
-    """People from a file that `heartloop import sage-profiles` wrote.
-
-    Raises:
-        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
-    """
-    mend = "import the released file again (heartloop import sage-profiles)"
-    return read_records(path, read_text(path), ReleasedScenario, mend=mend)
-
-
-def load_people(name: str, *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
+def load_people(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
     """Like `load_scenarios`, and imported files as well.
 
     Raises:
         UseError: unknown set and no such file, tags asked of imported people, who carry none, or nothing left.
         InputError: the file does not fit its schema, or is the authors' own and was not imported yet.
     """
-    path = Path(name)
-    if name in SETS or not path.is_file():
-        return list(load_scenarios(name, exclude_tags=exclude_tags))
-    keys = first_record(path).keys()
-    if "form" in keys:
-        if exclude_tags:
-            raise UseError(f"--exclude-tag finds nothing in {name}: imported people carry no tags; leave lines out by hand")
-        return list(read_imported(path))
-    if {"player", "scene"} <= keys:
-        raise InputError(f"{path} is the authors' own file; run `heartloop import sage-profiles {path}` and use what it writes")
-    return list(load_scenarios(name, exclude_tags=exclude_tags))
+    return load_own_or_imported(
+        load_scenarios, name, ReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
+    )

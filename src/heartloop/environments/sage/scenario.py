@@ -13,13 +13,11 @@ speak as this person without a model.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from heartloop.environments.records import Part, Tag, Written, load_set, read_set
+from heartloop.environments.records import Part, Tag, Written, set_loader
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS, Family
 
 __all__ = [
@@ -37,13 +35,12 @@ __all__ = [
     "give_aways",
     "load_scenarios",
     "problems_of",
-    "read_scenarios",
 ]
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
 
 
-SETS = {"support": "support.jsonl", "chat": "chat.jsonl"}
+SETS = ("support", "chat")
 """Scenario sets shipped with the package, by name."""
 
 
@@ -245,20 +242,5 @@ def problems_of(scenario: Scenario) -> list[str]:
     return found
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """Scenarios from a JSON-lines file; blank lines are skipped.
-
-    Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
-    """
-    return read_set(path, Scenario, noun="scenario", schema="docs/scenarios.md")
-
-
-def load_scenarios(name: str = "support", *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """A shipped set by name (`support`, `chat`), or a file by path, without scenarios that carry an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, an unknown tag, or nothing left after exclusion.
-        InputError: the file does not fit the schema.
-    """
-    return load_set(name, SETS, __package__, read_scenarios, exclude_tags=exclude_tags)
+load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/scenarios.md")
+"""A shipped set, or a file by path."""
