@@ -49,7 +49,7 @@ def found(talk: Talk) -> Comparison:
 
 def test_a_comparison_worked_by_hand(found: Comparison) -> None:
     # differences -10, -20, -3: mean -11, deviations 1, -9, 8, variance 146 / 2 = 73
-    assert (found.pairs, found.people) == (3, 3)
+    assert (found.pairs, found.scenarios) == (3, 3)
     assert (found.mean_a, found.mean_b) == (50.0, 39.0)
     assert found.difference == Interval(-11.0, -20.0, -3.0)
     assert found.sd == pytest.approx(73**0.5)
@@ -86,9 +86,9 @@ def test_repeats_pair_with_repeats_and_count_as_one_person(talk: Talk) -> None:
     a = [talk("a", "s1", [5], repeat=r) for r in range(3)]
     b = [talk("b", "s1", [7], repeat=r) for r in (1, 2, 3)]
     found = compare(side("a", a), side("b", b))
-    assert (found.pairs, found.people, found.difference.mean) == (2, 1, 2.0)
+    assert (found.pairs, found.scenarios, found.difference.mean) == (2, 1, 2.0)
     assert dict(found.left_out) == {"not played in A": 1, "not played in B": 1}
-    assert "Only one person: no interval, and no test." in found.warnings
+    assert "Only one scenario: no interval, and no test." in found.warnings
 
 
 def test_each_intention_has_its_own_difference(talk: Talk) -> None:
@@ -103,7 +103,7 @@ def test_the_smallest_difference_that_matters_sets_the_sample_size(talk: Talk) -
     a, b = by_ends(talk, "a", {"s1": 50, "s2": 50}), by_ends(talk, "b", {"s1": 51, "s2": 49})
     found = compare(side("a", a), side("b", b), min_difference=3.0)
     assert found.needed == 2  # 7.849 * 2 / 9 = 1.7, and two at least
-    assert "Alike for your purpose" in comparison_text(found, min_difference=3.0)
+    assert "Equivalent: " in comparison_text(found, min_difference=3.0)
     assert compare(side("a", a), side("b", b)).needed is None  # the difference found is 0
     with pytest.raises(UseError, match=r"--min-difference is 0\.0"):
         compare(side("a", a), side("b", b), min_difference=0.0)
@@ -115,11 +115,11 @@ class TestWarnings:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"user": "openai/x"}, "played by embedded in A and by openai/x in B"),
+            ({"user": "openai/x"}, "embedded in A and openai/x in B"),
             ({"preset": "released"}, "computed as corrected and B as released"),
             ({"variant": "challenging"}, "vanilla in A and challenging in B"),
             ({"prompts": {"feel": "new", "speak": "x"}}, "Prompts or rules differ: feel, speak."),
-            ({"start": {"emotion": 30.0}}, "mood does not start at the same value"),
+            ({"start": {"emotion": 30.0}}, "start differs"),
             ({"sampling": {"user": Sampling(temperature=1.0)}}, "user's sampling settings differ"),
             ({"seed": 9}, "Seeds differ"),
         ],
@@ -141,9 +141,9 @@ class TestWarnings:
 
     def test_of_texts_and_losses(self, found: Comparison) -> None:
         warnings = " ".join(found.warnings)
-        assert "1 dialogue with people whose text was changed" in warnings
+        assert "1 dialogue left out: the scenario's text differs" in warnings
         assert "Unscored in one or both: 1 of 4 dialogues played in both" in warnings
-        assert "Only 3 people" in warnings
+        assert "Only 3 scenarios" in warnings
 
     def test_how_the_models_are_sampled_is_part_of_what_is_compared(self, talk: Talk) -> None:
         a = by_ends(talk, "a", {f"s{i}": 50 for i in range(10)})
@@ -166,7 +166,7 @@ class TestGate:
 
     def test_one_person_decides_nothing(self, talk: Talk) -> None:
         one = compare(side("a", [talk("a", "s1", [10])]), side("b", [talk("b", "s1", [-10])]))
-        with pytest.raises(UseError, match="cannot decide on one person"):
+        with pytest.raises(UseError, match="cannot decide on one scenario"):
             worse_by(one, 0.0)
 
     @pytest.mark.parametrize("threshold", [-1.0, float("nan"), 101.0])
@@ -217,13 +217,13 @@ def test_the_text_says_it_all(found: Comparison) -> None:
     text = comparison_text(found)
     for words in (
         "A  a  (runs/a)  mean final emotion 50.0",
-        "Paired on 3 dialogues with 3 people",
+        "Paired on 3 dialogues of 3 scenarios",
         "left out: 1 unscored in B (user: AnswerError)",
         "B - A: -11.0, 95 % interval -20.0 to -3.0",
-        "permutation p 0.2500 (all patterns of signs, by person)",
+        "permutation p 0.2500 (all patterns of signs, by scenario)",
         "effect d_z -1.29 (large), rank-biserial -1.00",
         "B is worse: the interval lies below 0.",
-        "takes about 5 people; here are 3.",
+        "needs about 5 scenarios (80 % power, 95 % level); this comparison has 3.",
         "listen",
         "s2           50  30    -20  The title of s2",
     ):

@@ -83,7 +83,7 @@ def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     assert said["panel"]["path"] == [[60, 30], [50, 40], [20, 70]]
     assert said["turns"][0]["change"] == {"a": -10, "t": 10}
     assert (said["panel"]["axes"], said["panel"]["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
-    assert listing["people"][0]["group"] == "charm"
+    assert listing["scenarios"][0]["group"] == "charm"
     sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
     assert sage["panel"] == {}
     assert sage["turns"][0]["state"] == {"emotion": 50}

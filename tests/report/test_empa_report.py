@@ -116,7 +116,7 @@ def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
     assert first["act"] == ["advise", "", "Stay with it.", "a start"]
     assert said[2]["panel"]["windows"][1] is None
     assert said[0]["turns"][0]["thoughts"] == {}  # the judge's lines stand in the window
-    assert data(site, 1, "list.js")["people"][0]["line"].endswith("lacks most on C · easy · low threshold")
+    assert data(site, 1, "list.js")["scenarios"][0]["line"].endswith("lacks most on C · easy · low threshold")
 
 
 def test_published_results_stand_apart(site: Path) -> None:

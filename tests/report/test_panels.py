@@ -74,7 +74,7 @@ def test_every_heading_of_a_block_leads_to_an_entry(report: Callable[[str], Path
 def test_a_scenario_and_a_turn_are_described_by_default(report: Callable[[str], Path]) -> None:
     folder = report("blocks").parent / "data" / "1"
     listing = json.loads((folder / "list.js").read_text().removeprefix('heartloop.take("list",').removesuffix(");\n"))
-    assert listing["people"][0]["line"] == "Ana, 40 · office · work"
+    assert listing["scenarios"][0]["line"] == "Ana, 40 · office · work"
     chunk = json.loads((folder / "dialogues-0.js").read_text().removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
     assert chunk["dialogues"][0]["turns"][0]["details"] == [["Notes", [["tone", "2 of 5", "<i>short</i>"]], True]]
 

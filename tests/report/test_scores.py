@@ -118,7 +118,7 @@ def test_a_person_whose_story_changed_is_not_the_same_person(talk: Talk) -> None
     card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9], fingerprint="other")], {})
     assert card.common == 0
     assert [model.standing for model in card.models] == ["unranked", "unranked"]
-    assert "share no scored person" in card.notes[0]
+    assert "share no scored scenario" in card.notes[0]
 
 
 def test_equal_means_share_a_rank(talk: Talk) -> None:
@@ -158,7 +158,7 @@ def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> No
     ]
     assert card.common == 10
     assert "bare is not ranked: 1 of its 20 dialogues is scored, fewer than half" in " ".join(card.notes)
-    assert "share no scored person" not in " ".join(card.notes)
+    assert "share no scored scenario" not in " ".join(card.notes)
     alone = score_card(played("bare", 1), {})
     assert (alone.models[0].standing, alone.common) == ("unranked", 0)
     assert "bare is not ranked" in " ".join(alone.notes)
@@ -275,5 +275,5 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Tal
     first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
     assert "failure case, outside the ranking" in text
-    assert "rule-based stand-in" in text
+    assert "embedded user is rule-based" in text
     assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group

@@ -116,4 +116,4 @@ def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tm
 
 def test_columns_with_other_people_say_so(run: Callable[..., Path]) -> None:
     (table,) = side_by_side(_pages(run("x/first", people=("s1", "s2", "s3")), run("x/second")))
-    assert table.notes[0] == "The columns do not rest on quite the same people: 3, 2, of whom 2 are in every column."
+    assert table.notes[0] == "The columns rest on different scenarios: 3, 2, of which 2 are in every column."

@@ -102,8 +102,8 @@ def test_every_dialogue_can_be_found_and_opened(dialogues: list[Transcript], wri
     assert len({row[0] for row in listing["rows"]}) == 10
     assert listing["rows"][0][:7] == ["dialogue-x-good-s1", 0, 0, 0, "success", 100.0, [40, 50, 60, 70, 80, 90, 100]]
     assert listing["rows"][2][6] == [40, 45]  # the unjudged reply adds no value
-    assert listing["people"][2]["heavy"] is True
-    assert listing["people"][1]["tags"] == ["death", "illness"]
+    assert listing["scenarios"][2]["heavy"] is True
+    assert listing["scenarios"][1]["tags"] == ["death", "illness"]
     assert listing["strategies"]["B-2"][1] == "Emotional empathy"
     chunk = _data(site.parent / "data/1/dialogues-0.js")["dialogues"]
     assert chunk[0]["turns"][0]["evidence"]["strategies"] == {"B-2": 0.8, "Z-9": 0.4}

@@ -12,7 +12,7 @@ from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
 from heartloop.report.page import Page
 from heartloop.report.site import write_site
-from heartloop.report.themes import group_people
+from heartloop.report.themes import group_scenarios
 from heartloop.report.tokens import Point, scatter
 
 Talk = Callable[..., Transcript]
@@ -94,21 +94,21 @@ def test_groups_are_themes_their_words_and_tags_and_nothing_else() -> None:
         "moths",
     ]
     facts = {n: {"theme": theme, "tags": "death" if n < 3 else "none"} for n, theme in enumerate(themes)}
-    found = [(group.kind, group.key, len(group.people)) for group in group_people(facts)]
+    found = [(group.kind, group.key, len(group.scenarios)) for group in group_scenarios(facts)]
     assert found == [("theme", "work", 3), ("word", "work", 5), ("word", "grief", 3), ("tag", "death", 3)]
 
 
 def test_a_word_that_says_the_same_as_a_theme_is_not_shown_twice() -> None:
-    assert [group.kind for group in group_people({n: {"theme": "family"} for n in range(4)})] == ["theme"]
+    assert [group.kind for group in group_scenarios({n: {"theme": "family"} for n in range(4)})] == ["theme"]
 
 
 def test_the_shipped_scenarios_fall_into_groups() -> None:
     facts = {s.id: {"theme": s.theme, "tags": " ".join(s.tags)} for s in load_scenarios("support")}
-    sizes = {(group.kind, group.key): len(group.people) for group in group_people(facts)}
+    sizes = {(group.kind, group.key): len(group.scenarios) for group in group_scenarios(facts)}
     assert sizes["word", "work"] >= 20
     assert sizes["word", "family"] >= 8
     assert sizes["tag", "illness"] == 12
-    grouped = {person for group in group_people(facts) for person in group.people}
+    grouped = {person for group in group_scenarios(facts) for person in group.scenarios}
     assert len(grouped) > 60
 
 

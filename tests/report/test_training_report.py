@@ -161,7 +161,7 @@ class TestPage:
         run = training_run(tmp_path / "a", made=3)
         settings = json.loads((run / "settings.json").read_text())
         settings["recipe"]["dialogue"]["environment"] = settings["recipe"].pop("environment")["name"]
-        settings["people"] = settings.pop("scenarios")
+        settings["scenarios"] = settings.pop("scenarios")
         (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         metrics = (run / "metrics.jsonl").read_text()
         (run / "metrics.jsonl").write_text(metrics.replace('"user/', '"simulator/'), encoding="utf-8")

@@ -29,7 +29,7 @@ class Agreement(NamedTuple):
     """Of the scores; `None` with fewer than two dialogues, or where a judge scores all alike."""
     spearman: float | None
     difference: Interval | None
-    """Mean of second less first, dialogues of one person taken together."""
+    """Mean of second less first, dialogues of one scenario taken together."""
     replies: int
     signs: float | None
     """Share of replies after which both say better, both say the same, or both say worse."""
@@ -68,7 +68,7 @@ def agreement_text(found: Agreement, *, first: str, second: str) -> str:
     )
     lines.append(f"  scores: {correlations or 'no correlation, it needs two dialogues and scores that differ'}")
     mean, low, high = found.difference
-    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one person
+    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
     lines.append(f"  mean difference {mean:+.1f}{ends}")
     if found.signs is not None:
         lines.append(f"  direction of the change: alike after {found.signs:.0%} of {amount(found.replies, 'reply', 'replies')}")

@@ -122,7 +122,7 @@ class ScoreCard(_Frozen):
     presets: tuple[str, ...]
     variants: tuple[str, ...]
     grouped_by: str
-    """What groups people: `intention` (SAGE), `scene` (EIBench)."""
+    """The fact that groups scenarios: `intention` (SAGE), `scene` (EIBench)."""
     success_at: float
     """Points from here on are counted as a success; another bound only recounts."""
     failure_below: float

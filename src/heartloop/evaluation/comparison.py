@@ -4,7 +4,7 @@ Pure: dialogues and settings in, a `Comparison` out. Pairs are the same scenario
 repeat; the evidence is counted by scenario. Does not cover how it is printed (`comparison_text`) or more than two models
 (`scores`).
 
-Differences are B - A: above 0, people fared better with B.
+Differences are B - A: above 0, B scored higher.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from heartloop.scoring.statistics import (
     sample_size_for,
 )
 
-__all__ = ["FEW_PEOPLE", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
+__all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
 
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
-FEW_PEOPLE = 10
+FEW_SCENARIOS = 10
 """With fewer, a percentile bootstrap gives intervals that are too narrow."""
 
 
@@ -51,7 +51,7 @@ class Side(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """One person in one repeat with both models."""
+    """One scenario in one repeat with both models."""
 
     a: Transcript
     b: Transcript
@@ -66,7 +66,7 @@ class Pair(NamedTuple):
 
 
 class GroupDifference(NamedTuple):
-    """The pairs whose person belongs to one group: a hidden intention, a scene."""
+    """The pairs whose scenario belongs to one group."""
 
     key: str
     pairs: int
@@ -83,7 +83,7 @@ class Comparison(NamedTuple):
     scale: Scale
     """What the points are."""
     pairs: int
-    people: int
+    scenarios: int
     mean_a: float
     mean_b: float
     difference: Interval
@@ -91,12 +91,12 @@ class Comparison(NamedTuple):
     exact: bool
     """Whether p counts every pattern of signs; otherwise 10,000 drawn ones."""
     effect: float
-    """Cohen's d_z over people."""
+    """Cohen's d_z over scenarios."""
     rank_biserial: float
     sd: float | None
-    """Standard deviation of the people's mean differences; `None` with one person."""
+    """Standard deviation of the scenarios' mean differences; `None` with one scenario."""
     needed: int | None
-    """People it takes to tell `aim` from 0 with 80 % power; `None` where that cannot be told."""
+    """Scenarios needed to distinguish `aim` from 0 with 80 % power; `None` where that is not defined."""
     aim: float
     """The difference `needed` is about: the smallest that matters, or the one found."""
     left_out: tuple[tuple[str, int], ...]
@@ -160,7 +160,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         b=b,
         scale=scale,
         pairs=len(pairs),
-        people=len(means),
+        scenarios=len(means),
         mean_a=statistics.fmean(pair.score_a for pair in pairs),
         mean_b=statistics.fmean(pair.score_b for pair in pairs),
         difference=difference,
@@ -182,13 +182,13 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
     """Whether B is worse than A by more than `threshold`, the interval agreeing: all of it lies below -threshold.
 
     Raises:
-        UseError: a negative threshold, or one person, which gives no interval to decide by.
+        UseError: a negative threshold, or one scenario, which gives no interval.
     """
     widest = comparison.scale.high - comparison.scale.low
     if not 0.0 <= threshold <= widest:
         raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")
-    if comparison.people < 2:
-        raise UseError("--worse-than cannot decide on one person, who gives no interval; compare on more scenarios")
+    if comparison.scenarios < 2:
+        raise UseError("--worse-than cannot decide on one scenario, which gives no interval; compare on more scenarios")
     return comparison.difference.high < -threshold
 
 
@@ -241,25 +241,25 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
         yield GroupDifference(key, len(mine), *means, _interval(mine))
 
 
-def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], people: int) -> Iterable[str]:
-    """What a reader must know before believing the difference, in plain words."""
+def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int) -> Iterable[str]:
+    """What a reader must know about the difference, in sentences."""
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     texts = dict(left_out).get(_TEXT_DIFFERS, 0)
     if texts:
-        yield f"{amount(texts, 'dialogue')} with people whose text was changed between A and B left out."
+        yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
     if any(pair.a.seed != pair.b.seed for pair in pairs):
-        yield "Seeds differ: the same person was played, but not with the same chance."
+        yield "Seeds differ between A and B."
     unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
             f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
             f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on this."
         )
-    if people == 1:
-        yield "Only one person: no interval, and no test."
-    elif people < FEW_PEOPLE:
-        yield f"Only {people} people: such an interval is too narrow, and p cannot fall below {2 / 2**people:.2g}."
+    if scenarios == 1:
+        yield "Only one scenario: no interval, and no test."
+    elif scenarios < FEW_SCENARIOS:
+        yield f"Only {scenarios} scenarios: the interval is too narrow, and p cannot fall below {2 / 2**scenarios:.2g}."
 
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
@@ -271,19 +271,19 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
 
     rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
     for name, words in (
-        ("user", "The person was played by {} in A and by {} in B: the difference may be theirs, not the models'."),
-        ("judge", "The person's feelings are {}'s in A and {}'s in B: the difference may be the judges', not the models'."),
+        ("user", "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'."),
+        ("judge", "The judge is {} in A and {} in B: the difference may be the judges', not the models'."),
         ("preset", "A was computed as {} and B as {}: the rules differ, so the scores do not compare."),
-        ("variant", "The people were {} in A and {} in B: one of the two met harder people."),
+        ("variant", "The variant is {} in A and {} in B: one of the two may be harder."),
     ):
         mine, yours = both(name)
         if mine != yours and (name != "judge" or rejudged):
             yield words.format(mine, yours)
     if any(pair.a.start != pair.b.start for pair in pairs):
-        yield "The mood does not start at the same value in A and B."
+        yield "The start differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
     if prompts:
-        yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. What changed there may be what is seen here."
+        yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
     roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
     if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
         roles.discard("judge")  # one side has none, and that was said
@@ -310,4 +310,4 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):
-        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another's feelings on stored words, not another dialogue."
+        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge's appraisal of stored replies, no new dialogue."

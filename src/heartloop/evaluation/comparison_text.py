@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from heartloop.core.text import printable
 from heartloop.core.wording import amount
-from heartloop.evaluation.comparison import FEW_PEOPLE, Comparison
+from heartloop.evaluation.comparison import FEW_SCENARIOS, Comparison
 from heartloop.scoring.statistics import Interval
 
 __all__ = ["comparison_text"]
@@ -21,7 +21,7 @@ def comparison_text(found: Comparison, *, min_difference: float | None = None) -
 def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     for name, side, mean in (("A", found.a, found.mean_a), ("B", found.b, found.mean_b)):
         yield f"{name}  {side.model}  ({side.run})  mean {found.scale.title} {mean:.1f}"
-    yield f"Paired on {amount(found.pairs, 'dialogue')} with {amount(found.people, 'person', 'people')}, scored in both."
+    yield f"Paired on {amount(found.pairs, 'dialogue')} of {amount(found.scenarios, 'scenario')}, scored in both."
     for reason, n in found.left_out:
         yield f"  left out: {n} {reason}"
     for warning in found.warnings:
@@ -29,7 +29,7 @@ def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
     yield ""
     yield f"B - A: {_signed(found.difference.mean)}{_ends(found.difference, ', 95 % interval ')}"
     how = "all patterns of signs" if found.exact else "10,000 drawn patterns of signs"
-    yield f"permutation p {_p(found.p)} ({how}, by person)"
+    yield f"permutation p {_p(found.p)} ({how}, by scenario)"
     yield f"effect d_z {_effect(found.effect)}, rank-biserial {_signed(found.rank_biserial, 2)}"
     yield _verdict(found, min_difference)
     yield _needed(found)
@@ -45,7 +45,7 @@ def _groups(found: Comparison) -> Iterable[str]:
         for i in found.groups
     ]
     yield from _table((f"by {found.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
-    if any(i.pairs < FEW_PEOPLE for i in found.groups):
+    if any(i.pairs < FEW_SCENARIOS for i in found.groups):
         yield f"Few dialogues give too narrow an interval; by {found.scale.group} it is a hint, no finding."
 
 
@@ -67,22 +67,22 @@ def _extremes(found: Comparison) -> Iterable[str]:
 def _verdict(found: Comparison, min_difference: float | None) -> str:
     low, high = found.difference.low, found.difference.high
     if math.isnan(low):
-        return "One person is no basis for a verdict."
+        return "One scenario: no verdict."
     if min_difference is not None and -min_difference < low and high < min_difference:
-        return f"Alike for your purpose: the interval holds no difference of {min_difference:g} or more."
+        return f"Equivalent: the interval holds no difference of {min_difference:g} or more."
     if low > 0:
         return "B is better: the interval lies above 0."
     if high < 0:
         return "B is worse: the interval lies below 0."
-    return "Not told apart: the interval includes 0, which is no proof that they are equal."
+    return "Not distinguished: the interval includes 0, which does not prove that they are equal."
 
 
 def _needed(found: Comparison) -> str:
     if found.needed is None:
-        return "How many people would tell them apart cannot be said: no difference, or no spread, was found."
+        return "The sample size is not defined: no difference, or no spread, was found."
     return (
-        f"To tell a difference of {found.aim:.1f} from 0 (80 % power, 95 % level) takes about {found.needed:,} people; "
-        f"here are {found.people}."
+        f"A difference of {found.aim:.1f} needs about {found.needed:,} scenarios (80 % power, 95 % level); "
+        f"this comparison has {found.scenarios}."
     )
 
 
@@ -101,9 +101,9 @@ def _p(value: float) -> str:
 
 def _effect(value: float) -> str:
     if math.isnan(value):
-        return "not defined for one person"
+        return "not defined for one scenario"
     if math.isinf(value):
-        return "without bound (every person differs by the same)"
+        return "infinite (every scenario differs by the same)"
     size = abs(value)
     words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
     return f"{_signed(value, 2)} ({words})"

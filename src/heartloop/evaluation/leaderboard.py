@@ -72,7 +72,7 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    """Both ends; where one is below 0 a word stands between them, since a dash would run into the sign."""
+    """Both ends, joined by a word where one is below 0, since a dash would touch the sign."""
     if low is None or high is None:
         return "–"
     return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{round(low)} to {round(high)}"
@@ -90,11 +90,11 @@ def _caption(card: ScoreCard) -> list[str]:
     if ranked:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
     if len(ranked) > 1:
-        lines.append("same letter: not told apart from the letter's first model on the same dialogues")
+        lines.append("same letter: not distinguished from the letter's first model on the same dialogues")
     if card.replaced:
-        lines.append(f"{card.replaced} replaced: played again later, and the last playing counts")
+        lines.append(f"{card.replaced} replaced: played again later; the last one counts")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if "embedded" in card.simulators:
-        lines.append("The person is a rule-based stand-in: compare only with other runs of the same user.")
+        lines.append("The embedded user is rule-based: compare only with other embedded runs.")
     lines += card.notes
     return lines

@@ -118,7 +118,7 @@ def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def judge_of(settings: Mapping[str, Any]) -> str:
-    """Who read the replies anew where a run was rejudged; empty where the person's own feeling stands."""
+    """The judge of a rejudged run; empty for a run that was not rejudged."""
     rejudged = settings.get("rejudged")
     roles = settings.get("roles")
     judge = roles.get("judge") if isinstance(rejudged, Mapping) and isinstance(roles, Mapping) else None
@@ -171,7 +171,7 @@ def _together(runs: list[Run]) -> Measurement:
         for key in ("models", "scenarios"):
             settings[key] = _union(run.settings.get(key) for run in runs)
         if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
-            settings["repeats"] = None  # what such a union was meant to hold cannot be told, so nothing is called missing
+            settings["repeats"] = None  # how many dialogues such a union plans is unknown, so none is called missing
         settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
     settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
     settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)

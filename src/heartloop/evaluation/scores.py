@@ -1,13 +1,13 @@
-"""The score card of a run: what each model's dialogues came to, and what could not be measured.
+"""The score card of a run: each model's scores, and what could not be measured.
 
 Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's scale reads them (`measures`): mean,
 success and failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D.
 Does not cover how it looks (`leaderboard`, `site`), nor tests between two models (`heartloop compare`).
 
-Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause
-and enters no mean. Models are ranked on the dialogues scored for all of them, so that nobody gains by failing on a
-hard person; a failure case (`heartloop/garbage`), or a model of whose dialogues less than half is scored, is shown outside
-the ranking and does not shrink that common set.
+Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause and
+enters no mean. Models are ranked on the dialogues scored for all of them, so that no model gains by an unscored hard scenario; a
+failure case (`heartloop/garbage`), or a model with less than half of its dialogues scored, is shown outside the ranking and does
+not shrink that common set.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ from heartloop.scoring.statistics import bootstrap_interval
 __all__ = [
     "ALLOWED_UNSCORED",
     "FAILURE_CASES",
-    "common_people",
+    "common_keys",
     "latest",
     "model_names",
-    "person_of",
+    "pairing_key",
     "score_card",
 ]
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 """Models that show what broken output looks like; they belong to no ranking."""
 ALLOWED_UNSCORED = 0.05
-"""A larger share of unscored dialogues is said on the face of every table."""
+"""A larger share of unscored dialogues is marked in every table."""
 _NOTICED_LOSS = 0.05
 """A common set smaller than the best-scored model's own by more than this share is pointed out."""
 _LEAST_SCORED = 0.5
-"""A model with a smaller share of its dialogues scored is not ranked: it would take the common set of all others along."""
+"""A model with a smaller share of its dialogues scored is not ranked: it would shrink the common set of all others."""
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
     """One transcript a dialogue: the last one written, in the order of first appearance.
 
-    A dialogue is a model with a person, in one repeat and with one seed: runs that differ in their seed add up.
+    A dialogue is a model with a scenario, in one repeat and with one seed: runs that differ in their seed add up.
     """
-    return list({(transcript.model, *person_of(transcript)): transcript for transcript in transcripts}.values())
+    return list({(transcript.model, *pairing_key(transcript)): transcript for transcript in transcripts}.values())
 
 
-def person_of(dialogue: Transcript) -> Key:
-    """What two models must share to be compared: the same person, word for word, in the same repeat, with the same seed."""
+def pairing_key(dialogue: Transcript) -> Key:
+    """What two models must share to be compared: scenario, its text (fingerprint), repeat and seed."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
-def common_people(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
-    """Whom the ranking rests on: the people scored for every one of some models, as `person_of` has them."""
+def common_keys(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
+    """The pairing keys scored for every one of some models, which the ranking rests on."""
     met: dict[str, set[Key]] = {model: set() for model in models}
     for dialogue in dialogues:
         if dialogue.scored and dialogue.model in met:
-            met[dialogue.model].add(person_of(dialogue))
+            met[dialogue.model].add(pairing_key(dialogue))
     return set.intersection(*met.values()) if met else set()
 
 
@@ -104,7 +104,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         for model, mine in by_model.items()
         if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
     ]
-    common = common_people(dialogues, contenders)
+    common = common_keys(dialogues, contenders)
     ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [
@@ -112,7 +112,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         for model, mine in by_model.items()
     ]
     finals = {
-        model: {person_of(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
+        model: {pairing_key(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
     }
     rows = _ranked(rows, rank_letters(finals, common))
     unscored = sum(row.unscored for row in rows)
@@ -176,7 +176,7 @@ def _model_score(
     scale: Scale,
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
-    basis = scored if common is None else [d for d in scored if person_of(d) in common]
+    basis = scored if common is None else [d for d in scored if pairing_key(d) in common]
     unscored = len(mine) - len(scored)
     share = unscored / len(mine) if mine else 0.0
     causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
@@ -236,7 +236,7 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
 
 
 def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[float | None, float | None]:
-    """The 95 % interval over people; none where one scenario gives no spread to resample."""
+    """The 95 % interval over scenarios; none for one scenario."""
     interval = bootstrap_interval(points, clusters=[d.scenario for d in dialogues])
     return (None, None) if interval.low != interval.low else (interval.low, interval.high)
 
@@ -259,9 +259,9 @@ def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
 
 
 def _repaired(dialogue: Transcript) -> int:
-    """Questions an instrument answered properly only when asked again.
+    """Calls of a role that gave a valid answer only after a re-ask.
 
-    The question on which the dialogue failed, or its farewell was lost, was asked again in vain and is left out.
+    A call whose re-ask failed as well, so that the dialogue failed or its farewell was lost, is left out.
     """
     if not dialogue.calls:
         return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
@@ -313,11 +313,11 @@ def _source(settings: Mapping[str, Any]) -> Iterable[str]:
     rescored = settings.get("rescored")
     if isinstance(rescored, Mapping):
         source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
-        yield f"Computed anew from the stored transcripts of {source}, without a model call."
+        yield f"Rescored from the stored transcripts of {source}, without a model call."
     rejudged = settings.get("rejudged")
     if isinstance(rejudged, Mapping):
-        spoke = f"{rejudged.get('from')}, where {rejudged.get('user')} was the person"
-        yield f"Rejudged: another's feelings on the stored words of {spoke}; no new dialogue."
+        source = f"{rejudged.get('from')} (user {rejudged.get('user')})"
+        yield f"Rejudged: another judge's appraisal of the stored replies of {source}."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
@@ -336,7 +336,7 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
     most = max((row.scored for row in scored), default=0)
     if len(scored) > 1 and not common:
         yield (
-            "The models share no scored person in the same repeat and with the same seed, so they are not ranked; "
+            "The models share no scored scenario in the same repeat and with the same seed, so they are not ranked; "
             "each mean is over that model's own dialogues."
         )
     elif most and (most - common) / most > _NOTICED_LOSS:

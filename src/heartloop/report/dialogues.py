@@ -74,7 +74,7 @@ def dialogue_list(
     return {
         "models": [printable(model) for model in models],
         "turns": turns,
-        "people": scenarios,
+        "scenarios": scenarios,
         "rows": rows,
         "thoughts": dict(panel.thoughts),
         "thoughtsTitle": panel.thoughts_title,
@@ -145,7 +145,7 @@ def _turn(transcript: Transcript, turn: Turn, panel: ReportPanel) -> dict[str, A
 
 
 def _short(value: float | None) -> float | int | None:
-    """40.0 is written as 40, and no number longer than it can be told apart on a page."""
+    """40.0 is written as 40, other numbers with two decimal places."""
     if value is None or value != value:
         return None
     return int(value) if value == int(value) else round(value, 2)

@@ -52,12 +52,12 @@ def theme_columns(scale: Scale, themes: Sequence[Grouping], dialogues: Sequence[
     def kind(group: Grouping) -> str:
         """What stands before the number of scenarios: a tag is called one, and a theme of one group with an interval names it."""
         if scale.group_intervals and group.kind != "tag":
-            groups = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.people}
+            groups = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.scenarios}
             return f"{groups.pop()}, " if len(groups) == 1 else ""
         return _KINDS[group.kind]
 
     return [
-        HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{kind(group)}{len(group.people)} scenarios")
+        HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{kind(group)}{len(group.scenarios)} scenarios")
         for group in themes
     ]
 

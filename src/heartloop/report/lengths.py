@@ -1,4 +1,4 @@
-"""How long replies are, turn by turn: a line a model, told apart by number and dashes, not by colour alone.
+"""Length of replies by turn: a line for each model, distinguished by number and dashes, not by colour alone.
 
 Pure: numbers in, pixels out. Does not cover the means themselves (`scores`) or markup (`templates/`).
 """
@@ -49,11 +49,11 @@ class Lengths(NamedTuple):
 
 def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: float = 300.0) -> Lengths | None:
     """The lines of the models with a scored dialogue; `None` without any."""
-    told = [(colour, row) for colour, row in enumerate(rows) if row.reply_lengths]
-    if not told:
+    with_lengths = [(colour, row) for colour, row in enumerate(rows) if row.reply_lengths]
+    if not with_lengths:
         return None
-    turns = max(len(row.reply_lengths) for _, row in told)
-    most = max(at.characters for _, row in told for at in row.reply_lengths)
+    turns = max(len(row.reply_lengths) for _, row in with_lengths)
+    most = max(at.characters for _, row in with_lengths for at in row.reply_lengths)
     step = _step(most)
     top, left, right, bottom = 12.0, 52.0, width - 44.0, height - 40.0
 
@@ -64,7 +64,7 @@ def lengths_of(rows: Sequence[ModelScore], *, width: float = 1060.0, height: flo
         return round(bottom - (bottom - top) * characters / (step * 5), 1)
 
     lines = []
-    for number, (colour, row) in enumerate(told, start=1):
+    for number, (colour, row) in enumerate(with_lengths, start=1):
         points = [(x(turn), y(at.characters)) for turn, at in enumerate(row.reply_lengths)]
         path = "M" + "L".join(f"{px:g} {py:g}" for px, py in points)
         last_x, last_y = points[-1]

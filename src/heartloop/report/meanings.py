@@ -36,7 +36,7 @@ def meanings(templates: jinja2.Environment, pages: Sequence[Page], trained: Sequ
         "glossaries": [_glossary(templates, spec, pages) for spec in specs() if spec.report.glossary],
         "allowed_unscored": Page.allowed_unscored,
         "resamples": Page.resamples,
-        "least_people": Page.least_people,
+        "least_scenarios": Page.least_scenarios,
         "most_lines": MOST_LINES,
         "few_models": FEW_MODELS,
         "training": {"smoothing": SMOOTHING, "arch_steps": ARCH_STEPS, "metrics": metrics_of(trained)} if trained else None,

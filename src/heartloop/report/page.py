@@ -20,12 +20,12 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_people, latest, person_of
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
 from heartloop.report.dialogues import dialogue_ids
 from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat, theme_columns
 from heartloop.report.highlights import Highlight, highlight_of
 from heartloop.report.lengths import Lengths, lengths_of
-from heartloop.report.themes import LEAST_PEOPLE, Grouping, group_people
+from heartloop.report.themes import LEAST_SCENARIOS, Grouping, group_scenarios
 from heartloop.report.tokens import Point, Scatter, scatter
 from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
 from heartloop.scoring.statistics import bootstrap_interval
@@ -41,7 +41,7 @@ _STOP_WORDS = {
 """Why a dialogue ended, in a reader's words."""
 
 
-FEW_PEOPLE = 10
+FEW_SCENARIOS = 10
 """An interval over fewer is too narrow, and the page says so."""
 
 
@@ -76,8 +76,8 @@ class Page:
 
     resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
     allowed_unscored = ALLOWED_UNSCORED
-    least_people = LEAST_PEOPLE
-    few_people = FEW_PEOPLE
+    least_scenarios = LEAST_SCENARIOS
+    few_scenarios = FEW_SCENARIOS
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -100,9 +100,9 @@ class Page:
         self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
         for place, dialogue in enumerate(self.dialogues):
             self._of_model[dialogue.model].append(place)
-        common = common_people(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
+        common = common_keys(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
         self._basis: dict[str, list[int]] = {
-            row.model: [i for i in self._scored(row) if row.standing != "ranked" or person_of(self.dialogues[i]) in common]
+            row.model: [i for i in self._scored(row) if row.standing != "ranked" or pairing_key(self.dialogues[i]) in common]
             for row in card.models
         }
         """Dialogues behind each model's number on the leaderboard."""
@@ -156,8 +156,8 @@ class Page:
         return " · ".join([self.title, *self.card.presets, *self.card.variants])
 
     @cached_property
-    def people(self) -> frozenset[tuple[str, str]]:
-        """Whom the numbers of the leaderboard rest on, as (scenario, fingerprint)."""
+    def scenarios(self) -> frozenset[tuple[str, str]]:
+        """The scenarios behind the numbers of the leaderboard, as (scenario, fingerprint)."""
         rows = [row.model for row in self.card.models if row.standing == "ranked"] or list(self._basis)
         return frozenset(
             (self.dialogues[i].scenario, self.dialogues[i].fingerprint) for model in rows for i in self._basis[model]
@@ -171,7 +171,7 @@ class Page:
 
     @property
     def embedded(self) -> bool:
-        """Whether the rule-based stand-in played the person."""
+        """Whether the embedded rules played a role."""
         return "embedded" in self.card.simulators or "embedded" in roles_of(self.settings).values()
 
     def entry(self, name: str) -> str:
@@ -224,7 +224,7 @@ class Page:
         """What was evaluated on what, in sentences."""
         models = [row for row in self.card.models if row.standing != "failure case"]
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
-        how = "evaluated on" if len(models) == 1 else "each evaluated on the same" if self.same_people else "evaluated on"
+        how = "evaluated on" if len(models) == 1 else "each evaluated on the same" if self.same_scenarios else "evaluated on"
         about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.change_limit:g}")
         return f"{amount(len(models), 'model')}, {how} {scenarios}. {about}"
 
@@ -248,11 +248,11 @@ class Page:
     @property
     def few_in_groups(self) -> bool:
         """Whether a group's interval rests on fewer scenarios than an interval needs."""
-        return any(group.low is not None and group.n < FEW_PEOPLE for row in self.card.models for group in row.groups)
+        return any(group.low is not None and group.n < FEW_SCENARIOS for row in self.card.models for group in row.groups)
 
     @cached_property
-    def same_people(self) -> bool:
-        """Whether every model that was played has talked with the same people."""
+    def same_scenarios(self) -> bool:
+        """Whether every model was played with the same scenarios."""
         rows = [row for row in self.card.models if row.played and row.standing != "failure case"]
         met = {row.model: frozenset(self.dialogues[i].scenario for i in self._of_model[row.model]) for row in rows}
         return len(set(met.values())) <= 1
@@ -261,7 +261,7 @@ class Page:
     def facts(self) -> list[tuple[str, str]]:
         """The settings a reader must know, as (what, value)."""
         card, settings = self.card, self.settings
-        people = len({d.scenario for d in self.dialogues})
+        scenarios = len({d.scenario for d in self.dialogues})
         played = Counter((d.model, d.scenario) for d in self.dialogues).values()
         times = max(played, default=0)
         up_to = "up to " if times > min(played, default=0) else ""
@@ -275,7 +275,7 @@ class Page:
             ("Variant", ", ".join(card.variants)),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
-            ("Scenarios", f"{people}" + (f", {up_to}{times} times each" if times > 1 else "") if people else ""),
+            ("Scenarios", f"{scenarios}" + (f", {up_to}{times} times each" if times > 1 else "") if scenarios else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
             ("Replaced", f"{card.replaced}, played again later" if card.replaced else ""),
             ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(seeds)),
@@ -334,7 +334,7 @@ class Page:
     def themes(self) -> list[Grouping]:
         """Themes, their words, and tags that several scenarios share; themes that are their groups are left out."""
         left_out = {} if self.has_themes else {"theme": ""}
-        return group_people({(d.scenario, d.fingerprint): {**d.facts, **left_out} for d in self.dialogues})
+        return group_scenarios({(d.scenario, d.fingerprint): {**d.facts, **left_out} for d in self.dialogues})
 
     @cached_property
     def has_themes(self) -> bool:
@@ -347,7 +347,7 @@ class Page:
         met: dict[object, list[int]] = {}
         for place, dialogue in enumerate(self.dialogues):
             met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
-        return self._heat([{place for person in group.people for place in met[person]} for group in self.themes])
+        return self._heat([{place for person in group.scenarios for place in met[person]} for group in self.themes])
 
     def _heat(self, columns: Sequence[set[int]]) -> list[HeatRow]:
         return heat(self.card.models, self._basis, columns, self.dialogues, self.scale)
@@ -356,7 +356,7 @@ class Page:
     def without_theme(self) -> int:
         """People in no group of themes."""
         everybody = {(d.scenario, d.fingerprint) for d in self.dialogues}
-        return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.people})
+        return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.scenarios})
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:

@@ -1,4 +1,4 @@
-"""The same models with the same people under several simulators or judges: do they put them in the same order?
+"""The same models with the same scenarios under several simulators or judges: do their orders agree?
 
 Pure: pages in, tables out. Each column is the leaderboard of a measurement's own page, number for number. A model that is
 played or judged by itself is shown, marked, and left out of the agreement (as EIBench, Table 5, leaves it out). Does not cover
@@ -27,12 +27,12 @@ FEW_MODELS = 6
 
 
 class Column(NamedTuple):
-    """One simulator or judge: what it is called, the page its numbers come from, and how many people they rest on."""
+    """One simulator or judge: what it is called, the page its numbers come from, and how many scenarios they rest on."""
 
     label: str
     address: str
     number: int
-    people: int
+    scenarios: int
 
 
 class Place(NamedTuple):
@@ -107,7 +107,7 @@ def side_by_side(pages: Sequence[tuple[str, Page]]) -> list[SideBySide]:
 
 def _belong(first: Page, page: Page) -> bool:
     models = {row.model for row in first.card.models if row.scored} & {row.model for row in page.card.models if row.scored}
-    return bool(page.rules) and first.rules == page.rules and bool(models) and bool(first.people & page.people)
+    return bool(page.rules) and first.rules == page.rules and bool(models) and bool(first.scenarios & page.scenarios)
 
 
 def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
@@ -117,7 +117,7 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
         for label, (_, page) in zip(labels, group, strict=True)
     ]
     columns = [
-        Column(label, address, page.number, len(page.people)) for label, (address, page) in zip(labels, group, strict=True)
+        Column(label, address, page.number, len(page.scenarios)) for label, (address, page) in zip(labels, group, strict=True)
     ]
     places: dict[str, list[Place | None]] = {}
     for at, (_, page) in enumerate(group):
@@ -194,12 +194,12 @@ def _notes(
     rows: Sequence[tuple[str, Sequence[Place | None]]],
     agreement: Sequence[Sequence[Agreement]],
 ) -> list[str]:
-    people = [page.people for _, page in group]
+    scenarios = [page.scenarios for _, page in group]
     notes = []
-    if len(set(people)) > 1:
-        all_of_them = len(frozenset.intersection(*people))
-        counts = ", ".join(str(len(met)) for met in people)
-        notes.append(f"The columns do not rest on quite the same people: {counts}, of whom {all_of_them} are in every column.")
+    if len(set(scenarios)) > 1:
+        all_of_them = len(frozenset.intersection(*scenarios))
+        counts = ", ".join(str(len(one)) for one in scenarios)
+        notes.append(f"The columns rest on different scenarios: {counts}, of which {all_of_them} are in every column.")
     own = sorted({model for model, places in rows if any(place is not None and place.own for place in places)})
     if own:
         notes.append(f"◇ Played or judged by itself in one column, and left out of the agreement there: {', '.join(own)}.")

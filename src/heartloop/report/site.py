@@ -1,7 +1,7 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
 
 Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), where several share their
-people and models one that sets them side by side, a page of training runs for each environment (`training.html`, ..., or
+scenarios and models one that sets them side by side, a page of training runs for each environment (`training.html`, ..., or
 `index.html` where nothing was evaluated), and pages for the papers' own results, the settings and the meaning of every number;
 `assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks and the training curves. What
 stands on a page is decided in `page`, `side_by_side`, `training_page` and `provenance`.
@@ -159,7 +159,7 @@ def _pages(
 
 
 def _labels(pages: Sequence[Page]) -> list[str]:
-    """What each page is called; pages that would be called alike are told apart by their run directories."""
+    """The label of each page; equal labels are distinguished by their run directories."""
     labels = [page.label for page in pages]
     return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
 

@@ -1,7 +1,7 @@
-"""People grouped by what their scenarios carry: themes, words that several themes share, content tags.
+"""Scenarios grouped by themes, words that several themes share, and content tags.
 
-Pure: facts in, groups out. No category is made up: a group is a theme that several people share word for word, a word that
-stands in several people's themes, or a content tag. A person may be in several groups, or in none. Does not cover means
+Pure: facts in, groups out. No category is made up: a group is a theme that several scenarios share word for word, a
+word that several themes share, or a content tag. A scenario may be in several groups, or in none. Does not cover means
 (`page`).
 """
 
@@ -11,10 +11,10 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["LEAST_PEOPLE", "Grouping", "group_people"]
+__all__ = ["LEAST_SCENARIOS", "Grouping", "group_scenarios"]
 
-LEAST_PEOPLE = 3
-"""A smaller group says more about its people than about its theme and is not shown."""
+LEAST_SCENARIOS = 3
+"""A smaller group says more about its scenarios than about its theme and is not shown."""
 MOST_GROUPS = 16
 """Of either kind, the largest."""
 
@@ -28,22 +28,22 @@ _SMALL_WORDS = (
 
 
 class Grouping(NamedTuple):
-    """People who share a theme, a word of it, or a tag."""
+    """Scenarios that share a theme, a word of it, or a tag."""
 
     key: str
     kind: Literal["theme", "word", "tag"]
-    people: frozenset[Hashable]
+    scenarios: frozenset[Hashable]
     themes: tuple[str, ...]
     """The themes found in it, in the order of the alphabet."""
 
 
-def group_people(facts: Mapping[Any, Mapping[str, str]]) -> list[Grouping]:
-    """Groups of at least `LEAST_PEOPLE`, whole themes before words of themes before tags, the largest first.
+def group_scenarios(facts: Mapping[Any, Mapping[str, str]]) -> list[Grouping]:
+    """Groups of at least `LEAST_SCENARIOS`, whole themes before words of themes before tags, the largest first.
 
     Args:
-        facts: by person, the facts of their scenario; `theme` and `tags` (separated by spaces, `none` for none) are read.
+        facts: by scenario, the facts of their scenario; `theme` and `tags` (separated by spaces, `none` for none) are read.
 
-    >>> [(g.key, len(g.people)) for g in group_people({n: {"theme": t, "tags": "none"} for n, t in enumerate(
+    >>> [(g.key, len(g.scenarios)) for g in group_scenarios({n: {"theme": t, "tags": "none"} for n, t in enumerate(
     ...     ["work and money", "a night at work", "work and pride", "brothers"])})]
     [('work', 3)]
     """
@@ -51,24 +51,26 @@ def group_people(facts: Mapping[Any, Mapping[str, str]]) -> list[Grouping]:
     words: dict[str, set[Hashable]] = {}
     tags: dict[str, set[Hashable]] = {}
     small = set(_SMALL_WORDS.split())
-    for person, told in facts.items():
-        theme = told.get("theme", "").strip()
+    for scenario, given in facts.items():
+        theme = given.get("theme", "").strip()
         if theme:
-            whole.setdefault(theme, set()).add(person)
+            whole.setdefault(theme, set()).add(scenario)
         for word in set(_WORD.findall(theme.lower())) - small:
-            words.setdefault(word, set()).add(person)
-        for tag in set(told.get("tags", "").split()) - {"none"}:
-            tags.setdefault(tag, set()).add(person)
-    taken = {frozenset(people) for people in whole.values() if len(people) >= LEAST_PEOPLE}
-    words = {word: people for word, people in words.items() if frozenset(people) not in taken}
+            words.setdefault(word, set()).add(scenario)
+        for tag in set(given.get("tags", "").split()) - {"none"}:
+            tags.setdefault(tag, set()).add(scenario)
+    taken = {frozenset(scenarios) for scenarios in whole.values() if len(scenarios) >= LEAST_SCENARIOS}
+    words = {word: scenarios for word, scenarios in words.items() if frozenset(scenarios) not in taken}
 
     def largest(kind: Literal["theme", "word", "tag"], groups: Mapping[str, set[Hashable]]) -> list[Grouping]:
         kept = sorted(
-            (item for item in groups.items() if len(item[1]) >= LEAST_PEOPLE), key=lambda item: (-len(item[1]), item[0])
+            (item for item in groups.items() if len(item[1]) >= LEAST_SCENARIOS), key=lambda item: (-len(item[1]), item[0])
         )
         return [
-            Grouping(key, kind, frozenset(people), tuple(sorted({facts[p].get("theme", "").strip() for p in people} - {""})))
-            for key, people in kept
+            Grouping(
+                key, kind, frozenset(scenarios), tuple(sorted({facts[p].get("theme", "").strip() for p in scenarios} - {""}))
+            )
+            for key, scenarios in kept
         ]
 
     about = [*largest("theme", whole), *largest("word", words)]

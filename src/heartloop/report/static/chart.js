@@ -84,7 +84,7 @@
       row.course.forEach((value, turn) => {
         trace.x.push(turn);
         trace.y.push(value);
-        trace.text.push(plain(row.person.title + " · " + row.person.person));
+        trace.text.push(plain(row.scenario.title + " · " + row.scenario.person));
         trace.customdata.push(row.address);
       });
       trace.x.push(null);

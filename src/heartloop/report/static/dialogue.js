@@ -212,12 +212,12 @@ window.heartloop = window.heartloop || {};
 
   function talk(row, said, strategies) {
     const box = make("div", "talk");
-    const first = (row.person.person || "the person").split(",")[0];
+    const first = (row.scenario.person || "the person").split(",")[0];
     const speaker = (name, right) => box.append(make("div", "speaker" + (right ? " right" : ""), name));
     const marks = asked("marks", said);
-    if (row.person.opening !== null) {
+    if (row.scenario.opening !== null) {
       speaker(first);
-      box.append(bubble("person", row.person.opening, marks, "message -1"));
+      box.append(bubble("person", row.scenario.opening, marks, "message -1"));
     }
     const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
     said.turns.forEach((turn, index) => {
@@ -226,7 +226,7 @@ window.heartloop = window.heartloop || {};
         box.append(...reply);
         return;
       }
-      speaker(model + (row.person.plays ? " as " + row.person.plays : "") + " · reply " + (index + 1), true);
+      speaker(model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1), true);
       box.lastChild.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
       box.append(bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index));
@@ -258,15 +258,15 @@ window.heartloop = window.heartloop || {};
   /** The body of the sheet; `others` are the dialogues of other models with the same scenario. */
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
     const body = make("div", "sheet-body m" + (row.model % 8));
-    const title = make("h2", "", row.person.title || row.person.id);
+    const title = make("h2", "", row.scenario.title || row.scenario.id);
     title.id = "sheet-title";
-    body.append(title, make("p", "who", row.person.line));
-    if (row.person.facts.length) {
+    body.append(title, make("p", "who", row.scenario.line));
+    if (row.scenario.facts.length) {
       const list = make("dl", "parts");
-      for (const [name, text] of row.person.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
+      for (const [name, text] of row.scenario.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
       body.append(list);
     }
-    if (row.person.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.person.tags.join(", "))));
+    if (row.scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.scenario.tags.join(", "))));
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
     words.append(row.score === null ? "unscored" : oneTurn() ? scale().title : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
@@ -298,8 +298,8 @@ window.heartloop = window.heartloop || {};
       });
       conversation.prepend(button);
     }
-    if (row.person.heavy) {
-      const summary = make("summary", "", "This dialogue touches on " + row.person.tags.join(", ") + ". It stays folded until you open it.");
+    if (row.scenario.heavy) {
+      const summary = make("summary", "", "This dialogue touches on " + row.scenario.tags.join(", ") + ". It stays folded until you open it.");
       body.append(make("details", "care", null, summary, conversation));
     } else {
       body.append(conversation);

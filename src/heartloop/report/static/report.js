@@ -52,14 +52,14 @@
   function begin(value) {
     listing = value;
     const inChunk = new Map();
-    rows = value.rows.map(([address, model, person, repeat, stop, score, course, n]) => {
+    rows = value.rows.map(([address, model, scenario, repeat, stop, score, course, n]) => {
       const place = inChunk.get(n) || 0;
       inChunk.set(n, place + 1);
-      const who = value.people[person];
+      const who = value.scenarios[scenario];
       const words = [who.title, who.person, who.place, who.theme, who.keyword, who.group, who.id, who.tags.join(" "), who.opening, value.models[model]];
       return {
         address, model, repeat, stop, score, course, place,
-        chunk: n, modelName: value.models[model], person: who, personNumber: person, stopWords: stopWords(stop),
+        chunk: n, modelName: value.models[model], scenario: who, scenarioNumber: scenario, stopWords: stopWords(stop),
         words: words.join(" ").toLowerCase(),
       };
     });
@@ -68,7 +68,7 @@
     const form = document.getElementById("filters");
     if (!form) return;
     value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
-    const groups = new Set(value.people.map((who) => who.group).filter(Boolean));
+    const groups = new Set(value.scenarios.map((who) => who.group).filter(Boolean));
     for (const option of inOrder(groups)) form.elements.group.append(new Option(option, option));
     form.hidden = false;
     form.addEventListener("input", () => refresh(true));
@@ -90,12 +90,12 @@
 
   /** Unscored dialogues have no place between best and worst: they come last either way. */
   function compare(sort) {
-    const byPerson = (a, b) => a.personNumber - b.personNumber || a.model - b.model || a.repeat - b.repeat;
-    if (sort === "person") return byPerson;
+    const byScenario = (a, b) => a.scenarioNumber - b.scenarioNumber || a.model - b.model || a.repeat - b.repeat;
+    if (sort === "scenario") return byScenario;
     const way = sort === "worst" ? 1 : -1;
     return (a, b) => {
       if ((a.score === null) !== (b.score === null)) return a.score === null ? 1 : -1;
-      return way * (a.score - b.score) || a.course.length - b.course.length || byPerson(a, b);
+      return way * (a.score - b.score) || a.course.length - b.course.length || byScenario(a, b);
     };
   }
 
@@ -108,7 +108,7 @@
     let kept = rows.filter(
       (row) =>
         (form.model.value === "" || row.model === Number(form.model.value)) &&
-        (form.group.value === "" || row.person.group === form.group.value) &&
+        (form.group.value === "" || row.scenario.group === form.group.value) &&
         (form.stop.value === "" || row.stop === form.stop.value),
     );
     if (text && form.said.checked) {
@@ -184,11 +184,11 @@
     const link = make("a", "row m" + (row.model % 8));
     link.href = "#" + row.address;
     const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
-    const what = make("span", "row-what", null, make("span", "row-title", row.person.title || row.person.id));
-    what.append(make("span", "row-person", row.person.person));
-    if (row.person.tags.length) what.append(" ", make("span", "note", "Content note: " + row.person.tags.join(", ")));
+    const what = make("span", "row-what", null, make("span", "row-title", row.scenario.title || row.scenario.id));
+    what.append(make("span", "row-person", row.scenario.person));
+    if (row.scenario.tags.length) what.append(" ", make("span", "note", "Content note: " + row.scenario.tags.join(", ")));
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
-    const wish = [row.person.group, row.repeat && "repeat " + (row.repeat + 1)];
+    const wish = [row.scenario.group, row.repeat && "repeat " + (row.repeat + 1)];
     who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
     link.append(score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords));
     return make("li", "", null, link);
@@ -215,7 +215,7 @@
     let body;
     try {
       const found = await said(row);
-      const others = rows.filter((other) => other.personNumber === row.personNumber && other.repeat === row.repeat);
+      const others = rows.filter((other) => other.scenarioNumber === row.scenarioNumber && other.repeat === row.repeat);
       body = heartloop.dialogueBody(row, found, others.sort((a, b) => a.model - b.model), listing.turns, listing.strategies);
     } catch (error) {
       body = make("p", "sheet-body", error.message);

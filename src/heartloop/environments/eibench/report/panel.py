@@ -30,7 +30,7 @@ def _scenario(transcript: Transcript) -> ScenarioView:
         "played": "The model plays",
         "task": "Its task",
         "limits": "Its limits",
-        "goal": "What the person wants, which the model is not told",
+        "goal": "What the person wants, which the model does not see",
     }
     line = (facts.get(name) for name in ("person", "place", "scene", "theme", "keyword"))
     return ScenarioView(

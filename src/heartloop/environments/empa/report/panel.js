@@ -1,4 +1,4 @@
-/* One EMPA dialogue: the path in step with the talk, what was judged after each reply with its evidence, the director's calls. */
+/* One EMPA dialogue: the path beside the text, what was judged after each reply with its evidence, the director's calls. */
 "use strict";
 
 (function (heartloop) {
@@ -64,11 +64,11 @@
       box.append(make("span", "axis-of", NAMES[axis]), make("span", "change " + kind, words), make("span", "muted", "to " + signed(window.at[i])), list);
     }
     const [energy, alignment, total] = window.numbers;
-    const told = [];
-    if (energy !== null) told.push("energy " + signed(energy, 2));
-    if (alignment !== null) told.push("alignment " + signed(alignment, 2));
-    if (total !== null) told.push("energy so far " + signed(total, 1) + " of " + number(said.lacking) + " lacking");
-    box.append(make("p", "energies muted", told.join(" · ")));
+    const parts = [];
+    if (energy !== null) parts.push("energy " + signed(energy, 2));
+    if (alignment !== null) parts.push("alignment " + signed(alignment, 2));
+    if (total !== null) parts.push("energy so far " + signed(total, 1) + " of " + number(said.lacking) + " lacking");
+    box.append(make("p", "energies muted", parts.join(" · ")));
     return box;
   }
 
@@ -133,7 +133,7 @@
     return [svg, (turn) => bars.forEach((bar, i) => bar.classList.toggle("now", i === turn - 1))];
   }
 
-  /** The strip that stays above the talk: both planes and the energies up to the reply that is read now. */
+  /** The strip that stays above the text: both planes and the energies up to the reply that is read now. */
   function journey(said, conversation) {
     const at = positions(said);
     const stops = [...conversation.querySelectorAll("[data-turn]")];
@@ -144,7 +144,7 @@
     const words = make("p", "journey-words");
     const slider = make("input");
     Object.assign(slider, { type: "range", min: 0, max: said.windows.length, value: 0 });
-    slider.setAttribute("aria-label", "How far the talk has come, in replies");
+    slider.setAttribute("aria-label", "Position in the dialogue, in replies");
     let moved = 0;
     const [bars, showBars] = energies(said, (turn) => go(turn));
     function show(turn) {
@@ -199,7 +199,7 @@
   const colouring = document.getElementById("space-colour");
   const hint = document.getElementById("space-hint");
   const NAMES = ["C: understood", "A: felt with", "P: able to move"];
-  const HINT = "The diamond is the balance, the tinted cube the zone where hardly anything is lacking. Click a point to read its talk.";
+  const HINT = "The diamond is the balance, the tinted cube the zone where hardly anything is lacking. Click a point to open its dialogue.";
   let data = null;
   let asked = false;
   let inView = null;
@@ -231,7 +231,7 @@
     into.x.push(x);
     into.y.push(y);
     into.z.push(z);
-    into.text.push(heartloop.plain(walk.row.person.title) + "<br>after reply " + turn + ": C " + x + ", A " + y + ", P " + z);
+    into.text.push(heartloop.plain(walk.row.scenario.title) + "<br>after reply " + turn + ": C " + x + ", A " + y + ", P " + z);
     into.customdata.push(walk.row.address);
   }
 

@@ -1,7 +1,7 @@
 """EMPA's paths as pictures: planes of two axes for every model and difficulty, size against alignment, steps in space.
 
 Pure: computed dialogues in, pixels and numbers out. In a plane what is lacking lies to the left and below, the balance is the
-cross, the zone is where every axis is at least -1; segments are told apart by the sign of their energy. All planes of a page
+cross, the zone is where every axis is at least -1; segments are distinguished by the sign of their energy. All planes of a page
 share one frame; a path that leaves it is cut at its edge and counted. Does not cover turning the picture in space
 (`static/paths.js`) or one dialogue (`static/empa.js`).
 """
@@ -160,9 +160,9 @@ def drives(members: Sequence[Member]) -> list[Drive]:
     """Size and alignment of the steps of every model, in the order of the leaderboard."""
     drawn: list[Drive] = []
     for number, row, found in members:
-        people = [m.dialogue.scenario for m in found for _ in m.path.energy]
-        size = estimate([float(s) for m in found for s in np.linalg.norm(m.path.increment, axis=1)], people, n=len(found))
-        alignment = estimate([float(cos) for m in found for cos in m.path.alignment], people, n=len(found))
+        scenarios = [m.dialogue.scenario for m in found for _ in m.path.energy]
+        size = estimate([float(s) for m in found for s in np.linalg.norm(m.path.increment, axis=1)], scenarios, n=len(found))
+        alignment = estimate([float(cos) for m in found for cos in m.path.alignment], scenarios, n=len(found))
         if size is not None and alignment is not None:
             drawn.append(Drive(len(drawn) + 1, number, row, size, alignment))
     return drawn

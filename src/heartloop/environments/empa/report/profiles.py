@@ -54,7 +54,7 @@ class Bar(NamedTuple):
 
 
 class BarPanel(NamedTuple):
-    """A bar a model: an index, or a group of people."""
+    """A bar a model: an index, or a group of scenarios."""
 
     key: str
     name: str
@@ -89,18 +89,18 @@ class Radar(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """EPM-Q over one division of people."""
+    """EPM-Q over one division of the scenarios."""
 
     key: str
     title: str
-    told: str
+    about: str
     panels: list[BarPanel]
     radars: list[Radar]
 
 
 class _Division(NamedTuple):
     title: str
-    told: str
+    about: str
     keys: tuple[str, ...]
     of: Callable[[Measured], str]
 
@@ -149,7 +149,7 @@ def index_panels(members: Sequence[Member]) -> list[tuple[str, list[BarPanel]]]:
 
 
 def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
-    """A division of people as bars and radars; `None` where fewer than three of its groups occur.
+    """A division of the scenarios as bars and radars; `None` where fewer than three of its groups occur.
 
     Radars and bars of one profile share their scale, from 0 to the highest end of an interval, at least to 100.
     """
@@ -163,7 +163,7 @@ def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
     scale = Range(0.0, high, 100.0)
     panels = [BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names]
     radars = [_radar(number, row, names, table, high) for number, row, table in tables if table]
-    return Profile(key, division.title, division.told, panels, radars)
+    return Profile(key, division.title, division.about, panels, radars)
 
 
 def _over(found: Sequence[Measured], of: Callable[[Measured], float]) -> Estimate | None:

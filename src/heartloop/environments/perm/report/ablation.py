@@ -102,9 +102,9 @@ def _total(g: Graded, preset: str, variant: Variant) -> float:
 
 def _places(means: dict[str, float]) -> dict[str, int]:
     """Places from 1; those who are level to a millionth of a point share one."""
-    told = {model: round(mean, 6) for model, mean in means.items()}
-    order = sorted(told.values(), reverse=True)
-    return {model: order.index(mean) + 1 for model, mean in told.items()}
+    rounded = {model: round(mean, 6) for model, mean in means.items()}
+    order = sorted(rounded.values(), reverse=True)
+    return {model: order.index(mean) + 1 for model, mean in rounded.items()}
 
 
 def _rho(full: dict[str, float], other: dict[str, float]) -> float | None:

@@ -61,7 +61,7 @@ def _judged(judge: str, turn: Turn, found: Graded, parts: list[list[str]]) -> di
     part = 0 if judge == "resonation" else len(parts) - 1
     text = parts[part][1]
     places = [[utf16_place(text, first), utf16_place(text, last)] for first, last in spans_of(quote, text)] if quote else []
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "name": judge,
         "part": part,
         "score": _short(found.scores[judge]),
@@ -71,11 +71,11 @@ def _judged(judge: str, turn: Turn, found: Graded, parts: list[list[str]]) -> di
         "places": places,
     }
     if judge == "bystander" and found.marks:
-        told["marks"] = [[name, DIMENSIONS[name], _short(mark)] for name, mark in found.marks.items()]
+        shown["marks"] = [[name, DIMENSIONS[name], _short(mark)] for name, mark in found.marks.items()]
     else:
         seen = turn.evidence.get("seen")
-        told["seen"] = _seen(seen.get(judge)) if isinstance(seen, Mapping) else []
-    return told
+        shown["seen"] = _seen(seen.get(judge)) if isinstance(seen, Mapping) else []
+    return shown
 
 
 def _sum(found: Graded) -> list[list[str]]:

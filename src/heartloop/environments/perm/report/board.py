@@ -139,8 +139,8 @@ class PermBoard:
         table: dict[str, dict[str, Estimate]] = {}
         for _, row, found in self.shown:
             for dimension in dimensions:
-                told = [(value, g.dialogue.scenario) for g in found if (value := dimension.of(g)) is not None]
-                one = estimate([value for value, _ in told], [person for _, person in told])
+                values = [(value, g.dialogue.scenario) for g in found if (value := dimension.of(g)) is not None]
+                one = estimate([value for value, _ in values], [person for _, person in values])
                 if one is not None:
                     table.setdefault(row.model, {})[dimension.key] = one
         return table

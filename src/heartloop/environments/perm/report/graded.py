@@ -32,7 +32,7 @@ class Graded(NamedTuple):
     scores: Mapping[str, float]
     """By judge, 1 to 5, the bystander's 0 to 100."""
     marks: Mapping[str, float]
-    """The bystander's five, 0 to 20 each; empty where its judge told the sum alone."""
+    """The bystander's five, 0 to 20 each; empty where its judge gave the sum alone."""
     tokens: int
     """Of the response."""
     reward: PermReward | None

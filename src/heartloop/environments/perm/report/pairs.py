@@ -45,15 +45,15 @@ class PairTable(NamedTuple):
 
 def pair_table(across: str, up: str, found: Sequence[Graded]) -> PairTable:
     """Counts of every pair of levels over the graded answers; a broken form has none and is left out."""
-    told = [g for g in found if not g.broken]
-    at = [(_step(across, g.scores[across]), _step(up, g.scores[up])) for g in told]
+    graded = [g for g in found if not g.broken]
+    at = [(_step(across, g.scores[across]), _step(up, g.scores[up])) for g in graded]
     most = max((at.count(cell) for cell in set(at)), default=1)
     names = _names(up)
     rows = []
     for y in range(len(names) - 1, -1, -1):
         counts = [at.count((x, y)) for x in range(len(_LEVELS))]
         rows.append((names[y], [Count(n, round(n / most, 3)) for n in counts]))
-    return PairTable(across, up, _names(across), rows, len(told), _rho(across, up, told))
+    return PairTable(across, up, _names(across), rows, len(graded), _rho(across, up, graded))
 
 
 def pair_tables(found: Sequence[Graded]) -> list[PairTable]:
@@ -69,8 +69,8 @@ def _step(judge: str, score: float) -> int:
     return min(4, int(score // 20)) if judge == "bystander" else int(score) - 1
 
 
-def _rho(across: str, up: str, told: Sequence[Graded]) -> float | None:
-    table = {judge: {str(n): g.scores[judge] for n, g in enumerate(told)} for judge in (across, up)}
+def _rho(across: str, up: str, graded: Sequence[Graded]) -> float | None:
+    table = {judge: {str(n): g.scores[judge] for n, g in enumerate(graded)} for judge in (across, up)}
     try:
         return spearman_matrix(table).between(across, up)
     except UseError:  # fewer than two answers, or one judge gave all the same

@@ -42,8 +42,8 @@ def build(page: PanelInput) -> PanelOutput:
         "under Grades.",
         facts=(
             ("Share of a grade", perm.how.removeprefix("a grade of 1 to 5 counts ")),
-            ("Bystander's weight", _told(page, "bystander_weight")),
-            ("Left out of the reward", _told(page, "without")),
+            ("Bystander's weight", _facts(page, "bystander_weight")),
+            ("Left out of the reward", _facts(page, "without")),
         ),
         warnings=warnings,
         sections=_SECTIONS,
@@ -51,8 +51,8 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def _told(page: PanelInput, fact: str) -> str:
-    return ", ".join(sorted({told for d in page.dialogues if (told := d.facts.get(fact))}))
+def _facts(page: PanelInput, fact: str) -> str:
+    return ", ".join(sorted({value for d in page.dialogues if (value := d.facts.get(fact))}))
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
@@ -60,7 +60,7 @@ def _scenario(transcript: Transcript) -> ScenarioView:
     line = (facts.get("person"), facts.get("emotion"), f"wants {facts['want']}" if facts.get("want") else "")
     situation = facts.get("situation")
     return ScenarioView(
-        " · ".join(filter(None, line)), (("What happened, which the model is told", situation),) if situation else ()
+        " · ".join(filter(None, line)), (("What happened, which the model sees", situation),) if situation else ()
     )
 
 

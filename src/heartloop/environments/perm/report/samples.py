@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     address: str
     points: float
     title: str
-    told: str
+    about: str
     """Person, emotion and want."""
     tags: str
     heavy: bool
@@ -72,7 +72,7 @@ class Apart(NamedTuple):
     """A sample over all models; `None` where a model has no scored answer to it."""
 
     title: str
-    told: str
+    about: str
     spread: float
     """Points between the highest and the lowest model; failure cases do not widen it."""
     cells: list[ApartCell | None]
@@ -112,7 +112,7 @@ def samples_apart(members: Sequence[Member], ids: Sequence[str]) -> list[Apart]:
         if len(means) > 1:
             first = next(column[0] for column in columns if column)
             cells = [_cell(column, ids) for column in columns]
-            found.append(Apart(_title(first), _told(first), max(means) - min(means), cells))
+            found.append(Apart(_title(first), _about(first), max(means) - min(means), cells))
     return sorted(found, key=lambda one: -one.spread)[:MOST_APART]
 
 
@@ -130,7 +130,7 @@ def _sample(g: Graded, ids: Sequence[str]) -> Sample:
         address=ids[g.place],
         points=g.points,
         title=_title(g),
-        told=_told(g, with_person=True),
+        about=_about(g, with_person=True),
         tags=", ".join(tags),
         heavy=any(tag in HEAVY_TAGS for tag in tags),
         broken=broken_words(g.broken) if g.broken else "",
@@ -142,7 +142,7 @@ def _title(g: Graded) -> str:
     return g.fact("title") or g.dialogue.scenario
 
 
-def _told(g: Graded, *, with_person: bool = False) -> str:
+def _about(g: Graded, *, with_person: bool = False) -> str:
     want = g.fact("want")
-    told = (g.fact("person") if with_person else "", g.fact("emotion"), f"wants {want}" if want else "")
-    return " · ".join(filter(None, told))
+    parts = (g.fact("person") if with_person else "", g.fact("emotion"), f"wants {want}" if want else "")
+    return " · ".join(filter(None, parts))

@@ -22,7 +22,7 @@ PANEL = ReportPanel(
     lede="Each person has a story and a hidden wish. The person starts at {start} of 100, and every reply moves how they feel "
     "by at most {change_limit}, up or down. The number below is how they felt at the end.",
     trajectories=("How the feeling moves", ""),
-    groups=("What the person secretly wanted", "The model is never told the intention."),
+    groups=("What the person secretly wanted", "The model does not see the intention."),
     group_kinds={
         key: "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
         for key, known in INTENTIONS.items()
