@@ -279,6 +279,11 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
         mine, yours = both(name)
         if mine != yours and (name != "judge" or rejudged):
             yield words.format(mine, yours)
+    others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
+    for role in sorted(others):
+        mine, yours = ({d.models.get(role, "nobody") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        if mine != yours:
+            yield f"The {role} was {' and '.join(sorted(mine))} in A and {' and '.join(sorted(yours))} in B."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
@@ -292,10 +297,12 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
 
 
 def _named(dialogue: Transcript, name: str) -> object:
-    """A field; in a rejudged dialogue `user` is who spoke and `judge` who appraised, elsewhere both are one."""
-    if name == "user" and "judge" in dialogue.models:
-        return dialogue.models.get("user", dialogue.user)
-    return dialogue.user if name == "judge" else getattr(dialogue, name)
+    """A field; where a judge is named it judged, and `user` is who spoke, else the user did both."""
+    if name == "judge":
+        return dialogue.models.get("judge", dialogue.user)
+    return (
+        dialogue.models.get("user", dialogue.user) if name == "user" and "judge" in dialogue.models else getattr(dialogue, name)
+    )
 
 
 def _plain(value: object) -> object:

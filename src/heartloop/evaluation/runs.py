@@ -144,7 +144,8 @@ def _rules(run: Run) -> tuple[object, ...]:
         return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
     first = run.transcripts[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
-    return (first.user, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
+    roles = () if judge_of(settings) else tuple(sorted(item for item in first.models.items() if item[0] != "policy"))
+    return (first.user, roles, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
 
 
 def shared_rules(run: Run) -> tuple[object, ...]:

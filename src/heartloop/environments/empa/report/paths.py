@@ -171,7 +171,8 @@ def drives(members: Sequence[Member]) -> list[Drive]:
 def facing(found: Sequence[Drive], *, width: float = 1060.0, height: float = 400.0) -> Facing:
     """The picture of `drives`: size across from 0, alignment up from -1 to 1."""
     left, top, right, bottom = 44.0, 14.0, width - 20.0, height - 44.0
-    most = math.ceil(max((drive.size.mean if drive.size.high is None else drive.size.high for drive in found), default=1.0))
+    sizes = [drive.size.mean if drive.size.high is None else drive.size.high for drive in found]
+    most = max(1, math.ceil(max(sizes, default=0.0)))  # 1 where no step has a size
 
     def x(value: float) -> float:
         return round(left + (right - left) * value / most, 1)
