@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.catalogue import Ready
 from heartloop.environments.episode import play
+from heartloop.environments.spec import Ready
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import Baseline
 

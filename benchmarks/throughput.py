@@ -38,8 +38,9 @@ from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
-from heartloop.environments.catalogue import Ready, entry_of
 from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Ready
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import evaluate
 from heartloop.evaluation.settings import EvaluationSettings, settings_of
@@ -74,21 +75,20 @@ class Case(NamedTuple):
     environment: str = "sage"
 
     def over(self, people: Sequence[Any], person: ChatModel) -> Ready:
-        """The environment over some people, all played by one simulator model."""
-        entry = entry_of(self.environment)
-        return entry.build(people, entry.person(person))
+        """The environment over some scenarios, all played by one user simulator."""
+        spec = load_environment(self.environment)
+        return spec.make(people, spec.players({"user": person}))
 
     def settings(self, environment: Ready) -> EvaluationSettings:
         """Settings of a run with exactly so many dialogues."""
         repeats = max(1, self.dialogues // len(environment.scenarios))
-        chosen = entry_of(self.environment).sets[0]
+        chosen = load_environment(self.environment).set_of(None)
         return settings_of(environment, [POLICY], roles={"user": PERSON}, scenario_set=chosen, repeats=repeats)
 
     @property
     def people(self) -> list[Any]:
         """The first shipped people, or all of them as often as it takes."""
-        entry = entry_of(self.environment)
-        scenarios = entry.load(entry.sets[0])
+        scenarios = load_environment(self.environment).load()
         if self.dialogues > len(scenarios) and self.dialogues % len(scenarios):
             raise SystemExit(f"{self.dialogues} dialogues are no multiple of {len(scenarios)} people")
         return list(scenarios[: self.dialogues])
@@ -98,7 +98,7 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
     """The evaluation as `heartloop eval` runs it. With `afterwards`, scores and report as well, timed apart."""
     meter = Meter()
     found = {name: resolve(name, max_connections=case.in_flight) for name in (POLICY, PERSON)}
-    environment = case.over(case.people, Metered(found[PERSON], meter, "simulator"))
+    environment = case.over(case.people, Metered(found[PERSON], meter, "user"))
     settings = case.settings(environment)
 
     def keep(transcript: Transcript, _: DialogueScope) -> None:

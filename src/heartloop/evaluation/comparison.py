@@ -281,9 +281,9 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
             yield words.format(mine, yours)
     others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
     for role in sorted(others):
-        mine, yours = ({d.models.get(role, "nobody") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
-        if mine != yours:
-            yield f"The {role} was {' and '.join(sorted(mine))} in A and {' and '.join(sorted(yours))} in B."
+        by_a, by_b = ({d.models.get(role, "nobody") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        if by_a != by_b:
+            yield f"The {role} was {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
