@@ -1,4 +1,4 @@
-"""A dialogue worth opening first, as the report shows it beside its model: score, person, how it ended, its course in small.
+"""A model's best or worst dialogue in brief: score, scenario, how it ended, its course as a small curve.
 
 Pure: a transcript in, values out. Does not cover which dialogues these are (`page`).
 """

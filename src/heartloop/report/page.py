@@ -146,7 +146,7 @@ class Page:
 
     @property
     def instrument(self) -> str:
-        """Who played the person, and who judged the replies if it was somebody else."""
+        """The user simulator or judge, and who rejudged the replies."""
         played_by = "the embedded user" if self.embedded else " and ".join(self.card.simulators)
         return f"{played_by}, judged by {self.judge}" if self.judge else played_by
 

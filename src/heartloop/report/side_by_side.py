@@ -90,7 +90,7 @@ class SideBySide(NamedTuple):
 
 
 def side_by_side(pages: Sequence[tuple[str, Page]]) -> list[SideBySide]:
-    """Tables of the pages that share everything but who plays and judges the person, and at least one model and one person.
+    """Tables of the pages that share everything but the user simulator and judge, with at least one model and scenario in common.
 
     Args:
         pages: pages with the file names they are written to.

@@ -2,8 +2,8 @@
 
 Pure: computed dialogues in, pixels and numbers out. In a plane what is lacking lies to the left and below, the balance is the
 cross, the zone is where every axis is at least -1; segments are distinguished by the sign of their energy. All planes of a page
-share one frame; a path that leaves it is cut at its edge and counted. Does not cover turning the picture in space
-(`static/paths.js`) or one dialogue (`static/empa.js`).
+share one frame; a path that leaves it is cut at its edge and counted. Does not cover the picture in space
+or one dialogue (`panel.js`).
 """
 
 from __future__ import annotations

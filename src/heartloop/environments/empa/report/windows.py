@@ -2,7 +2,7 @@
 
 Pure: a transcript in, JSON values out, with every text made printable. A place is a turn, whether it is the reply or the person's
 message, and the first and last character, counted as the browser counts them (UTF-16). Does not cover whether a judgement is
-right, nor how it looks (`static/empa.js`).
+right, nor how it looks (`panel.js`).
 """
 
 from __future__ import annotations

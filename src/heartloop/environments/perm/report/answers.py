@@ -1,7 +1,7 @@
 """A PERM answer as the browser shows it: analysis and response apart, each judge's grade with its quote found, the sum in full.
 
 Pure: a transcript in, JSON values out, with every text made printable. Places are counted as the browser counts them (UTF-16).
-Does not cover whether a grade is right, nor how it looks (`static/perm.js`).
+Does not cover whether a grade is right, nor how it looks (`panel.js`).
 """
 
 from __future__ import annotations

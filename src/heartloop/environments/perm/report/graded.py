@@ -1,6 +1,6 @@
 """PERM's dialogues, computed once for all tables: the grades of each answer, its reward, what was wrong with its form.
 
-Pure: transcripts in, values out. Covers one dialogue at a time. Does not cover sums over several (`perm_board`, `ablation`,
+Pure: transcripts in, values out. Covers one dialogue at a time. Does not cover sums over several (`board`, `ablation`,
 `pairs`), nor how an answer looks when it is opened (`answers`).
 """
 

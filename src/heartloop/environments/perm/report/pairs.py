@@ -1,7 +1,7 @@
 """PERM's grades against each other: how many answers have each pair of levels, counted in a small table.
 
 Pure: graded answers in, counts out. Levels are whole numbers, so points would lie on top of one another; a cell says how many
-there are. Does not cover how a cell looks (`templates/perm.html`).
+there are. Does not cover how a cell looks (`panel.html`).
 """
 
 from __future__ import annotations
