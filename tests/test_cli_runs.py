@@ -52,7 +52,7 @@ def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...
     done = heartloop("compare", "whole", *models, *gate, cwd=place)
     assert done.code == code, done
     assert "Paired on 8 dialogues of 8 scenarios" in done.out
-    assert "permutation p 0.0078 (all patterns of signs, by person)" in done.out  # 2 of 2^8
+    assert "permutation p 0.0078 (all patterns of signs, by scenario)" in done.out  # 2 of 2^8
     assert ("B is worse than A by more than 5." in done.err) is (code == 1)
 
 
