@@ -16,9 +16,9 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.environments.daily import SETS, load_scenarios
 from heartloop.environments.daily.embedded_user import level
 from heartloop.environments.daily.environment import JUDGES, View
+from heartloop.environments.daily.scenario import SETS, load_scenarios
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.records import half_of
 

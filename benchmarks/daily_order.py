@@ -17,8 +17,9 @@ from typing import Any
 from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.daily import SETS, Daily, EmbeddedUser, load_scenarios
-from heartloop.environments.daily.environment import JUDGES
+from heartloop.environments.daily.embedded_user import EmbeddedUser
+from heartloop.environments.daily.environment import JUDGES, Daily
+from heartloop.environments.daily.scenario import SETS, load_scenarios
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import RANKED

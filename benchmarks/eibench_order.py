@@ -14,7 +14,9 @@ from statistics import fmean
 
 from benchmarks.order import Claim, Round, measure, talks
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.eibench import SCENES, EIBench, EmbeddedUser, load_scenarios
+from heartloop.environments.eibench.embedded_user import EmbeddedUser
+from heartloop.environments.eibench.environment import EIBench
+from heartloop.environments.eibench.scenario import SCENES, load_scenarios
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import BASELINES
 from heartloop.scoring.statistics import bootstrap_interval

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import machine
-from heartloop.environments.eibench import EIBench, EmbeddedUser, Scenario
+from heartloop.environments.eibench.embedded_user import EmbeddedUser
+from heartloop.environments.eibench.environment import EIBench
 from heartloop.environments.eibench.listing import training
+from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.episode import play
 from heartloop.models.baselines import Baseline
 

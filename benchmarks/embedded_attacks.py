@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attacks live with the 
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.chat import ChatModel, ScriptedChat
-from heartloop.environments import perm, sage
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
+from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import Baseline
 from tests.perm import attacks as on_perm
@@ -67,15 +67,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write the table as JSON, with the machine named")
     arguments = parser.parse_args()
-    environment: sage.Sage | perm.Perm
-    if arguments.environment == "sage":
-        scenarios = [s for s in sage.load_scenarios("support") if half_of(s.id) == arguments.half][:: arguments.every]
-        environment = sage.Sage(scenarios, sage.EmbeddedUser())
-        attacks, openly = {**on_sage.ATTACKS, **on_sage.OPEN}, set(on_sage.OPEN)
-    else:
-        samples = [s for s in perm.load_scenarios(perm.SETS[0]) if half_of(s.id) == arguments.half][:: arguments.every]
-        environment = perm.Perm(samples, perm.EmbeddedUser())
-        attacks, openly = {**on_perm.ATTACKS, **on_perm.OF_SAGE}, set[str]()
+    spec = load_environment(arguments.environment)
+    scenarios = [s for s in spec.load() if half_of(s.id) == arguments.half][:: arguments.every]
+    environment = spec.make(scenarios, spec.players())
+    own, other = (on_sage.ATTACKS, on_sage.OPEN) if spec.name == "sage" else (on_perm.ATTACKS, on_perm.OF_SAGE)
+    attacks, openly = {**own, **other}, set(on_sage.OPEN) if spec.name == "sage" else set[str]()
     policies: dict[str, ChatModel] = {name: Baseline(name) for name in REFERENCES}
     chosen = {name: attack for name, attack in attacks.items() if not arguments.only or name in arguments.only}
     policies |= {name: ScriptedChat(attack, name=name) for name, attack in chosen.items()}

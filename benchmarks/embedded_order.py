@@ -15,7 +15,9 @@ from statistics import fmean
 from benchmarks.order import Claim, Round, measure, talks
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.records import half_of
-from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.models.baselines import GENERAL
 
 

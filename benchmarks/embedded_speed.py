@@ -20,8 +20,10 @@ from typing import Any
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.environments.episode import play
-from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.labels import label
+from heartloop.environments.sage.scenario import Scenario, load_scenarios
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.labels import talk_of

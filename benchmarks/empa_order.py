@@ -17,8 +17,9 @@ import numpy as np
 
 from benchmarks.order import Claim, Round, measure, talks
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa, case_of
+from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import RANKED

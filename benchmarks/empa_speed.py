@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import machine
-from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa
+from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.episode import play
 from heartloop.models.baselines import Baseline
 

@@ -22,8 +22,8 @@ from benchmarks.empa_order import transcripts
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa import EmbeddedUser, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
+from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.perturbation_shifts import (
     ALIGNED,
     ALL,
@@ -34,6 +34,7 @@ from heartloop.environments.empa.perturbation_shifts import (
 )
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
 from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.published import published
 
 BASELINES = ("listener", "coach", "fixer")

@@ -17,8 +17,9 @@ from typing import Any
 from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
-from heartloop.environments.perm.environment import JUDGES
+from heartloop.environments.perm.embedded_user import EmbeddedUser
+from heartloop.environments.perm.environment import JUDGES, Perm
+from heartloop.environments.perm.scenario import SETS, load_scenarios
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import RANKED
 

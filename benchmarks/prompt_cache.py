@@ -23,8 +23,10 @@ from benchmarks.answer_server import answer
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
-from heartloop.environments.sage import LLMUser, Sage, load_scenarios
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.options import VARIANTS
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
 
 __all__ = ["FROM_TURN", "Asked", "Recording", "calls_of", "shares"]

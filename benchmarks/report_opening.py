@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING
 
 from heartloop.core.dialogue import write_line
 from heartloop.environments.episode import play
-from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.site import write_site

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
-from heartloop.environments.sage import Scenario, load_scenarios
+from heartloop.environments.sage.scenario import Scenario, load_scenarios
 from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group, second_person
 from heartloop.models.names import resolve
 

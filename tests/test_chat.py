@@ -30,7 +30,9 @@ from heartloop.core.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.sage import LLMUser, Sage, load_scenarios
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.models.completions import Trouble, _json, read_refusal, read_reply
 from heartloop.models.endpoint import Connections, EndpointChat, scrub
 from tests.faulty_server import FAULTS, Fault, FaultyServer

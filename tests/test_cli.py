@@ -22,7 +22,7 @@ import pytest
 
 from heartloop.cli.main import main
 from heartloop.core.dialogue import read_transcripts
-from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios
 from tests.faulty_server import FaultyServer
 
 KEY = "sk-test-0123456789abcdefghij"

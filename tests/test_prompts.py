@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import PromptError
 from heartloop.core.prompts import Prompt, load_prompt
-from heartloop.environments.sage import LLMUser
+from heartloop.environments.sage.llm_user import LLMUser
 
 SAGE = "heartloop.environments.sage"
 WRITER = {

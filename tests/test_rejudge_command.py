@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write
 from tests.test_cli import KEY, LAB, environment, files_with, heartloop, in_process, over_http

@@ -19,12 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heartloop.core.dialogue import Message
-from heartloop.environments.eibench import Scenario, pools
 from heartloop.environments.eibench.composer import compose, load_cores
-from heartloop.environments.eibench.scenario import Seed
-from heartloop.environments.empa import load_scenarios as load_cases
+from heartloop.environments.eibench.scenario import Scenario, Seed, pools
+from heartloop.environments.empa.scenario import load_scenarios as load_cases
 from heartloop.environments.empa.scenario import unquoted
-from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios
 
 __all__ = ["Scribe", "answer", "stage_of"]
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from heartloop.authoring.auditing import Correction, audit, corrected, repeated
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import AnswerError
-from heartloop.environments.eibench import load_scenarios
+from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.eibench.writing import EIBenchWriting
 
 WRITING = EIBenchWriting()

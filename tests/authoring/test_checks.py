@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, problems_of_set, similarity
-from heartloop.environments.sage import Scenario, load_scenarios
 from heartloop.environments.sage.listing import SCENARIOS
+from heartloop.environments.sage.scenario import Scenario, load_scenarios
 
 ONE, TWO, THREE = load_scenarios("support")[:3]
 

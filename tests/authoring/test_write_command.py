@@ -23,7 +23,7 @@ import pytest
 
 from heartloop.authoring.written import steps_path
 from heartloop.cli.main import main
-from heartloop.environments.eibench import load_scenarios
+from heartloop.environments.eibench.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.faulty_server import FaultyServer
 from tests.test_cli import KEY, Done, environment, files_with

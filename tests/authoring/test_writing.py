@@ -31,12 +31,12 @@ from heartloop.authoring.written import WrittenFiles, steps_path
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
-from heartloop.environments.eibench import SCENES, load_scenarios
 from heartloop.environments.eibench.composer import Combination
+from heartloop.environments.eibench.scenario import SCENES, load_scenarios
 from heartloop.environments.eibench.writing import EIBenchWriting
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage import INTENTIONS
-from heartloop.environments.sage import load_scenarios as load_sage
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
 from tests.authoring.scribe import Scribe, good, stage_of

@@ -19,8 +19,8 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.daily import Daily, LLMUser
-from heartloop.environments.daily.environment import JUDGES
+from heartloop.environments.daily.environment import JUDGES, Daily
+from heartloop.environments.daily.llm_user import LLMUser
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.environments.grading import REASKS, Level

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from heartloop.core.dialogue import read_transcripts
-from heartloop.environments.eibench import load_scenarios
+from heartloop.environments.eibench.scenario import load_scenarios
 from tests.released_eibench import record
 from tests.test_cli import environment, heartloop, in_process
 
@@ -158,7 +158,7 @@ def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: P
     assert "The model speaks first." in shown.out
     assert "Negative emotion a: 30, success 5, failure 75" in shown.out
     assert "Secretly wants" in heartloop("scenarios", "show", "support-listen-01", cwd=tmp_path).out
-    from heartloop.environments.eibench import load_scenarios
+    from heartloop.environments.eibench.scenario import load_scenarios
 
     (tmp_path / "mine.jsonl").write_text(load_scenarios("test")[0].model_dump_json() + "\n", encoding="utf-8")
     assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out.strip() == "1 scenario (charm 1): no problem found"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from heartloop.environments.eibench import SCENES, EIBench, EmbeddedUser, load_scenarios
-from heartloop.environments.eibench.embedded_user import Felt, feel
-from heartloop.environments.eibench.environment import View
+from heartloop.environments.eibench.embedded_user import EmbeddedUser, Felt, feel
+from heartloop.environments.eibench.environment import EIBench, View
+from heartloop.environments.eibench.scenario import SCENES, load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import Baseline

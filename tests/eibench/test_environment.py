@@ -10,9 +10,9 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench import EIBench, Scenario, load_scenarios
-from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.environment import EIBench, Reaction, View
 from heartloop.environments.eibench.released import AnyScenario
+from heartloop.environments.eibench.scenario import Scenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
 
 DEFENSE, CHARM, REPAIR = "defense-visiting-hours-01", "charm-allotment-01", "repair-wrong-name-01"

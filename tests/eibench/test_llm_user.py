@@ -9,7 +9,9 @@ import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.environments.eibench import EIBench, LLMUser, load_scenarios
+from heartloop.environments.eibench.environment import EIBench
+from heartloop.environments.eibench.llm_user import LLMUser
+from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.episode import play
 
 DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"

@@ -16,8 +16,12 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
-from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, ReleasedScenario, load_people, load_scenarios
-from heartloop.environments.eibench.released import FORM, ReleasedRecord
+from heartloop.environments.eibench.embedded_user import EmbeddedUser
+from heartloop.environments.eibench.environment import EIBench
+from heartloop.environments.eibench.listing import load_people
+from heartloop.environments.eibench.llm_user import LLMUser
+from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
+from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.registry import owner_of
 from heartloop.evaluation.settings import stratified

@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, similarity
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.eibench import SCENES, Scenario, load_scenarios, pools
 from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, load_cores, train_set
-from heartloop.environments.eibench.scenario import problems_of
+from heartloop.environments.eibench.scenario import SCENES, Scenario, load_scenarios, pools, problems_of
 from heartloop.environments.published import published
 
 TABLES = "heartloop.environments.eibench.report"

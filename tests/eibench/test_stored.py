@@ -17,9 +17,11 @@ import pytest
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage
 from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench import EIBench, EmbeddedUser, LLMUser, load_scenarios
-from heartloop.environments.eibench.environment import Reaction, View
+from heartloop.environments.eibench.embedded_user import EmbeddedUser
+from heartloop.environments.eibench.environment import EIBench, Reaction, View
+from heartloop.environments.eibench.llm_user import LLMUser
 from heartloop.environments.eibench.options import EIBenchOptions
+from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.eibench.stored import out_of_range, rescored
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
-from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, refused
 from heartloop.environments.empa.director import decide
-from heartloop.environments.empa.environment import View, case_of
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa, View, case_of
 from heartloop.environments.empa.rubric import judge
+from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.empa.scoring import Case, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in

@@ -10,9 +10,9 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.empa import Empa, Scenario, load_scenarios
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused
-from heartloop.environments.empa.environment import Judgement, View, case_of, unjudged_turns
+from heartloop.environments.empa.environment import Empa, Judgement, View, case_of, unjudged_turns
+from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.quotes import stands_in

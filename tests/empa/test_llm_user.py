@@ -9,7 +9,9 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.environments.empa import Empa, LLMUser, load_scenarios
+from heartloop.environments.empa.environment import Empa
+from heartloop.environments.empa.llm_user import LLMUser
+from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
 
 CASE = load_scenarios("cases")[0]

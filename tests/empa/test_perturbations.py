@@ -18,11 +18,12 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.empa import EmbeddedUser, Empa, Scenario, load_scenarios
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
-from heartloop.environments.empa.environment import Judgement, View, case_of
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa, Judgement, View, case_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
 from heartloop.environments.empa.perturbed import DIRECT, perturbed
+from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
 from heartloop.models.baselines import Baseline

@@ -9,9 +9,10 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa, case_of
 from heartloop.environments.empa.options import EmpaOptions
+from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.empa.scoring import epmq, trace
 from heartloop.environments.empa.stored import rescored
 from heartloop.environments.episode import play

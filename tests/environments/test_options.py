@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from heartloop.cli.running import read_options
 from heartloop.core.errors import UseError
-from heartloop.environments.empa import EmbeddedUser, Empa
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options, option
 from tests.environments.shipped import SPECS, name_of

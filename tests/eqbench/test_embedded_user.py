@@ -16,9 +16,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench import EmbeddedUser, EQBench, Scenario, load_scenarios
-from heartloop.environments.eqbench.embedded_user import READ
+from heartloop.environments.eqbench.embedded_user import READ, EmbeddedUser
+from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.format import sections_of
+from heartloop.environments.eqbench.released import load_scenarios
+from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.models.baselines.forms.sections import requested_sections, without_form
 from tests.eqbench_checkout import SECTIONS, write_checkout

@@ -12,8 +12,9 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench import EQBench, Scenario, load_scenarios
-from heartloop.environments.eqbench.environment import Marked, View, score_of
+from heartloop.environments.eqbench.environment import EQBench, Marked, View, score_of
+from heartloop.environments.eqbench.released import load_scenarios
+from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import rubric_score
 from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS, write_checkout
 

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench import EQBench, LLMUser, Scenario, load_scenarios
-from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS
+from heartloop.environments.eqbench.environment import EQBench
+from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS, LLMUser
+from heartloop.environments.eqbench.released import load_scenarios
+from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.models.endpoint import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.eqbench import Scenario, load_scenarios
-from heartloop.environments.eqbench.released import read_notes, read_prompts
-from heartloop.environments.eqbench.scenario import Template
+from heartloop.environments.eqbench.released import load_scenarios, read_notes, read_prompts
+from heartloop.environments.eqbench.scenario import Scenario, Template
 from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 

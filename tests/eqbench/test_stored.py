@@ -8,9 +8,12 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench import EmbeddedUser, EQBench, LLMUser, Scenario, load_scenarios
-from heartloop.environments.eqbench.llm_user import rubric_prompt
+from heartloop.environments.eqbench.embedded_user import EmbeddedUser
+from heartloop.environments.eqbench.environment import EQBench
+from heartloop.environments.eqbench.llm_user import LLMUser, rubric_prompt
 from heartloop.environments.eqbench.options import EQBenchOptions
+from heartloop.environments.eqbench.released import load_scenarios
+from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.stored import rescored
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged

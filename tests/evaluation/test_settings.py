@@ -19,7 +19,9 @@ from pydantic import ValidationError
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.environments.sage import LLMUser, Sage, load_scenarios
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of, stratified
 
 PEOPLE = load_scenarios("support")

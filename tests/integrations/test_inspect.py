@@ -36,7 +36,10 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.measures import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.registry import TASKS

@@ -17,7 +17,9 @@ from benchmarks.embedded_attacks import PERM_RESULTS, REFERENCES
 from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.perm import SETS, EmbeddedUser, Perm, load_scenarios
+from heartloop.environments.perm.embedded_user import EmbeddedUser
+from heartloop.environments.perm.environment import Perm
+from heartloop.environments.perm.scenario import SETS, load_scenarios
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import Baseline
 from tests.perm.attacks import ATTACKS, OF_SAGE

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.perm import DrawnSample, EmbeddedUser, Perm, load_people
+from heartloop.environments.perm.drawn import DrawnSample, load_people
+from heartloop.environments.perm.embedded_user import EmbeddedUser
+from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
 from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.environments.raw_dialogues import RawDialogue, Said, read_dialogues

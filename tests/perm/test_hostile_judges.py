@@ -18,9 +18,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.perm import LLMUser, Perm
-from heartloop.environments.perm.environment import JUDGES
-from heartloop.environments.perm.llm_user import DIMENSIONS
+from heartloop.environments.perm.environment import JUDGES, Perm
+from heartloop.environments.perm.llm_user import DIMENSIONS, LLMUser
 from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.perm_sample import SAMPLE

@@ -10,7 +10,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import play
-from heartloop.environments.perm import EmbeddedUser, Perm
+from heartloop.environments.perm.embedded_user import EmbeddedUser
+from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.perm.stored import rescored

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa import EmbeddedUser, Empa, load_scenarios
+from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.environment import Empa
 from heartloop.environments.empa.report.board import EmpaBoard
 from heartloop.environments.empa.report.measured import Measured, measured
 from heartloop.environments.empa.report.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
 from heartloop.environments.empa.report.profiles import profile_of
 from heartloop.environments.empa.report.windows import journey
+from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.evaluation.card import ModelScore

@@ -21,7 +21,10 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import Run, read_run, write_scores
 from heartloop.evaluation.settings import settings_of

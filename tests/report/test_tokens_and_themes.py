@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heartloop.core.dialogue import Transcript, Usage
-from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
 from heartloop.report.page import Page

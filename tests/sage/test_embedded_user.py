@@ -27,8 +27,9 @@ from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.reacting import Mood
 from heartloop.environments.records import half_of
-from heartloop.environments.sage import EmbeddedUser, Sage, Scenario, load_scenarios
-from heartloop.environments.sage.embedded_user import needs, react
+from heartloop.environments.sage.embedded_user import EmbeddedUser, needs, react
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.scenario import Scenario, load_scenarios
 from heartloop.environments.sage.story import story_of
 from heartloop.models.baselines import RANKED, Baseline
 from tests.sage.attacks import ATTACKS

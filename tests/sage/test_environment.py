@@ -20,9 +20,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.sage import MAX_TURNS, PRESETS, EmbeddedUser, Sage, load_scenarios
-from heartloop.environments.sage.environment import Feeling, Speech, View
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Feeling, Sage, Speech, View
+from heartloop.environments.sage.options import MAX_TURNS, PRESETS
 from heartloop.environments.sage.released import AnyScenario
+from heartloop.environments.sage.scenario import load_scenarios
 
 SCENARIOS = load_scenarios("support")[:3]
 FIRST = SCENARIOS[0]

@@ -16,9 +16,9 @@ import pytest
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.published import published
 from heartloop.environments.records import write_records
-from heartloop.environments.sage import INTENTIONS
 from heartloop.environments.sage.importers import read_profiles
-from heartloop.environments.sage.released import intention_of, load_people, read_imported
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.released import intention_of, load_people
 from tests.released_form import TASKS, log, profile, write
 
 TABLES = "heartloop.environments.sage.report"
@@ -33,7 +33,7 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}
     assert {line["source"] for line in written} == {"test.jsonl"}
-    back = read_imported(tmp_path / "out" / "imported.jsonl")
+    back = load_people(tmp_path / "out" / "imported.jsonl")
     assert [person.record.model_dump(exclude_unset=True, mode="json") for person in back] == records
 
 
@@ -114,7 +114,7 @@ class TestReading:
             load_people(str(path))
 
     def test_tags_cannot_be_left_out_where_none_are_known(self, tmp_path: Path) -> None:
-        with pytest.raises(UseError, match="imported people carry no tags"):
+        with pytest.raises(UseError, match="carry no tags"):
             load_people(str(self.file(tmp_path, profile(0))), exclude_tags=["death"])
 
     def test_a_line_that_no_longer_fits(self, tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
-from heartloop.environments.sage import INTENTIONS, LLMUser, Sage, load_scenarios
-from heartloop.environments.sage.llm_user import render_background, render_persona
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.llm_user import LLMUser, render_background, render_persona
+from heartloop.environments.sage.scenario import load_scenarios
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.prompt_cache import FROM_TURN, Asked, calls_of, shares
 from heartloop.core.dialogue import Message
-from heartloop.environments.sage import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios
 
 PEOPLE = [("support", person.id) for person in load_scenarios("support")[::20]]
 PEOPLE += [("chat", person.id) for person in load_scenarios("chat")[::20]]

@@ -16,9 +16,10 @@ from heartloop.core.dialogue import Failure, Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage import EmbeddedUser, Sage, load_scenarios
-from heartloop.environments.sage.environment import Feeling, Speech, View
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Feeling, Sage, Speech, View
 from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
 from heartloop.models.cache import dialogue_scope

@@ -17,8 +17,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
-from heartloop.environments.sage import INTENTIONS, EmbeddedUser, LLMUser, ReleasedScenario, Sage
-from heartloop.environments.sage.released import ReleasedProfile, name_of
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario, name_of
 from tests.released_form import TASKS, profile
 
 

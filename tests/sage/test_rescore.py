@@ -20,9 +20,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.sage import EmbeddedUser, LLMUser, Sage, load_scenarios
-from heartloop.environments.sage.environment import SageUser
+from heartloop.environments.sage.embedded_user import EmbeddedUser
+from heartloop.environments.sage.environment import Sage, SageUser
+from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.stored import out_of_range, rescored
 from heartloop.models.baselines import Baseline
 

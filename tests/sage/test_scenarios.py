@@ -22,10 +22,9 @@ from pydantic import ValidationError
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
-from heartloop.environments.sage import INTENTIONS, SETS, Scenario, load_scenarios
-from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS
+from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS
 from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import problems_of
+from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, problems_of
 
 PUBLISHED = {
     "dialectic": 12,

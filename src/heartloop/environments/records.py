@@ -29,7 +29,6 @@ __all__ = [
     "first_record",
     "half_of",
     "load_own_or_imported",
-    "read_imported",
     "read_records",
     "read_text",
     "set_loader",
@@ -228,18 +227,6 @@ def set_loader(
     return load
 
 
-def read_imported(path: Path, kind: type[Record], *, command: str) -> list[Record]:
-    """Scenarios from a file that `heartloop import` wrote.
-
-    Args:
-        command: the kind of import.
-
-    Raises:
-        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
-    """
-    return read_records(path, read_text(path), kind, mend=f"import the released file again (heartloop import {command})")
-
-
 def load_own_or_imported(
     load: Callable[..., list[Record]],
     name: str,
@@ -263,7 +250,8 @@ def load_own_or_imported(
     if "form" in keys:
         if exclude_tags:
             raise UseError(f"--exclude-tag finds nothing in {name}: imported scenarios carry no tags; leave lines out by hand")
-        return list(read_imported(Path(name), kind, command=command))
+        mend = f"import the released file again (heartloop import {command})"
+        return list(read_records(Path(name), read_text(Path(name)), kind, mend=mend))
     if released in keys:
         raise InputError(
             f"{name} is the authors' own file; run `heartloop import {command} {name} --out FILE.jsonl` and use what it writes"
