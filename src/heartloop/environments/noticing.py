@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from heartloop.appraisal import Appraisal, matters_named
 from heartloop.appraisal.lexicon import is_function_word
 from heartloop.appraisal.words import fold, read_sentence, words_of
 from heartloop.environments.cues import stands
+from heartloop.environments.grading import Grade
 from heartloop.environments.quotes import stands_in
+from heartloop.environments.reacting import Mood, Move, Weighed, swings
 from heartloop.environments.records import Matter
 
-__all__ = ["DENIAL", "cost_of", "felt_in", "level_of", "named_in", "quote_of", "said_in"]
+__all__ = [
+    "DENIAL", "cost_of", "felt_in", "grade_of", "level_of", "mood_of_reader", "named_in", "quote_of", "said_in",
+]  # fmt: skip
 
 DENIAL = frozenset({"not", "never", "isn't", "aren't", "wasn't", "don't", "doesn't", "nor", "no", "hardly", "without", "rather"})
 """Words that deny the feeling named just behind them."""
@@ -92,3 +97,23 @@ def quote_of(texts: Sequence[str], part: str) -> str:
 def cost_of(appraisal: Appraisal, points: Mapping[str, float]) -> float:
     """Points that the flaws of a reply cost, each by its severity."""
     return sum(points.get(flaw.kind, 0.0) * flaw.severity for flaw in appraisal.flaws)
+
+
+def mood_of_reader(want: str, scenario_id: str, seed: int, table: Mapping[str, Any]) -> Mood:
+    """Of somebody who gets one answer; nobody can ask it to have listened before, so it counts as if it had."""
+    return Mood(intention=want, temperament="even", emotion=50.0, heard=1, variant="plain", **swings(table, scenario_id, seed))
+
+
+def grade_of(weighed: Weighed, points: float, level: int, part: str, table: Mapping[str, Any]) -> Grade:
+    """The grade of what an answer does to the person, with the first reason on the level's side."""
+    lead: Move = ("untouched", 0.0, "")
+    if weighed.gains and (level > 2 or not weighed.losses):
+        lead = weighed.gains[0]
+    elif weighed.losses:
+        lead = weighed.losses[0]
+    found = {
+        "points": round(points, 2),
+        "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
+        "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
+    }
+    return Grade(level, table["reasons"][lead[0]], quote_of([lead[2]], part), found)

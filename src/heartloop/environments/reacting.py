@@ -31,8 +31,11 @@ __all__ = [
     "chance",
     "check_english",
     "file_hash",
+    "pick",
+    "pick_unsaid",
     "rule_hashes",
     "sums",
+    "swings",
     "total",
     "weigh",
     "weights_of",
@@ -131,6 +134,26 @@ def file_hash(data: bytes) -> str:
 def chance(*parts: object) -> float:
     """A number in [0, 1) that depends on the parts alone."""
     return int(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:8], 16) / 2**32
+
+
+def swings(table: Mapping[str, Any], scenario_id: str, seed: int) -> dict[str, Any]:
+    """`Mood.up` and `Mood.down` of a person in a dialogue of this seed."""
+    spread = table["seed"]["spread"]
+    return {way: 1.0 + spread * (2.0 * chance(way, scenario_id, seed) - 1.0) for way in ("up", "down")}
+
+
+def pick(lines: Sequence[str], *parts: object) -> str:
+    """The line that the parts decide."""
+    return lines[int(chance(*parts) * len(lines))]
+
+
+def pick_unsaid(groups: Iterable[Sequence[str]], said: Sequence[str], *parts: object) -> str | None:
+    """A line that was not said yet, of the first group that has one; `None` where none has."""
+    spoken = " ".join(said)
+    for group in groups:
+        if left := [line for line in group if line not in spoken]:
+            return pick(left, *parts)
+    return None
 
 
 def weigh(appraisal: Appraisal, mood: Mood, story: Story, table: Mapping[str, Any], moves: Sequence[Move] = ()) -> Weighed:

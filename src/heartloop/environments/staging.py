@@ -5,17 +5,17 @@ Does not cover the protocols and the turn loop (`episode`), nor the rules of a d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Call, Sampling
+from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, Episode, RoleFailed
 from heartloop.environments.spec import Options, Player
 
-__all__ = ["EmbeddedPlayer", "LoggedEpisode", "RoleModel", "Staged", "answered"]
+__all__ = ["EmbeddedPlayer", "LoggedEpisode", "RoleModel", "Staged", "SystemPrompts", "answered"]
 
 
 class _Somebody(Protocol):
@@ -82,6 +82,28 @@ class RoleModel:
 
     def admit(self, scenario: Any) -> None:
         """A model reads every scenario, in any language."""
+
+
+class SystemPrompts:
+    """System prompts, made once for each scenario; found by id, as to hash a whole scenario every turn is slow."""
+
+    _MOST = 4096  # of some 6 KB each
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], tuple[object, Message]] = {}
+
+    def of(self, scenario: _Somebody, name: str, text: Callable[[], str]) -> Message:
+        """The message of a name for a scenario.
+
+        Args:
+            text: makes its content where it is not there yet.
+        """
+        made = self._made.get((name, scenario.id))
+        if made is None or made[0] is not scenario:
+            if len(self._made) >= self._MOST:
+                self._made.clear()
+            made = self._made[name, scenario.id] = (scenario, Message(role="system", content=text()))
+        return made[1]
 
 
 class Staged(Generic[Somebody, User, Chosen]):

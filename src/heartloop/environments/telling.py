@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import starmap
+from itertools import repeat, starmap, zip_longest
 
-__all__ = ["quoted", "speaks_for", "told"]
+__all__ = ["quoted", "speaks_for", "told", "told_in_turn"]
 
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
@@ -36,6 +36,18 @@ def told(turns: Iterable[tuple[str, str]]) -> str:
     Zeynep: (silence)
     """
     return "\n".join(starmap(_line, turns))
+
+
+def told_in_turn(first: tuple[str, Iterable[str]], second: tuple[str, Iterable[str]]) -> str:
+    """Two speakers with their messages, one after the other.
+
+    >>> print(told_in_turn(("You", ["Well?", "So?"]), ("Zeynep", ["Hm."])))
+    You: Well?
+    Zeynep: Hm.
+    You: So?
+    """
+    pairs = zip_longest(*(zip(repeat(speaker), messages) for speaker, messages in (first, second)))
+    return told(turn for pair in pairs for turn in pair if turn is not None)
 
 
 @lru_cache(maxsize=4096)  # a talk is told anew every turn, its messages stay

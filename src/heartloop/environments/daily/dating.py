@@ -36,7 +36,6 @@ _DAY_OF_MONTH = re.compile(
 )
 _WEEKDAY = re.compile(rf"\b({'|'.join(_WEEKDAYS)})\b")
 _NEAR = {"yesterday": -1, "tomorrow": 1, "today": 0, "tonight": 0}
-_FOREVER = timedelta(days=40_000)
 
 
 class Span(NamedTuple):

@@ -24,8 +24,8 @@ from heartloop.environments.daily.recalling import Recall, invented, recalled
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
-from heartloop.environments.noticing import felt_in, level_of, named_in, quote_of, said_in
-from heartloop.environments.reacting import WANTS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
+from heartloop.environments.noticing import felt_in, grade_of, level_of, mood_of_reader, named_in, quote_of, said_in
+from heartloop.environments.reacting import WANTS, Move, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 
 __all__ = ["EmbeddedUser", "level", "needs"]
@@ -100,16 +100,8 @@ def level(judge: str, view: View) -> Grade:
 
 def _empathy(view: View, seen: _Seen) -> Grade:
     scenario, table = view.scenario, needs()
-    spread, points = table["seed"]["spread"], table["moves"]
-    mood = Mood(
-        intention=scenario.want,
-        temperament="even",
-        emotion=50.0,
-        heard=1,  # there is one answer: nobody can ask it to have listened before
-        variant="plain",
-        up=1.0 + spread * (2.0 * chance("up", scenario.id, view.seed) - 1.0),
-        down=1.0 + spread * (2.0 * chance("down", scenario.id, view.seed) - 1.0),
-    )
+    points = table["moves"]
+    mood = mood_of_reader(scenario.want, scenario.id, view.seed, table)
     moves: list[Move] = [
         *(("asked", points["asked"], text) for text in seen.asked.values()),
         *(("remembered", points["remembered"], recall.sentence) for recall in seen.of("bears")[:2] if recall.right_day),
@@ -122,17 +114,7 @@ def _empathy(view: View, seen: _Seen) -> Grade:
     weighed = weigh(seen.appraisal, mood, _story(scenario), table, moves)
     summed = total(weighed, mood, table)
     score = level_of(summed, table["empathy"]["levels"])
-    lead: Move = ("untouched", 0.0, "")
-    if weighed.gains and (score > 2 or not weighed.losses):
-        lead = weighed.gains[0]
-    elif weighed.losses:
-        lead = weighed.losses[0]
-    found = {
-        "points": round(summed, 2),
-        "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
-        "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
-    }
-    return Grade(score, table["reasons"][lead[0]], quote_of([lead[2]], view.reply), found)
+    return grade_of(weighed, summed, score, view.reply, table)
 
 
 def _topic(scenario: Scenario, seen: _Seen, table: Mapping[str, Any]) -> list[Move]:

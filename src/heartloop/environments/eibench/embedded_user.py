@@ -33,9 +33,11 @@ from heartloop.environments.reacting import (
     Mood,
     Move,
     Weighed,
-    chance,
     check_english,
+    pick,
+    pick_unsaid,
     rule_hashes,
+    swings,
     total,
     weigh,
     weights_of,
@@ -124,14 +126,12 @@ def feel(view: View) -> tuple[Felt, Appraisal]:
     table = needs()
     story = story_of(view.written, view.said)
     appraisal = appraise(view.heard[-1], story, view.heard[:-1])
-    spread = table["seed"]["spread"]
     mood = Mood(
         intention=view.written.scene,
         temperament=view.written.temperament,
         emotion=100.0 - view.a,
         heard=sum(change < 0 for change in _steps(view)),
-        up=1.0 + spread * (2.0 * chance("up", view.written.id, view.seed) - 1.0),
-        down=1.0 + spread * (2.0 * chance("down", view.written.id, view.seed) - 1.0),
+        **swings(table, view.written.id, view.seed),
     )
     weighed = weigh(appraisal, mood, story, table, moves_of(view, appraisal))
     axes = table["axes"][view.written.scene]
@@ -276,17 +276,13 @@ def _answer(view: View, felt: Felt, appraisal: Appraisal, after: tuple[float, fl
     a, t = scenario.anchors.a, scenario.anchors.t
 
     def fresh(*groups: Sequence[str]) -> str | None:
-        for group in groups:
-            left = [line for line in group if line not in spoken]
-            if left:
-                return left[int(chance("line", scenario.id, view.seed, view.turn) * len(left))]
-        return None
+        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
 
     turns = view.turn + 1
     if turns >= ends["settled_turns"] and after[0] <= a.success and after[1] >= t.success:
-        return False, lines.settled[int(chance("end", scenario.id, view.seed) * len(lines.settled))]
+        return False, pick(lines.settled, "end", scenario.id, view.seed)
     if turns >= ends["broken_turns"] and after[0] >= a.fail and after[1] <= t.fail and (felt.a > 0 or felt.t < 0):
-        return False, lines.broken_off[int(chance("end", scenario.id, view.seed) * len(lines.broken_off))]
+        return False, pick(lines.broken_off, "end", scenario.id, view.seed)
     so_far = outcome(after[0], after[1], a.values, t.values)
     left = [beat for beat in scenario.beats if beat.text not in spoken]
     open_to = [beat for beat in left if beat.kind != "core" or so_far >= ends["core_from"]]
@@ -304,7 +300,7 @@ def _answer(view: View, felt: Felt, appraisal: Appraisal, after: tuple[float, fl
     line = fresh(*((lines.cold, missed) if sharp else (missed,)), lines.missed, lines.cold, lines.repeat, lines.silence)
     if line is not None:
         return True, line
-    return False, lines.broken_off[int(chance("end", scenario.id, view.seed) * len(lines.broken_off))]
+    return False, pick(lines.broken_off, "end", scenario.id, view.seed)
 
 
 def _think(view: View, felt: Felt, appraisal: Appraisal, after: tuple[float, float]) -> dict[str, str]:

@@ -24,15 +24,13 @@ from heartloop.environments.eibench.released import AnyScenario, ReleasedScenari
 from heartloop.environments.eibench.scenario import Scene, pools
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT
 from heartloop.environments.episode import CallLog
-from heartloop.environments.staging import RoleModel
-from heartloop.environments.telling import speaks_for, told
+from heartloop.environments.staging import RoleModel, SystemPrompts
+from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["REASKS", "LLMUser", "reaction_of"]
 
 REASKS = 1
 """Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
-
-_MOST_KEPT = 4096  # system prompts, of some 6 KB each
 
 _MEANS: Mapping[Scene, tuple[str, str]] = {
     "charm": (
@@ -88,7 +86,7 @@ class LLMUser(RoleModel):
         self._released = load_prompt(__package__, "react_profile_released")
         prompts = {prompt.name: prompt for prompt in (self._system, self._turn, self._profile, self._released)}
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._made: dict[str, tuple[AnyScenario, Message]] = {}
+        self._system_prompts = SystemPrompts()
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         def fits(answer: _Answer) -> str | None:
@@ -100,7 +98,10 @@ class LLMUser(RoleModel):
 
         answer = await ask(
             self._model,
-            [self._introduction(view.scenario), Message(role="user", content=self._asked(view))],
+            [
+                self._system_prompts.of(view.scenario, "react", lambda: self._told(view.scenario)),
+                Message(role="user", content=self._asked(view)),
+            ],
             _Answer,
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
@@ -111,17 +112,8 @@ class LLMUser(RoleModel):
 
     def _asked(self, view: View) -> str:
         return self._turn.fill(
-            dialogue=told(_turns(view)), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
+            dialogue=_dialogue(view), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
         )
-
-    def _introduction(self, scenario: AnyScenario) -> Message:
-        """The system prompt, made once for each person; found by id, as to hash a whole scenario every turn is slow."""
-        made = self._made.get(scenario.id)
-        if made is None or made[0] is not scenario:
-            if len(self._made) >= _MOST_KEPT:
-                self._made.clear()
-            made = self._made[scenario.id] = (scenario, Message(role="system", content=self._told(scenario)))
-        return made[1]
 
     def _told(self, scenario: AnyScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
@@ -185,10 +177,7 @@ def _reaction(answer: _Answer) -> Reaction:
     )
 
 
-def _turns(view: View) -> list[tuple[str, str]]:
-    """Speaker and words in order: in Charm the model begins, elsewhere the person."""
-    said = [("You", text) for text in view.said]
-    heard = [(view.scenario.other, text) for text in view.heard]
-    first, second = (heard, said) if view.scenario.opening is None else (said, heard)
-    mixed = [turn for pair in zip(first, second, strict=False) for turn in pair]
-    return mixed + (first[len(second) :] or second[len(first) :])
+def _dialogue(view: View) -> str:
+    """In Charm the model begins, elsewhere the person."""
+    said, heard = ("You", view.said), (view.scenario.other, view.heard)
+    return told_in_turn(heard, said) if view.scenario.opening is None else told_in_turn(said, heard)

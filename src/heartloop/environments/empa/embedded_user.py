@@ -18,7 +18,7 @@ from heartloop.environments.empa.rubric import judge, needs
 from heartloop.environments.empa.scenario import Beat, Scenario
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import chance, check_english, rule_hashes
+from heartloop.environments.reacting import check_english, pick, pick_unsaid, rule_hashes
 
 __all__ = ["EmbeddedUser", "line_of"]
 
@@ -68,7 +68,7 @@ def line_of(view: View) -> str:
     lines, rules = view.scenario.lines, needs()["speaking"]
     if view.ending is not None:
         closing = lines.settled if view.ending == "success" else lines.left
-        return closing[int(chance("end", view.scenario.id, view.seed) * len(closing))]
+        return pick(closing, "end", view.scenario.id, view.seed)
     energy = view.path.energy
     felt = float(energy[-1]) if len(energy) and not view.window else 0.0
     beat = _next_beat(view)
@@ -115,12 +115,7 @@ def _worst_axis(view: View) -> str:
 
 def _fresh(view: View, *groups: Sequence[str]) -> str:
     """A line of the first group that has one unsaid; empty where none has."""
-    spoken = " ".join(view.said)
-    for group in groups:
-        left = [line for line in group if line not in spoken]
-        if left:
-            return left[int(chance("line", view.scenario.id, view.seed, view.turn) * len(left))]
-    return ""
+    return pick_unsaid(groups, view.said, "line", view.scenario.id, view.seed, view.turn) or ""
 
 
 def _any_line(view: View) -> str:

@@ -11,7 +11,6 @@ supporter is asked again; what cannot be mended raises, so that the dialogue is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -27,11 +26,11 @@ from heartloop.environments.empa.scenario import SOURCES, Scenario
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.telling import speaks_for, told
+from heartloop.environments.staging import SystemPrompts
+from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["LLMUser", "dialogue_of"]
 
-_MOST_KEPT = 2000  # system prompts, of some 8 KB each
 _RECENT = 5
 _FOCUS: Mapping[str, str] = {
     "": "Wherever it is.",
@@ -126,7 +125,7 @@ class LLMUser:
         self._samplings = {role: given.get(role, sampling or Sampling()) for role in ("user", "judge", "director")}
         names = ("speak", "speak_turn", "adjudicate", "adjudicate_turn", "direct", "direct_turn")
         self._prompts = {name: load_prompt(__package__, name) for name in names}
-        self._made: dict[tuple[str, str], tuple[Scenario, Message]] = {}
+        self._system_prompts = SystemPrompts()
 
     @property
     def name(self) -> str:
@@ -224,9 +223,9 @@ class LLMUser:
 
     def _system(self, name: str, view: View) -> Message:
         """A role's system prompt: the same for a whole dialogue, so it is made once for each case."""
-        made = self._made.get((name, view.scenario.id))
-        if made is not None and made[0] is view.scenario:
-            return made[1]
+        return self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))
+
+    def _system_text(self, name: str, view: View) -> str:
         blanks = {"card": render_card(view.scenario)}
         if name != "speak":
             blanks["story"] = "\n".join(source_text(view.scenario, source) for source in SOURCES)
@@ -237,11 +236,7 @@ class LLMUser:
                 "min_turns": str(MIN_TURNS),
                 "max_turns": str(view.max_turns),
             }
-        if len(self._made) >= _MOST_KEPT:
-            self._made.clear()
-        message = Message(role="system", content=self._prompts[name].fill(**blanks))
-        self._made[name, view.scenario.id] = (view.scenario, message)
-        return message
+        return self._prompts[name].fill(**blanks)
 
 
 def _speaks_for_itself(answer: _Speech) -> str | None:
@@ -262,5 +257,4 @@ def _point(position: Any) -> str:
 
 def dialogue_of(view: View, person: str, supporter: str) -> str:
     """All that was said so far, the person first, under these names."""
-    pairs = zip_longest(((person, text) for text in view.said), ((supporter, text) for text in view.heard))
-    return told(turn for pair in pairs for turn in pair if turn is not None)
+    return told_in_turn((person, view.said), (supporter, view.heard))

@@ -20,7 +20,7 @@ from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import AXES, form_keys
 from heartloop.environments.quotes import SILENT, stands_in
-from heartloop.environments.reacting import Mood, Move, Weighed, chance, sums, weigh, weights_of
+from heartloop.environments.reacting import Mood, Move, Weighed, sums, swings, weigh, weights_of
 
 __all__ = ["Side", "judge", "needs", "read_reply", "story_of"]
 
@@ -89,15 +89,13 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
     story = story_of(scenario, said)
     appraisal = _tried_again(scenario, appraise(reply, story, view.heard[:index]))
     made_good = min(1.0, max(0.0, view.path.total / scenario.distance))
-    spread = table["seed"]["spread"]
     mood = Mood(
         intention="C",
         temperament="even",
         emotion=table["receptive"][scenario.threshold] + table["receptive"]["ease"] * made_good,
         heard=int((view.path.energy > 0).sum()),
         variant="plain",
-        up=1.0 + spread * (2.0 * chance("up", scenario.id, view.seed) - 1.0),
-        down=1.0 + spread * (2.0 * chance("down", scenario.id, view.seed) - 1.0),
+        **swings(table, scenario.id, view.seed),
     )
     named = _named(scenario, appraisal)
     axis_of = {concern.key: concern.axis for concern in scenario.concerns}

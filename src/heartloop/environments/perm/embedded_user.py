@@ -24,12 +24,12 @@ from heartloop.appraisal.lexicon import classes_of, weight_of
 from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem, words_of
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
-from heartloop.environments.noticing import cost_of, level_of, named_in, quote_of, said_in
+from heartloop.environments.noticing import cost_of, grade_of, level_of, mood_of_reader, named_in, quote_of, said_in
 from heartloop.environments.perm.drawn import AnySample
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
-from heartloop.environments.reacting import WANTS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import WANTS, Move, check_english, rule_hashes, total, weigh, weights_of
 from heartloop.environments.records import Matter
 
 __all__ = ["EmbeddedUser", "beside", "expressed", "needs", "received", "resonated"]
@@ -49,7 +49,6 @@ _TURNED = {
 }
 _THING = re.compile(r"\bthe ([a-z]{3,})\b(?: (of)\b)?")
 _ABSTRACT = re.compile(r"(?:ness|tion|sion|ity|ment|ship|ance|ence|ing|ed|est|ly|ful|able|rest|part)$")
-_GAINS = ("question", "presence", "praise", "fitted", "bound", "insight", "touch")
 
 
 class EmbeddedUser:
@@ -156,33 +155,14 @@ def expressed(view: View) -> Grade:
 def received(view: View) -> Grade:
     """The level at which it lands, 1 to 5, with the reason of the person."""
     sample, table, appraisal = _sample(view), needs(), _appraised(view)
-    spread = table["seed"]["spread"]
-    mood = Mood(
-        intention=sample.want,
-        temperament="even",
-        emotion=50.0,
-        heard=1,  # there is one reply: nobody can ask it to have listened before
-        variant="plain",
-        up=1.0 + spread * (2.0 * chance("up", sample.id, view.seed) - 1.0),
-        down=1.0 + spread * (2.0 * chance("down", sample.id, view.seed) - 1.0),
-    )
+    mood = mood_of_reader(sample.want, sample.id, view.seed, table)
     moves = [*_touched(sample, appraisal), *_stung(sample, appraisal), *_told_wrong(sample, appraisal)]
     weighed = weigh(appraisal, mood, _story(sample), table, moves)
     points = total(weighed, mood, table)
     level = level_of(points, table["reception"]["levels"])
     if _hands_back(sample, appraisal):
         level = min(level, table["reception"]["handed_back"])
-    lead: Move = ("untouched", 0.0, "")
-    if weighed.gains and (level > 2 or not weighed.losses):
-        lead = weighed.gains[0]
-    elif weighed.losses:
-        lead = weighed.losses[0]
-    seen = {
-        "points": round(points, 2),
-        "gains": [[reason, round(worth, 2)] for reason, worth, _ in weighed.gains[:3]],
-        "losses": [[reason, round(worth, 2)] for reason, worth, _ in weighed.losses[:3]],
-    }
-    return Grade(level, table["reasons"][lead[0]], quote_of([lead[2]], view.response), seen)
+    return grade_of(weighed, points, level, view.response, table)
 
 
 def beside(view: View) -> Grade:

@@ -18,7 +18,19 @@ from typing import Any, NamedTuple
 from heartloop.appraisal import Appraisal, Story, appraise
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import UNDERSTANDS, Mood, Move, chance, check_english, rule_hashes, total, weigh, weights_of
+from heartloop.environments.reacting import (
+    UNDERSTANDS,
+    Mood,
+    Move,
+    check_english,
+    pick,
+    pick_unsaid,
+    rule_hashes,
+    swings,
+    total,
+    weigh,
+    weights_of,
+)
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
@@ -72,15 +84,13 @@ class EmbeddedUser:
     async def feel(self, view: View, log: CallLog) -> Feeling:
         story = story_of(view.written, view.said)
         appraisal = appraise(view.heard[-1], story, view.heard[:-1])
-        spread = needs()["seed"]["spread"]
         mood = Mood(
             intention=view.written.intention,
             temperament=view.written.persona.temperament,
             emotion=view.emotion,
             heard=view.lifted,
             variant=view.variant,
-            up=1.0 + spread * (2.0 * chance("up", view.written.id, view.seed) - 1.0),
-            down=1.0 + spread * (2.0 * chance("down", view.written.id, view.seed) - 1.0),
+            **swings(needs(), view.written.id, view.seed),
         )
         reaction = react(appraisal, mood, story)
         after = max(0.0, min(100.0, view.emotion + reaction.change))
@@ -126,8 +136,7 @@ def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -
     fit = words["fits"][kind].replace("{reason}", reason).replace("{blame}", blame)
     change = reaction.change
     level = "high" if change >= 10 else "up" if change > 0 else "flat" if change == 0 else "down" if change > -10 else "low"
-    choices = words["activity"][level]
-    activity = choices[int(chance("activity", view.written.id, view.turn) * len(choices))]
+    activity = pick(words["activity"][level], "activity", view.written.id, view.turn)
     return {"content": content, "fit": fit, "activity": activity, "feeling": words["feeling"][band(after)]}
 
 
@@ -156,11 +165,7 @@ def answer(view: View, feeling: Feeling) -> str | None:
     spoken = " ".join(view.said)
 
     def fresh(*groups: Sequence[str]) -> str | None:
-        for group in groups:
-            left = [line for line in group if line not in spoken]
-            if left:
-                return left[int(chance("line", scenario.id, view.seed, view.turn) * len(left))]
-        return None
+        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
 
     state = view.manner
     if state == "S":

@@ -15,7 +15,6 @@ is asked again; what cannot be mended raises, so that the dialogue is unscored i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import repeat, zip_longest
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -30,11 +29,10 @@ from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT
-from heartloop.environments.telling import speaks_for, told
+from heartloop.environments.staging import RoleModel, SystemPrompts
+from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
-
-_MOST_KEPT = 2000  # system prompts, of some 6 KB each
 
 
 def _plain_number(value: object) -> object:
@@ -64,7 +62,7 @@ class _SpeakAnswer(BaseModel):
     leaves: bool = False
 
 
-class LLMUser:
+class LLMUser(RoleModel):
     """A person played by a simulator model.
 
     Under the preset `released` a change outside ±10 is passed on, to be clamped and counted; the variant
@@ -76,24 +74,15 @@ class LLMUser:
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        self._model = model
-        self._role = role
-        self._sampling = sampling or Sampling()
         names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
-        self._prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
-        self._made: dict[tuple[str, str, str], tuple[AnyScenario, Message]] = {}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
+        prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+        self._system_prompts = SystemPrompts()
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         others = {_manner(v) for v in VARIANTS if v != variant}
-        return {
-            "models": {self._role: self._model.name},
-            "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items() if name not in others},
-        }
+        prompts = {name: prompt.hash for name, prompt in self._prompts.items() if name not in others}
+        return {**super().describe(), "prompts": prompts}
 
     def admit(self, scenario: AnyScenario) -> None:
         if not scenario.first_message.strip():
@@ -110,7 +99,7 @@ class LLMUser:
                 Message(
                     role="user",
                     content=self._prompts["feel_turn"].fill(
-                        dialogue=_dialogue(view.said, view.heard), emotion=f"{view.emotion:g}"
+                        dialogue=told_in_turn(("Person", view.said), ("NPC", view.heard)), emotion=f"{view.emotion:g}"
                     ),
                 ),
             ],
@@ -137,7 +126,7 @@ class LLMUser:
                 Message(
                     role="user",
                     content=self._prompts["speak_turn"].fill(
-                        dialogue=_dialogue(view.said, view.heard),
+                        dialogue=told_in_turn(("Person", view.said), ("NPC", view.heard)),
                         planning=planning,
                         band=view.manner,
                         emotion=f"{view.emotion:g}",
@@ -153,23 +142,19 @@ class LLMUser:
 
     def _system(self, step: str, view: View) -> Message:
         """The step's system prompt: the same for a whole dialogue, so it is made once for each person."""
-        scenario, key = view.scenario, (step, view.scenario.id, view.variant)
-        made = self._made.get(key)
-        if made is not None and made[0] is scenario:
-            return made[1]
-        text = self._prompts[step].fill(
-            purpose=self._prompts[f"purpose_{scenario.family}"].text,
-            intention=scenario.intention_text,
-            goal=scenario.goal,
-            manner=self._prompts[_manner(view.variant)].text,
-            persona=render_persona(scenario),
-            background=render_background(scenario),
+        scenario = view.scenario
+        return self._system_prompts.of(
+            scenario,
+            f"{step} {view.variant}",
+            lambda: self._prompts[step].fill(
+                purpose=self._prompts[f"purpose_{scenario.family}"].text,
+                intention=scenario.intention_text,
+                goal=scenario.goal,
+                manner=self._prompts[_manner(view.variant)].text,
+                persona=render_persona(scenario),
+                background=render_background(scenario),
+            ),
         )
-        if len(self._made) >= _MOST_KEPT:
-            self._made.clear()
-        message = Message(role="system", content=text)
-        self._made[key] = (scenario, message)
-        return message
 
 
 def _manner(variant: str) -> str:
@@ -188,11 +173,6 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
     if not answer.reply.strip():
         return "the reply is blank"
     return None
-
-
-def _dialogue(said: tuple[str, ...], heard: tuple[str, ...]) -> str:
-    pairs = zip_longest(zip(repeat("Person"), said), zip(repeat("NPC"), heard))
-    return told(turn for pair in pairs for turn in pair if turn is not None)
 
 
 def render_persona(scenario: AnyScenario) -> str:
