@@ -14,8 +14,7 @@ from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError
 from heartloop.environments.daily.embedded_user import EmbeddedUser, level, needs
 from heartloop.environments.daily.environment import JUDGES, Daily, View
-from heartloop.environments.daily.listing import SCENARIOS
-from heartloop.environments.daily.scenario import KINDS, SETS, Scenario, load_scenarios, problems_of
+from heartloop.environments.daily.scenario import KINDS, SCENARIOS, SETS, Scenario, load_scenarios, problems_of
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of

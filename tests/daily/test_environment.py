@@ -10,11 +10,10 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, Daily, remembered
+from heartloop.environments.daily.environment import JUDGES, STORED, Daily, remembered
 from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.daily.scoring import METRICS, average
-from heartloop.environments.daily.stored import rescored
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
@@ -107,16 +106,16 @@ class TestScore:
 class TestStored:
     async def test_the_mean_is_worked_out_again_from_the_grades(self) -> None:
         stored = await played(Fixed())
-        assert rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
+        assert STORED.rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
         failed = await played(Fixed({"value": AnswerError("none")}))
-        assert rescored(failed, DailyOptions()) == failed
+        assert STORED.rescored(failed, DailyOptions()) == failed
 
     async def test_without_grades_it_is_refused(self) -> None:
         stored = await played(Fixed())
         for scores in ({}, {"empathy": 3}, {**LEVELS, "value": "4"}, None):
             bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"scores": scores}}),)})
             with pytest.raises(InputError, match="play it again"):
-                rescored(bare, DailyOptions())
+                STORED.rescored(bare, DailyOptions())
 
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
         stored = await played(Fixed())

@@ -9,12 +9,11 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.embedded_user import EmbeddedUser
-from heartloop.environments.eqbench.environment import EQBench
+from heartloop.environments.eqbench.environment import STORED, EQBench
 from heartloop.environments.eqbench.llm_user import LLMUser, rubric_prompt
 from heartloop.environments.eqbench.options import EQBenchOptions
 from heartloop.environments.eqbench.released import load_scenarios
 from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.environments.eqbench.stored import rescored
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
@@ -36,21 +35,21 @@ async def played(scenario: Scenario, user: Fixed | None = None) -> Transcript:
 class TestRescore:
     async def test_the_score_is_that_of_its_marks(self, scenario: Scenario) -> None:
         stored = await played(scenario)
-        assert rescored(stored, EQBenchOptions()) == stored
+        assert STORED.rescored(stored, EQBenchOptions()) == stored
         off = stored.model_copy(update={"score": 1.0, "rewards": (1.0,)})
-        assert rescored(off, EQBenchOptions()) == stored
+        assert STORED.rescored(off, EQBenchOptions()) == stored
 
     async def test_an_unscored_one_stays(self, scenario: Scenario) -> None:
         failed = await played(scenario, Fixed(AnswerError("none")))
-        assert rescored(failed, EQBenchOptions()) == failed
+        assert STORED.rescored(failed, EQBenchOptions()) == failed
 
     async def test_wrong_use_is_refused(self, scenario: Scenario) -> None:
         stored = await played(scenario)
         with pytest.raises(UseError, match="3 turns"):
-            rescored(stored, EQBenchOptions(max_turns=2))
+            STORED.rescored(stored, EQBenchOptions(max_turns=2))
         bare = stored.model_copy(update={"turns": (*stored.turns[:2], stored.turns[2].model_copy(update={"evidence": {}}))})
         with pytest.raises(InputError, match="play it again"):
-            rescored(bare, EQBenchOptions())
+            STORED.rescored(bare, EQBenchOptions())
 
 
 class TestRejudge:

@@ -6,14 +6,15 @@ stay unscored. Does not cover an environment's rules (its own `stored`), nor who
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, play
-from heartloop.environments.spec import EnvironmentSpec, Judge, Options
+from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
 from heartloop.models.cache import count_free
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "check_readable",
     "check_turns",
     "judged_prompts",
+    "kept_by",
     "passed_on",
     "read_again",
     "rejudged",
+    "stored_by",
     "unscored",
     "with_judge",
 ]
@@ -92,6 +95,36 @@ def check_turns(played: Transcript, options: Options) -> None:
     """
     if len(played.turns) > options.max_turns:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
+
+
+def stored_by(score_of: Callable[[Transcript], float]) -> Stored:
+    """The `Stored` of an environment whose dialogues are judged once, at their end.
+
+    Args:
+        score_of: the score by the stored judgements; raises `InputError` where a dialogue keeps none.
+    """
+
+    def rescored(transcript: Transcript, options: Options) -> Transcript:
+        check_turns(transcript, options)
+        if transcript.score is None:
+            return transcript
+        score = score_of(transcript)
+        return transcript.model_copy(update={"score": score, "rewards": (score,)})
+
+    return Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)
+
+
+@contextmanager
+def kept_by(transcript: Transcript, what: str) -> Iterator[None]:
+    """Reads what a transcript keeps.
+
+    Raises:
+        InputError: something is missing or has another form; names it and what was expected.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
+        raise InputError(f"{transcript.scenario}: the transcript lacks {error}; expected {what}, play it again") from error
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:

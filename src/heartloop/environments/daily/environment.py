@@ -19,7 +19,6 @@ from datetime import date
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Memory, Scenario
@@ -28,8 +27,18 @@ from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged
+from heartloop.environments.stored import kept_by, stored_by
 
-__all__ = ["JUDGES", "Daily", "DailyEpisode", "DailyUser", "View", "average_of", "remembered"]
+__all__ = [
+    "JUDGES",
+    "STORED",
+    "Daily",
+    "DailyEpisode",
+    "DailyUser",
+    "View",
+    "average_of",
+    "remembered",
+]
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """Who is asked, in the order in which their calls are kept: one a metric."""
@@ -139,9 +148,8 @@ def average_of(transcript: Transcript) -> float:
     Raises:
         InputError: the transcript keeps no grades.
     """
-    try:
+    with kept_by(transcript, "the grades of its judges"):
         return average(transcript.turns[0].evidence["scores"])
-    except (LookupError, TypeError, AttributeError, UseError) as error:
-        raise InputError(
-            f"{transcript.scenario}: the transcript lacks {error}; expected the grades of its judges, play it again"
-        ) from error
+
+
+STORED = stored_by(average_of)

@@ -14,10 +14,10 @@ SPEC = EnvironmentSpec(
     roles=(Role("judge", "grades six metrics"),),
     options="heartloop.environments.daily.options:DailyOptions",
     scale="heartloop.environments.daily.scale:SCALE",
-    scenarios="heartloop.environments.daily.listing:SCENARIOS",
+    scenarios="heartloop.environments.daily.scenario:SCENARIOS",
     environment="heartloop.environments.daily.environment:Daily",
     embedded="heartloop.environments.daily.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.daily.llm_user:LLMUser",
     report="heartloop.environments.daily.report.panel:PANEL",
-    stored="heartloop.environments.daily.stored:STORED",
+    stored="heartloop.environments.daily.environment:STORED",
 )

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from heartloop.core.errors import UseError
 from heartloop.environments.eibench.composer import train_set
 from heartloop.environments.eibench.released import FORM, AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario, load_scenarios, problems_of
@@ -34,6 +35,8 @@ def load_people(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list
     """
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
+    if name not in SETS and not Path(name).is_file():
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
     return load_own_or_imported(
         load_scenarios,
         name,

@@ -20,8 +20,8 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.empa.card import render_card, source_text
 from heartloop.environments.empa.environment import Judgement, View
+from heartloop.environments.empa.listing import render_card, source_text
 from heartloop.environments.empa.llm_user import dialogue_of
 from heartloop.environments.empa.scenario import SOURCES
 from heartloop.environments.episode import CallLog

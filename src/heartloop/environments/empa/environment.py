@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import AnswerError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
 from heartloop.environments.empa.endings import failure, reached
@@ -27,6 +27,7 @@ from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, fo
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
+from heartloop.environments.stored import kept_by
 
 __all__ = [
     "Empa",
@@ -286,7 +287,7 @@ def case_of(transcript: Transcript) -> Case:
     Raises:
         InputError: a judged turn that keeps no levels, or a start without the axes.
     """
-    try:
+    with kept_by(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
         window = int(transcript.facts.get("window", "1"))
         forms: list[Mapping[str, int] | None] = []
@@ -295,10 +296,6 @@ def case_of(transcript: Transcript) -> Case:
                 forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
             elif window == 1:
                 forms.append(None)
-    except (LookupError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{transcript.scenario}: the transcript lacks {error}; expected the levels of every judged turn, play it again"
-        ) from error
     return Case(p0, forms)
 
 

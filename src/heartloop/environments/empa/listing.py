@@ -1,15 +1,88 @@
-"""EMPA: scenarios as text, what a set of them must pass, and which files are read as such."""
+"""EMPA: a case in words, as models and lists show it, what a set of cases must pass, and which files are read as such.
+
+Covers the sections of the published card (EMPA App. D) and the pieces of the story that the director releases. Does not cover
+prompts, nor the written lines of the embedded user.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from heartloop.environments.empa.card import render_sheet
-from heartloop.environments.empa.scenario import SETS, load_scenarios, problems_of
+from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, problems_of
 from heartloop.environments.spec import Scenarios
 
-__all__ = ["SCENARIOS"]
+__all__ = ["SCENARIOS", "render_card", "render_released", "render_sheet", "source_text"]
+
+
+_PRIORITIES = (("affective", "A"), ("motivational", "P"), ("cognitive", "C"))
+
+
+def render_card(scenario: Scenario) -> str:
+    """Who they are and what they need, without the story and the memories."""
+    p, needs, now = scenario.person, scenario.needs, scenario.situation
+    priorities = [
+        f"- {name} ({axis}): {priority.level}. {priority.why}"
+        for name, axis in _PRIORITIES
+        if (priority := getattr(scenario.priorities, name))
+    ]
+    return "\n".join(
+        (
+            f"{scenario.who}, {p.gender}. {scenario.place}.",
+            f"With others: {p.social}",
+            f"Inside: {p.inner}",
+            f"Speaks: {p.speaking_style}",
+            f"Takes empathy ({scenario.threshold} threshold): {scenario.receptive}",
+            f"Wants to talk about: {scenario.topic}",
+            f"What they want to pour out: {needs.vent}",
+            f"What they hope somebody sees: {needs.hopes}",
+            f"What closes them: {needs.constraints}",
+            "Which kind of empathy they need now:",
+            *priorities,
+            f"How they live: {now.circumstances}",
+            f"After: {now.goal}",
+            f"What they would like to be: {now.vision}",
+            "What weighs on them: " + " ".join(c.text for c in scenario.concerns if c.depth != "core"),
+            "Tried in vain: " + " ".join(a.text for a in scenario.attempts),
+            "Hurts them: " + " ".join(s.text for s in scenario.sores),
+        )
+    )
+
+
+def source_text(scenario: Scenario, source: str) -> str:
+    """What one piece of the story or of the past holds; `opening` is what made them come."""
+    story, past = scenario.story, scenario.past
+    if source == "opening":
+        return f"What made them come: {story.trigger} {story.outcome}"
+    if source == "epilogue":
+        return f"What comes up late: {story.epilogue}"
+    if source.startswith("stage"):
+        stage = story.stages[int(source.split()[1]) - 1]
+        return f"{stage.title}: {stage.text}"
+    return f"From their {source}: {getattr(past, source.replace(' ', '_'))}"
+
+
+def render_released(scenario: Scenario, released: Sequence[str]) -> str:
+    """What they remember so far, in the order in which it came up."""
+    return "\n".join(source_text(scenario, source) for source in released)
+
+
+def render_sheet(scenario: Scenario) -> str:
+    """Everything, as a person reads a case."""
+    c, a, p = scenario.start
+    story = [source_text(scenario, f"stage {n}") for n in (1, 2, 3, 4)]
+    parts = [
+        f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
+        f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
+        render_card(scenario),
+        "\n".join(source_text(scenario, period) for period in ("childhood", "adolescence", "young adulthood")),
+        f"What became of it: {scenario.past.arc}",
+        "\n".join([source_text(scenario, "opening"), *story, source_text(scenario, "epilogue")]),
+        "\n".join(f"{name} {line.level}: {line.reason} “{line.evidence}”" for name, line in scenario.iedr.items()),
+        f"Opening: {scenario.opening}",
+        "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.beats),
+    ]
+    return "\n\n".join(parts)
 
 
 def _line(s: Any) -> str:

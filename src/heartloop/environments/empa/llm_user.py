@@ -20,8 +20,8 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, refused
-from heartloop.environments.empa.card import render_card, render_released, source_text
 from heartloop.environments.empa.environment import Judgement, View
+from heartloop.environments.empa.listing import render_card, render_released, source_text
 from heartloop.environments.empa.scenario import SOURCES, Scenario
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog

@@ -28,9 +28,17 @@ from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged, answered
+from heartloop.environments.stored import kept_by, stored_by
 
 __all__ = [
-    "JUDGE", "Answer", "EQBench", "EQBenchEpisode", "EQBenchUser", "Marked", "View",
+    "JUDGE",
+    "STORED",
+    "Answer",
+    "EQBench",
+    "EQBenchEpisode",
+    "EQBenchUser",
+    "Marked",
+    "View",
     "score_of",
 ]  # fmt: skip
 
@@ -189,10 +197,9 @@ def score_of(transcript: Transcript) -> float:
     Raises:
         InputError: the transcript keeps no marks.
     """
-    try:
+    with kept_by(transcript, "the marks of its judge"):
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{transcript.scenario}: the transcript lacks {error}; expected the marks of its judge, play it again"
-        ) from error
+
+
+STORED = stored_by(score_of)

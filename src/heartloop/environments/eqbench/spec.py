@@ -20,6 +20,6 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.eqbench.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.eqbench.llm_user:LLMUser",
     report="heartloop.environments.eqbench.report.panel:PANEL",
-    stored="heartloop.environments.eqbench.stored:STORED",
+    stored="heartloop.environments.eqbench.environment:STORED",
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

@@ -41,6 +41,7 @@ from heartloop.environments.perm.scoring import (
 )
 from heartloop.environments.spec import Player
 from heartloop.environments.staging import LoggedEpisode, Staged
+from heartloop.environments.stored import kept_by
 
 __all__ = [
     "JUDGES",
@@ -213,12 +214,8 @@ def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None
     Raises:
         InputError: the transcript keeps no grades.
     """
-    try:
+    with kept_by(transcript, "the grades of its judges"):
         evidence = transcript.turns[0].evidence
         if evidence["format"]:
             return None
         return (rules or rules_of(transcript)).reward(evidence["scores"], int(evidence["tokens"]), preset)
-    except (LookupError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{transcript.scenario}: the transcript lacks {error}; expected the grades of its judges, play it again"
-        ) from error

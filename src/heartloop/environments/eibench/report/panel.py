@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from heartloop.core.blocks import PanelInput, PanelOutput, ReportPanel, ScenarioView
+from heartloop.core.blocks import Column, PanelInput, PanelOutput, Published, PublishedTable, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.eibench.report.axes import axis_course, plane_of
-from heartloop.environments.eibench.report.tables import published_results
+from heartloop.environments.published import published
 
-__all__ = ["PANEL", "build"]
+__all__ = ["PANEL", "build", "published_results"]
 
 
 def build(page: PanelInput) -> PanelOutput:
@@ -56,6 +56,35 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
 
 def _short(value: float) -> float | int:
     return int(value) if value == int(value) else round(value, 2)
+
+
+def published_results() -> Published:
+    rows: Any = published(__package__, "eibench_table04_leaderboard")
+    scenes = ("charm", "defense", "repair", "support")
+    names = (
+        "qwen3_max_rank", *(f"qwen3_max_{scene}" for scene in scenes), "qwen3_max_average", "ds_v4_pro_average", "ds_v4_pro_rank",
+    )  # fmt: skip
+    leaderboard = PublishedTable(
+        source="EIBench, Table 4",
+        title="Leaderboard with two user simulators",
+        help="Outcome times 100, by scene with Qwen3-Max as the user simulator, and the scenario-weighted mean with it and with "
+        "DeepSeek-V4-Pro. The paper prints no interval.",
+        columns=(
+            Column("#", digits=0, entry="published-eibench-rank"),
+            *(Column(scene.capitalize(), entry="published-outcome") for scene in scenes),
+            Column("Mean, Qwen3-Max", entry="published-outcome"),
+            Column("Mean, DS-V4-Pro", entry="published-outcome"),
+            Column("# there", digits=0, entry="published-eibench-rank"),
+        ),
+        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
+    )
+    return Published(
+        title="four scenes, two user simulators",
+        tables=(leaderboard,),
+        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro on its own 213 scenarios, in Chinese; none of "
+        "them is here.",
+        papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
+    )
 
 
 PANEL = ReportPanel(

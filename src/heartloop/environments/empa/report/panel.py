@@ -6,13 +6,27 @@ Covers what the page and an opened dialogue show of EMPA. Does not cover how a t
 
 from __future__ import annotations
 
-from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, ReportPanel, ScenarioView, TurnView
+from typing import Any
+
+from heartloop.core.blocks import (
+    Column,
+    LeaderboardColumn,
+    PanelInput,
+    PanelOutput,
+    Published,
+    PublishedTable,
+    Range,
+    ReportPanel,
+    Row,
+    ScenarioView,
+    TurnView,
+)
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.empa.report.board import EmpaBoard
-from heartloop.environments.empa.report.tables import published_results
 from heartloop.environments.empa.report.windows import journey
+from heartloop.environments.published import published
 
-__all__ = ["PANEL", "build"]
+__all__ = ["PANEL", "build", "published_results"]
 
 _SECTIONS = (
     ("components", "Components"), ("paths", "Paths"), ("drive", "Size and direction"), ("ends", "Endings"),
@@ -62,6 +76,30 @@ def _scenario(transcript: Transcript) -> ScenarioView:
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     """Thoughts; what was judged on each axis stands in the window (`windows`)."""
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
+
+
+def published_results() -> Published:
+    rows: Any = published(__package__, "empa_table07_leaderboard")
+    leaderboard = PublishedTable(
+        source="EMPA, Table 7",
+        title="Leaderboard",
+        help="Means over 30 cases. EPM-Q is 0.4 outcome + 0.2 efficiency + 0.4 stability. The paper prints no interval.",
+        columns=(
+            Column("#", digits=0, entry="published-epmq"),
+            Column("EPM-Q", range=Range(0, 120, 0), entry="published-epmq"),
+            *(Column(name, entry="published-epmq") for name in ("Outcome", "Efficiency", "Stability")),
+        ),
+        rows=tuple(
+            Row(row["model"], (row["rank"], row["epm_q"], row["outcome"], row["efficiency"], row["stability"])) for row in rows
+        ),
+    )
+    return Published(
+        title="EPM-Q and its components",
+        tables=(leaderboard,),
+        conditions="EMPA’s were measured with its authors’ own user, judge and director on 30 cases in Chinese, by the preset "
+        "released.",
+        papers=("EMPA: Evaluating Persona-Aligned Empathy as a Process",),
+    )
 
 
 PANEL = ReportPanel(

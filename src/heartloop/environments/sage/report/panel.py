@@ -1,13 +1,16 @@
-"""The report panel of SAGE: words for sections that follow from its scale, and the hidden wish of a person."""
+"""The report panel of SAGE: words for sections that follow from its scale, the hidden wish of a person, and published results."""
 
 from __future__ import annotations
 
-from heartloop.core.blocks import ReportPanel, ScenarioView
-from heartloop.core.dialogue import Transcript
-from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.report.tables import published_results
+from functools import partial
+from typing import Any
 
-__all__ = ["PANEL"]
+from heartloop.core.blocks import Column, Published, PublishedTable, Range, ReportPanel, Row, ScenarioView
+from heartloop.core.dialogue import Transcript
+from heartloop.environments.published import published
+from heartloop.environments.sage.intentions import INTENTIONS
+
+__all__ = ["PANEL", "published_results"]
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
@@ -15,6 +18,97 @@ def _scenario(transcript: Transcript) -> ScenarioView:
     line = " · ".join(filter(None, (facts.get(name) for name in ("person", "place", "theme"))))
     wish = facts.get("intention")
     return ScenarioView(line, ((f"Hidden wish, {wish}", facts.get("intention_text", "")),) if wish else ())
+
+
+_table = partial(published, __package__)
+
+
+def published_results() -> Published:
+    return Published(
+        title="leaderboard, agreement of simulators, training",
+        tables=(_leaderboard(), _agreement(), _training()),
+        conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in "
+        "Chinese) and other prompts, by the preset that leaves last replies unjudged, on model versions of 2024 and early 2025. "
+        "Any of these changes a score; SAGE’s Table 1 shows how far simulators agree on the order alone.",
+        papers=(
+            "SAGE: Sentient Agent as a Judge: Evaluating Higher-Order Social Cognition in Large Language Models",
+            "RLVER: Reinforcement Learning with Verifiable Emotion Rewards for Empathetic Agents",
+        ),
+    )
+
+
+def _leaderboard() -> PublishedTable:
+    rows: Any = _table("sage_table02_leaderboard")
+    return PublishedTable(
+        source="SAGE, Table 2",
+        title="Leaderboard",
+        help="100 dialogues a model. The paper prints no interval.",
+        columns=(
+            Column("#", digits=0, entry="published-rank"),
+            Column("Date", entry="published-model"),
+            Column("Score", range=Range(0, 100, 0), entry="published-score"),
+            Column("Success", digits=0, entry="published-outcomes"),
+            Column("Failure", digits=0, entry="published-outcomes"),
+        ),
+        rows=tuple(
+            Row(
+                row["model"],
+                (row["sentient_rank"], row["date"], row["sentient_score"], row["success_count"], row["failure_count"]),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _agreement() -> PublishedTable:
+    rho: dict[tuple[Any, Any], Any] = {}
+    for row in _table("sage_table01_agent_rank_correlation"):
+        rho[row["agent_a"], row["agent_b"]] = rho[row["agent_b"], row["agent_a"]] = row["spearman_rho"]
+    names = list(dict.fromkeys(first for first, _ in rho))
+    return PublishedTable(
+        source="SAGE, Table 1",
+        title="Agreement of four user simulators",
+        help="Spearman’s rank correlation between the orders in which two simulators put the models.",
+        columns=tuple(Column(name, digits=2, entry="agreement") for name in names),
+        rows=tuple(Row(name, tuple("same" if name == other else rho[name, other] for other in names)) for name in names),
+        corner="Simulator",
+        corner_entry="agreement",
+        id="agreement",
+    )
+
+
+def _training() -> PublishedTable:
+    rows: Any = _table("rlver_table01_sentient_and_chitchat")
+    halves = (("sentient", "Support"), ("chitchat", "Chit-chat"))
+    return PublishedTable(
+        source="RLVER, Table 1",
+        title="Models trained on the emotion of SAGE’s user simulators",
+        help="A 7B model before and after training, on support dialogues as in training and on everyday chat.",
+        columns=tuple(
+            column
+            for _, name in halves
+            for column in (
+                Column(name, entry="published-score"),
+                Column("Success", entry="published-outcomes"),
+                Column("Failure", entry="published-outcomes"),
+            )
+        ),
+        rows=tuple(
+            Row(
+                row["model"],
+                tuple(
+                    cell
+                    for half, _ in halves
+                    for cell in (
+                        row[f"{half}_score"],
+                        f"{row[f'{half}_success_percent']} %",
+                        f"{row[f'{half}_failure_percent']} %",
+                    )
+                ),
+            )
+            for row in rows
+        ),
+    )
 
 
 PANEL = ReportPanel(
