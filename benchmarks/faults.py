@@ -28,39 +28,13 @@ from heartloop.core.dialogue import Transcript
 from tests.faulty_server import FaultyServer, Served
 
 SHARES = {
-    "rate_limit": 0.035,
-    "rate_limit_bare": 0.035,
-    "rate_limit_odd": 0.01,
-    "error_500": 0.03,
-    "error_502": 0.015,
-    "error_503": 0.02,
-    "drop": 0.025,
-    "drop_body": 0.02,
-    "timeout": 0.005,
-    "stall": 0.01,
-    "truncated_json": 0.02,
-    "html": 0.01,
-    "garbage": 0.01,
-    "bad_utf8": 0.01,
-    "bad_gzip": 0.01,
-    "no_http": 0.01,
-    "wrong_types": 0.015,
-    "huge": 0.005,
-    "huge_stream": 0.005,
-    "empty_choices": 0.01,
-    "error_in_200": 0.01,
-    "broke_off": 0.01,
-    "no_quota": 0.0003,
-    "bad_json": 0.02,
-    "contradiction": 0.01,
-    "wrong_answer": 0.01,
-    "out_of_range": 0.02,
-    "speaks_for_npc": 0.01,
-    "length@user": 0.01,
-    "half_emoji": 0.005,
-    "huge_count": 0.005,
-    "odd_finish": 0.005,
-}
+    "rate_limit": 0.035, "rate_limit_bare": 0.035, "rate_limit_odd": 0.01, "error_500": 0.03, "error_502": 0.015,
+    "error_503": 0.02, "drop": 0.025, "drop_body": 0.02, "timeout": 0.005, "stall": 0.01, "truncated_json": 0.02, "html": 0.01,
+    "garbage": 0.01, "bad_utf8": 0.01, "bad_gzip": 0.01, "no_http": 0.01, "wrong_types": 0.015, "huge": 0.005,
+    "huge_stream": 0.005, "empty_choices": 0.01, "error_in_200": 0.01, "broke_off": 0.01, "no_quota": 0.0003, "bad_json": 0.02,
+    "contradiction": 0.01, "wrong_answer": 0.01, "out_of_range": 0.02, "speaks_for_npc": 0.01, "length@user": 0.01,
+    "half_emoji": 0.005, "huge_count": 0.005, "odd_finish": 0.005,
+}  # fmt: skip
 """Share of the requests that each fault can affect."""
 USED = {"half_emoji", "huge_count", "odd_finish"}
 ANSWERS = {"bad_json", "contradiction", "wrong_answer", "out_of_range", "speaks_for_npc", "length"}  # stored, and re-asked

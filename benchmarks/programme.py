@@ -26,18 +26,8 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from tests.faulty_server import Request, broken
 
 __all__ = [
-    "RESULTS",
-    "Ended",
-    "change_of",
-    "command",
-    "eval_words",
-    "known_person",
-    "machine",
-    "run",
-    "table",
-    "transcripts",
-    "write",
-]
+    "RESULTS", "Ended", "change_of", "command", "eval_words", "known_person", "machine", "run", "table", "transcripts", "write",
+]  # fmt: skip
 
 RESULTS = Path(__file__).parent / "results"
 """Where results are committed."""

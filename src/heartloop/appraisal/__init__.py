@@ -8,19 +8,6 @@ from heartloop.appraisal.strategies import STRATEGIES, Strategy, strategies_of
 from heartloop.appraisal.values import Appraisal, Flaw, FlawKind, Reading, Story, Topic
 
 __all__ = [
-    "STRATEGIES",
-    "Appraisal",
-    "Flaw",
-    "FlawKind",
-    "Reading",
-    "Stance",
-    "Story",
-    "Strategy",
-    "Topic",
-    "appraise",
-    "lacks_english",
-    "matters_named",
-    "stances_of",
-    "strategies_of",
-    "without_hollow",
-]
+    "STRATEGIES", "Appraisal", "Flaw", "FlawKind", "Reading", "Stance", "Story", "Strategy", "Topic", "appraise", "lacks_english",
+    "matters_named", "stances_of", "strategies_of", "without_hollow",
+]  # fmt: skip

@@ -20,21 +20,9 @@ from heartloop.appraisal.values import Story, Topic
 from heartloop.appraisal.words import Sentence, read_sentence, split_sentences, stem, words_of
 
 __all__ = [
-    "Bond",
-    "CueIndex",
-    "Ground",
-    "bond",
-    "cue_index",
-    "frame_of",
-    "ground_of",
-    "insight_of",
-    "is_related",
-    "is_spliced",
-    "named_topics",
-    "proposal_of",
-    "proposes_again",
-    "turned",
-]
+    "Bond", "CueIndex", "Ground", "bond", "cue_index", "frame_of", "ground_of", "insight_of", "is_related", "is_spliced",
+    "named_topics", "proposal_of", "proposes_again", "turned",
+]  # fmt: skip
 
 _SWAP = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "myself": "yourself", "am": "are", "we": "you", "us": "you",
@@ -42,33 +30,9 @@ _SWAP = {
 }  # fmt: skip
 _SKIPPED = class_set("skipped")
 _CUT = (
-    "",
-    "s",
-    "es",
-    "ed",
-    "d",
-    "ing",
-    "ly",
-    "y",
-    "ily",
-    "iness",
-    "ness",
-    "ely",
-    "e",
-    "er",
-    "ated",
-    "ating",
-    "ation",
-    "ible",
-    "ibility",
-    "ine",
-    "ined",
-    "ining",
-    "eful",
-    "eless",
-    "eing",
-    "es",
-)
+    "", "s", "es", "ed", "d", "ing", "ly", "y", "ily", "iness", "ness", "ely", "e", "er", "ated", "ating", "ation", "ible",
+    "ibility", "ine", "ined", "ining", "eful", "eless", "eing", "es",
+)  # fmt: skip
 _CLOSE = 5
 _FEELINGS = frozenset({"distress", "warmth", "praise", "outrage"})
 _PREDICATING = ("distress", "warmth", "praise", "outrage", "hedge", "cause")

@@ -27,26 +27,15 @@ _LEADING = class_set("leading")
 _PRESENT = class_set("present_verb")
 _GUESSES = class_set("guess")
 _OPENS_IT = frozenset({"if", "whether", "or", "right", "no", "yes"})
+_OPENS_REQUEST = frozenset({
+    "if", "when", "before", "after", "once", "since", "for", "next", "tonight", "tomorrow", "instead", "first", "please",
+})  # fmt: skip
 _HAS = {
-    name: f"has:{name}"
-    for name in (
-        "distress",
-        "warmth",
-        "praise",
-        "outrage",
-        "relief",
-        "professional",
-        "science",
-        "official",
-        "hedge",
-        "cause",
-        "idea",
-        "deed",
-        "quality",
-        "time_comfort",
-        "people",
+    name: f"has:{name}" for name in (
+        "distress", "warmth", "praise", "outrage", "relief", "professional", "science", "official", "hedge", "cause", "idea",
+        "deed", "quality", "time_comfort", "people",
     )
-}
+}  # fmt: skip
 
 
 def _is(word: str, name: str) -> bool:
@@ -185,21 +174,7 @@ def _imperative(sentence: Sentence) -> tuple[bool, bool]:
 
 def _opens_request(clause: Sequence[str]) -> bool:
     """Whether what stands before the comma leads up to a request: `if she is late, ...`, `for now, ...`, a name."""
-    return clause[0] in {
-        "if",
-        "when",
-        "before",
-        "after",
-        "once",
-        "since",
-        "for",
-        "next",
-        "tonight",
-        "tomorrow",
-        "instead",
-        "first",
-        "please",
-    } or (len(clause) <= 2)
+    return clause[0] in _OPENS_REQUEST or len(clause) <= 2
 
 
 @lru_cache(maxsize=64)

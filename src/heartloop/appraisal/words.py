@@ -15,16 +15,9 @@ from typing import NamedTuple
 from heartloop.appraisal.lexicon import class_set, irregular, is_function_word, synonyms
 
 __all__ = [
-    "READ_CHARACTERS",
-    "READ_SENTENCES",
-    "Sentence",
-    "content_stems",
-    "fold",
-    "read_sentence",
-    "split_sentences",
-    "stem",
+    "READ_CHARACTERS", "READ_SENTENCES", "Sentence", "content_stems", "fold", "read_sentence", "split_sentences", "stem",
     "words_of",
-]
+]  # fmt: skip
 
 READ_CHARACTERS = 24_000
 """Only this much of a text is read (about 4,000 words); whatever stands behind it is counted, not read."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from heartloop.cli.options import Cache, MaxConnections, MaxCost, MaxTokens, OptionValues, Prices, Retries, Timeout, Yes
+from heartloop.cli import options as given
 
 if TYPE_CHECKING:
     from heartloop.core.chat import ChatModel
@@ -33,7 +33,7 @@ def evaluate_command(
     ] = None,
     judge: Annotated[str | None, typer.Option(help="Judge, where the environment has one: service/model, or embedded.")] = None,
     role: Annotated[list[str] | None, typer.Option("--role", help="Another role: name=MODEL; repeatable.")] = None,
-    option: OptionValues = None,
+    option: given.OptionValues = None,
     scenarios: Annotated[
         str | None, typer.Option(help="Scenario set, file or folder; by default the environment's first set.")
     ] = None,
@@ -46,17 +46,17 @@ def evaluate_command(
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, such as policy.temperature=0.7 or user.max_tokens=800; repeatable."),
     ] = None,
-    max_connections: MaxConnections = 32,
-    timeout: Timeout = 120.0,
-    retries: Retries = 6,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    prices: Prices = None,
+    max_connections: given.MaxConnections = 32,
+    timeout: given.Timeout = 120.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
     pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
-    yes: Yes = False,
+    yes: given.Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ENVIRONMENT-HASH.")] = None,
-    cache: Cache = None,
+    cache: given.Cache = None,
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from contextlib import nullcontext

@@ -8,24 +8,9 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "Cache",
-    "Embedder",
-    "Judge",
-    "JudgePilot",
-    "JudgeSampling",
-    "MaxConnections",
-    "MaxCost",
-    "MaxTokens",
-    "NewRun",
-    "OptionValues",
-    "Prices",
-    "Retries",
-    "RetryJudging",
-    "Timeout",
-    "WriterSampling",
-    "WritingConnections",
-    "Yes",
-]
+    "Cache", "Embedder", "Judge", "JudgePilot", "JudgeSampling", "MaxConnections", "MaxCost", "MaxTokens", "NewRun",
+    "OptionValues", "Prices", "Retries", "RetryJudging", "Timeout", "WriterSampling", "WritingConnections", "Yes",
+]  # fmt: skip
 
 OptionValues = Annotated[
     list[str] | None,

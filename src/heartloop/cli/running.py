@@ -32,11 +32,11 @@ from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
-from heartloop.models.cache import AnswerCache, DialogueScope
-from heartloop.models.names import Meter, close, endpoint_habits, is_scripted, resolve
+from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
+from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, is_scripted, load_env, load_prices, resolve
 from heartloop.report.site import write_site
 
-__all__ = ["Pilot", "exit_code_of", "open_models", "play_run", "read_options", "sampling_of_judge", "write_report"]
+__all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
 
 
 _OWN_NAMES = (
@@ -128,18 +128,34 @@ class Pilot:
         return go_on
 
 
-def sampling_of_judge(judge: str, texts: Sequence[str]) -> Sampling | None:
-    """How a judge named on the command line answers, from `judge.setting=value` texts; `None` as its endpoint has it.
+class Judging:
+    """The judge that a command names: its model, metered, and its sampling.
+
+    Args:
+        texts: `judge.setting=value`.
+        pilot: stops after the estimate.
+        yes: goes on after the estimate without asking.
+        how: what `models.resolve` takes.
 
     Raises:
-        UseError: a supporter as the judge, settings for the embedded judge, or what `read_samplings` refuses.
+        UseError: a baseline as the judge, settings for the embedded judge, or what `read_samplings` refuses.
     """
-    if judge != EMBEDDED and is_scripted(judge):
-        raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-    sampling = read_samplings(texts, roles=("judge",)).get("judge")
-    if judge == EMBEDDED and sampling is not None:
-        raise UseError(f"--sampling sets how a model answers; --judge {EMBEDDED} takes none, leave it out")
-    return sampling
+
+    def __init__(
+        self, judge: str, texts: Sequence[str] | None, *, max_tokens: int | None, max_cost: float | None, prices: Path | None,
+        cache: Path | None, pilot: bool, yes: bool, **how: Any,
+    ) -> None:  # fmt: skip
+        load_env()
+        if judge != EMBEDDED and is_scripted(judge):
+            raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",)).get("judge")
+        if judge == EMBEDDED and self.sampling is not None:
+            raise UseError(f"--sampling sets how a model answers; --judge {EMBEDDED} takes none, leave it out")
+        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
+        self.cache = cache_at(cache)
+        self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}
+        self.model = counted(self.opened[judge], self.meter, "judge", self.cache) if self.opened else None
+        self.pilot = Pilot(self.meter, yes=yes, only=pilot) if pilot or is_paid(judge) else None
 
 
 def play_run(

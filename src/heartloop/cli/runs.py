@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from heartloop.cli.options import NewRun, OptionValues
+from heartloop.cli import options as given
 
 __all__ = ["runs_app"]
 
@@ -60,8 +60,8 @@ def merge(
 @runs_app.command()
 def rescore(
     run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
-    option: OptionValues = None,
-    out: NewRun = None,
+    option: given.OptionValues = None,
+    out: given.NewRun = None,
 ) -> None:
     """Rescore a run from its stored transcripts with other score options (-E). No model call."""
     from heartloop.cli.running import read_options

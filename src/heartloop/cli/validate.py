@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from heartloop.cli.options import (
-    Cache,
-    JudgePilot,
-    JudgeSampling,
-    MaxConnections,
-    MaxCost,
-    MaxTokens,
-    OptionValues,
-    Prices,
-    Retries,
-    RetryJudging,
-    Timeout,
-    Yes,
-)
-
-if TYPE_CHECKING:
-    from heartloop.core.chat import ChatModel
+from heartloop.cli import options as given
 
 __all__ = ["validate_app"]
 
@@ -38,70 +22,64 @@ def validate(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Number of dialogues per run, sampled; rerun with a larger limit to continue.")
     ] = None,
-    option: OptionValues = None,
+    option: given.OptionValues = None,
     scenarios: Annotated[str | None, typer.Option(help="Scenario set or file; by default as played.")] = None,
-    sampling: JudgeSampling = None,
-    max_connections: MaxConnections = 32,
-    timeout: Timeout = 120.0,
-    retries: Retries = 6,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    prices: Prices = None,
-    pilot: JudgePilot = False,
-    yes: Yes = False,
-    retry_failed: RetryJudging = False,
+    sampling: given.JudgeSampling = None,
+    max_connections: given.MaxConnections = 32,
+    timeout: given.Timeout = 120.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
+    pilot: given.JudgePilot = False,
+    yes: given.Yes = False,
+    retry_failed: given.RetryJudging = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the judged variants, validity.json and the page; by default beside the run.")
     ] = None,
-    cache: Cache = None,
+    cache: given.Cache = None,
 ) -> None:
     """Judge stored dialogues again under controlled changes, and compare the scores. Rerun the same command to resume."""
     from contextlib import nullcontext
 
     from rich.console import Console
 
-    from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, sampling_of_judge
+    from heartloop.cli.running import Judging, exit_code_of, play_run, read_options
     from heartloop.core.errors import UseError
-    from heartloop.models.cache import cache_at
-    from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, resolve
     from heartloop.validity.judging import JudgedVariants, directories, judged_variants, output_folder
     from heartloop.validity.page import write_validity_json, write_validity_page
     from heartloop.validity.suites import environment_of, suite_of
     from heartloop.validity.text import result_table
 
-    load_env()
     spec = environment_of(runs)
     chosen = suite_of(spec, suite)
     if judge is None:
         raise UseError("--judge is missing; pass service/model, or embedded (rules, free)")
-    judge_sampling = sampling_of_judge(judge, sampling or [])
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
-    answers = cache_at(cache)
-    opened: dict[str, ChatModel] = {}
-    if judge != "embedded":
-        opened[judge] = resolve(judge, timeout=timeout, retries=retries, max_connections=max_connections)
-    judges = chosen.judges(spec, counted(opened[judge], meter, "judge", answers) if opened else None, judge_sampling)
+    by = Judging(
+        judge, sampling, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
+        timeout=timeout, retries=retries, max_connections=max_connections,
+    )  # fmt: skip
+    judges = chosen.judges(spec, by.model, by.sampling)
     sources = [
         JudgedVariants(
-            run, str(suite), chosen, judges, options=read_options(spec, option), scenarios=scenarios, sampling=judge_sampling,
-            prices=meter.prices, limit=limit,
+            run, str(suite), chosen, judges, options=read_options(spec, option), scenarios=scenarios, sampling=by.sampling,
+            prices=by.meter.prices, limit=limit,
         )
         for run in runs
     ]  # fmt: skip
     folder = out or output_folder(runs[0], str(suite), judge)
     paths = directories(folder, runs, chosen.variants)
-    ask = Pilot(meter, yes=yes, only=pilot) if pilot or is_paid(judge) else None
     code, stopped = 0, False
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in chosen.variants]
-    with answers or nullcontext():
+    with by.cache or nullcontext():
         for number, (source, path, variant) in enumerate(ahead):
-            if ask is not None:
-                ask.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
+            if by.pilot is not None:
+                by.pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
             typer.echo(f"{path[variant]}:")
             ended, _ = play_run(
-                path[variant], source.settings(variant), source.play(variant, path[chosen.variants[0]]), meter, jobs=source.jobs,
-                max_connections=max_connections, retry_failed=retry_failed, opened=opened, cache=answers, done="judged",
-                ranked=False, pilot=ask if ask is not None and not ask.asked else None,
+                path[variant], source.settings(variant), source.play(variant, path[chosen.variants[0]]), by.meter,
+                jobs=source.jobs, max_connections=max_connections, retry_failed=retry_failed, opened=by.opened, cache=by.cache,
+                done="judged", ranked=False, pilot=by.pilot if by.pilot is not None and not by.pilot.asked else None,
             )  # fmt: skip
             code = max(code, exit_code_of(ended, done="judged"))
             stopped = ended.stopped is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from heartloop.cli.options import Embedder, MaxCost, MaxTokens, Prices, Retries, Timeout, WriterSampling, WritingConnections
+from heartloop.cli import options as given
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,18 +40,18 @@ def write(
     auditor: Annotated[str, typer.Option(help="Model that may only correct, and that recognises repeated scenarios.")],
     out: Out,
     n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
-    embedder: Embedder = None,
+    embedder: given.Embedder = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Write only for this scene, hidden intention or other group; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of what the scenarios are made from.")] = 0,
-    sampling: WriterSampling = None,
-    max_connections: WritingConnections = 8,
-    timeout: Timeout = 300.0,
-    retries: Retries = 6,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    prices: Prices = None,
+    sampling: given.WriterSampling = None,
+    max_connections: given.WritingConnections = 8,
+    timeout: given.Timeout = 300.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
 ) -> None:
     """Write new scenarios with models: seed, draft, audit, comparison with the shipped ones. Rerun the command to resume."""
     writing = _part(environment, "write")()
@@ -76,15 +76,15 @@ def distil(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; call no model and write nothing.")] = False,
     show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as a model reads them.")] = 0,
-    embedder: Embedder = None,
+    embedder: given.Embedder = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, of places and names.")] = 0,
-    sampling: WriterSampling = None,
-    max_connections: WritingConnections = 8,
-    timeout: Timeout = 300.0,
-    retries: Retries = 6,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    prices: Prices = None,
+    sampling: given.WriterSampling = None,
+    max_connections: given.WritingConnections = 8,
+    timeout: given.Timeout = 300.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
 ) -> None:
     """Write scenarios from real dialogues of yours. Rules remove personal data before a model reads a dialogue."""
     from heartloop.core.errors import UseError
@@ -125,12 +125,12 @@ def enrich(
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
     ] = None,
-    max_connections: WritingConnections = 8,
-    timeout: Timeout = 300.0,
-    retries: Retries = 6,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    prices: Prices = None,
+    max_connections: given.WritingConnections = 8,
+    timeout: given.Timeout = 300.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
 ) -> None:
     """Complete imported scenarios with a model, for example by a persona. Rerun the command to resume."""
     writing = _part(environment, "enrich")(source)

@@ -19,26 +19,10 @@ from heartloop.core.errors import InputError
 from heartloop.core.renames import current_transcript
 
 __all__ = [
-    "Call",
-    "Failure",
-    "Message",
-    "Sampling",
-    "StopReason",
-    "Transcript",
-    "TranscriptLine",
-    "Turn",
-    "Usage",
-    "Visible",
-    "cut_torn_tail",
-    "read_transcripts",
-    "total_usage",
-    "transcript_lines",
-    "turn_counts",
-    "usage_by_role",
-    "visible",
-    "writable",
+    "Call", "Failure", "Message", "Sampling", "StopReason", "Transcript", "TranscriptLine", "Turn", "Usage", "Visible",
+    "cut_torn_tail", "read_transcripts", "total_usage", "transcript_lines", "turn_counts", "usage_by_role", "visible", "writable",
     "write_line",
-]
+]  # fmt: skip
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]

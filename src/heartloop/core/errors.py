@@ -20,19 +20,9 @@ wrong, with its value, what was expected, and what to do.
 from __future__ import annotations
 
 __all__ = [
-    "AnswerError",
-    "BudgetSpent",
-    "EnvironmentBroken",
-    "HeartloopError",
-    "InputError",
-    "MalformedReply",
-    "ModelError",
-    "PromptError",
-    "RefusedByServer",
-    "SettingsMismatch",
-    "TransportError",
-    "UseError",
-]
+    "AnswerError", "BudgetSpent", "EnvironmentBroken", "HeartloopError", "InputError", "MalformedReply", "ModelError",
+    "PromptError", "RefusedByServer", "SettingsMismatch", "TransportError", "UseError",
+]  # fmt: skip
 
 
 class HeartloopError(Exception):

@@ -37,14 +37,8 @@ from heartloop.evaluation.measures import (
 from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = [
-    "ALLOWED_UNSCORED",
-    "FAILURE_CASES",
-    "common_keys",
-    "latest",
-    "model_names",
-    "pairing_key",
-    "score_card",
-]
+    "ALLOWED_UNSCORED", "FAILURE_CASES", "common_keys", "latest", "model_names", "pairing_key", "score_card",
+]  # fmt: skip
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 """Models that show what broken output looks like; they belong to no ranking."""

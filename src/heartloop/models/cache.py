@@ -31,15 +31,8 @@ from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import InputError, UseError
 
 __all__ = [
-    "FLUSH_SECONDS",
-    "AnswerCache",
-    "Cached",
-    "DialogueScope",
-    "attempt_number",
-    "cache_at",
-    "count_free",
-    "dialogue_scope",
-]
+    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "attempt_number", "cache_at", "count_free", "dialogue_scope",
+]  # fmt: skip
 
 FLUSH_SECONDS = 0.2
 """Seconds between an answer and its write; answers that arrive meanwhile are written with it."""

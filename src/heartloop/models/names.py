@@ -31,21 +31,9 @@ from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 
 __all__ = [
-    "FunctionBaseline",
-    "Meter",
-    "Metered",
-    "Price",
-    "PythonChat",
-    "Spend",
-    "close",
-    "counted",
-    "endpoint_habits",
-    "is_paid",
-    "is_scripted",
-    "load_env",
-    "load_prices",
-    "resolve",
-]
+    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "close", "counted", "endpoint_habits", "is_paid",
+    "is_scripted", "load_env", "load_prices", "resolve",
+]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/listener) or python:module:function"

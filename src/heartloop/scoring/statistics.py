@@ -20,21 +20,9 @@ import numpy.typing as npt
 from heartloop.core.errors import UseError
 
 __all__ = [
-    "EXACT_UP_TO",
-    "Interval",
-    "SpearmanMatrix",
-    "bootstrap_interval",
-    "cluster_means",
-    "cohens_dz",
-    "mean_pairwise_pearson",
-    "paired_difference",
-    "permutation_p",
-    "rank_biserial",
-    "rank_groups",
-    "sample_size_for",
-    "sign_agreement",
-    "spearman_matrix",
-]
+    "EXACT_UP_TO", "Interval", "SpearmanMatrix", "bootstrap_interval", "cluster_means", "cohens_dz", "mean_pairwise_pearson",
+    "paired_difference", "permutation_p", "rank_biserial", "rank_groups", "sample_size_for", "sign_agreement", "spearman_matrix",
+]  # fmt: skip
 
 EXACT_UP_TO = 20
 """Up to this number of clusters with a difference, all sign patterns are enumerated; beyond it, patterns are drawn at random."""

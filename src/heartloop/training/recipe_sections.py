@@ -19,19 +19,9 @@ from heartloop.models.budget import DEAREST, Price
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 
 __all__ = [
-    "LAPTOP",
-    "Algorithm",
-    "Batch",
-    "Dialogue",
-    "EnvironmentSettings",
-    "Machine",
-    "Optimiser",
-    "Policy",
-    "Prices",
-    "ScenarioSets",
-    "Section",
-    "Watching",
-]
+    "LAPTOP", "Algorithm", "Batch", "Dialogue", "EnvironmentSettings", "Machine", "Optimiser", "Policy", "Prices", "ScenarioSets",
+    "Section", "Watching",
+]  # fmt: skip
 
 LAPTOP = "laptop"
 """Name of the small policy that is made before training (`training.laptop`)."""

@@ -34,16 +34,9 @@ from heartloop.scoring.credit import (
 from heartloop.training.generation import TokenServer
 
 __all__ = [
-    "PolicyTurn",
-    "PromptFormat",
-    "RolloutRewards",
-    "Sample",
-    "Span",
-    "TokenPolicy",
-    "rollout_rewards",
-    "samples",
+    "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "rollout_rewards", "samples",
     "token_rewards",
-]
+]  # fmt: skip
 
 
 class PromptFormat(Protocol):

@@ -36,19 +36,9 @@ from heartloop.models.baselines import Baseline
 from heartloop.training.laptop.tokenizer import Layout
 
 __all__ = [
-    "SHARES",
-    "CorpusSettings",
-    "Example",
-    "Mixture",
-    "Source",
-    "dialogues_of",
-    "environment_for",
-    "held_out_texts",
-    "layout_of",
-    "read_or_make",
-    "whole_sentences",
-    "words_in",
-]
+    "SHARES", "CorpusSettings", "Example", "Mixture", "Source", "dialogues_of", "environment_for", "held_out_texts", "layout_of",
+    "read_or_make", "whole_sentences", "words_in",
+]  # fmt: skip
 
 SHARES: Mapping[str, float] = {
     "listener": 1.0, "diplomat": 1.0, "owner": 1.0, "light": 1.0,
