@@ -41,7 +41,7 @@ import tempfile
 import time
 import tomllib
 import types
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -75,6 +75,11 @@ from tests.released_form import profile as sage_profile
 REFERENCE = Path(__file__).parent / "results" / "unchanged.json"
 SHOWN = 40
 """Differences that `compare` names."""
+KINDS = (
+    "file", "scenario", "prompt", "table", "catalogue", "composed", "stratified", "seed", "recipe", "training", "play", "llm",
+    "store", "rescored", "rejudged", "perturbed", "card",
+)  # fmt: skip
+"""Kinds of items in the order in which `compare` names them: causes first."""
 
 RENAMES: Mapping[str, Mapping[str, str]] = {
     "field": {"simulator": "user", "simulators": "users"},
@@ -674,11 +679,11 @@ def _filled(schema: Json, whole: Json, draw: Draw, path: str) -> Json:
 
 def _fitted(found: dict[str, Json], question: str, system: str, draw: Draw, *, again: bool) -> dict[str, Json]:
     """The answer as the role that is asked can use it: changes of a usual size, quotes that stand there, functions that exist."""
-    drift = Draw(system).pick("drift", (-7, -3, 0, 3, 7))
+    drift = Draw(system).pick("drift", (-8, -3, 0, 4, 9))
     for name, sign in (("change", 1), ("emotion_change", -1), ("relation_change", 1)):
         if name in found:
-            found[name] = sign * drift + draw.number(name, 13) - 6
-            if draw.number("far", 12) == 0:
+            found[name] = max(-10, min(10, sign * drift + draw.number(name, 13) - 6))
+            if draw.number(f"{name}.far", 25) == 0:
                 found[name] *= 3
     if "reply" in found:
         found["reply"] = draw.pick("reply", SENTENCES)
@@ -800,6 +805,8 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case("six-turns", "checkout", {"max_turns": 6}),
     ),
 }
+SEVERAL_TURNS = ("sage", "eibench", "empa")
+"""Environments whose dialogues can have as many turns as one likes."""
 SEEDS = (0, 3)
 FEW = ("listener", "coach", "lecturer", "rigid")
 """Supporters in cases other than the default."""
@@ -991,11 +998,13 @@ class Recorder:
                         model = Scripted(self.tree)
                         user = self.tree.llm(environment, model, sampling=sampling)
                         await self._ask(case, options, environment, person, Policy(self.tree, name), user, [model], seed, place)
-                        if main and name == ASKED[0] and seed == SEEDS[0]:  # the same again, without an answer at the end
+                        if main and (
+                            environment in SEVERAL_TURNS or person is people[0]
+                        ):  # the same again, without an answer at the end
                             short = Scripted(self.tree, last=len(model.asked) - 1)
                             user = self.tree.llm(environment, short)
                             policy = Policy(self.tree, name)
-                            await self._ask(case, options, environment, person, policy, user, [short], seed, label="last")
+                            await self._ask(case, options, environment, person, policy, user, [short], seed, place, "last")
                 if main:
                     model = Scripted(self.tree, "unchanged/fails", fails=True)
                     user = self.tree.llm(environment, model)
@@ -1011,7 +1020,7 @@ class Recorder:
         person = chosen(self.tree, environment, case, 1, of=16)[0]
 
         async def go(models: Mapping[str, ChatModel]) -> None:
-            short = {**case.options, **({"max_turns": 3} if environment in ("sage", "eibench", "empa") else {})}
+            short = {**case.options, **({"max_turns": 3} if environment in SEVERAL_TURNS else {})}
             built = self.tree.build(environment, [person], self.tree.llm(environment, models["simulator"]), short)
             await self.tree.play(built, person.id, models["policy"], seed=0)
 
@@ -1035,7 +1044,7 @@ class Recorder:
         played = await self.tree.play(built, person.id, policy, seed=seed, repeat=repeat)
         short = f"{policy.name.split('/')[1]}-{label or models[0].name.split('/')[1]}"
         key = f"llm/{environment}/{case.name}/{short}/{person.id}/{seed}"
-        self.items.add(key, {**parts_of(self.tree.record(played)), **questions_of(models)})
+        self.items.add(key, {**parts_of(self.tree.record(played)), **questions_of([policy, *models])})
         self.asked.append(Played(key, environment, person, case, played))
 
     async def stored(self, environment: str) -> None:
@@ -1128,7 +1137,9 @@ class Recorder:
                 for name_of_policy in ("listener", "coach", "garbage", "silent"):
                     form = Letters()
                     server = Letterwise(self.tree, form, name_of_policy, think=bool(settings["dialogue"].get("think")))
-                    policy = self.tree.token_policy(server, form, end=Letters.END, max_prompt=4500, max_tokens=600)
+                    policy = self.tree.token_policy(
+                        server, form, end=Letters.END, max_prompt=2600 if name_of_policy == "coach" else 9000, max_tokens=600
+                    )
                     played = await self.tree.play(built, person.id, policy, seed=5, sampling={"seed": 9})
                     group.append((played, policy))
                 told = self.tree.learned(recipe, group)
@@ -1199,25 +1210,52 @@ def write_reference(items: Items, path: Path) -> None:
     path.write_text('{"parts":' + head + ',\n"items":{\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
 
 
-def differences(reference: Mapping[str, Any], items: Items, only: str | None) -> list[str]:
-    """Items that differ, with the parts that do."""
+def differences(reference: Mapping[str, Any], items: Items, only: str | None) -> dict[str, list[str]]:
+    """The parts that differ, by the key of the item."""
 
     def counts(key: str) -> bool:
-        parts = key.split("/")
-        return only is None or only == (parts[2] if parts[0] in ("rescored", "rejudged", "perturbed") else parts[1])
+        return only is None or only == _environment_of(key)
 
     before = {key: value.split() for key, value in reference["items"].items() if counts(key)}
-    found: list[str] = []
+    found: dict[str, list[str]] = {}
     for key in sorted(before.keys() | items.hashes.keys()):
         old, new = before.get(key), items.hashes.get(key)
         if old is None or new is None:
-            found.append(f"{key}: {'is new' if old is None else 'is missing'}")
+            found[key] = ["is new" if old is None else "is missing"]
         elif old != new:
             kind = key.split("/")[0]
             was = dict(zip(reference["parts"][kind], old, strict=False))
             now = dict(zip(items.parts[kind], new, strict=False))
-            found.append(f"{key}: {', '.join(part for part in {**was, **now} if was.get(part) != now.get(part))}")
+            found[key] = [part for part in {**was, **now} if was.get(part) != now.get(part)]
     return found
+
+
+def _environment_of(key: str) -> str:
+    parts = key.split("/")
+    return parts[2] if parts[0] in ("rescored", "rejudged", "perturbed") else parts[1]
+
+
+def told(found: Mapping[str, Sequence[str]]) -> list[str]:
+    """Differences in lines: how many of each kind, and some keys; causes (files) before what follows from them (dialogues)."""
+    by_kind: dict[str, list[str]] = {}
+    for key in found:
+        by_kind.setdefault(key.split("/")[0], []).append(key)
+    kinds = sorted(by_kind, key=lambda kind: (KINDS.index(kind) if kind in KINDS else len(KINDS), kind))
+    lines, left = [], SHOWN
+    for place, kind in enumerate(kinds):
+        keys = by_kind[kind]
+        where = Counter(map(_environment_of, keys))
+        parts = Counter(part for key in keys for part in found[key])
+        lines.append(
+            f"{kind}: {len(keys)} items ({', '.join(f'{name} {number}' for name, number in where.items())}), "
+            f"parts {', '.join(f'{name} {number}' for name, number in parts.items())}"
+        )
+        shown = keys[: max(1, left // (len(kinds) - place))]
+        left -= len(shown)
+        lines += [f"  {key}: {', '.join(found[key])}" for key in shown]
+        if len(keys) > len(shown):
+            lines.append(f"  ... and {len(keys) - len(shown)} more")
+    return lines
 
 
 def main() -> None:
@@ -1232,19 +1270,15 @@ def main() -> None:
         parser.error("--only would leave the other environments out of the reference; give another --reference")
     started = time.perf_counter()
     items = found_now(arguments.only, arguments.dump)
-    kinds: dict[str, int] = {}
-    for key in items.hashes:
-        kinds[key.split("/")[0]] = kinds.get(key.split("/")[0], 0) + 1
+    kinds = Counter(key.split("/")[0] for key in items.hashes)
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     print(f"{len(items.hashes)} items ({counted}); {time.perf_counter() - started:.0f} s", file=sys.stderr)
     if arguments.what == "record":
         write_reference(items, arguments.reference)
         return
     differ = differences(json.loads(arguments.reference.read_text(encoding="utf-8")), items, arguments.only)
-    for line in differ[:SHOWN]:
+    for line in told(differ):
         print(line)
-    if len(differ) > SHOWN:
-        print(f"... and {len(differ) - SHOWN} more")
     print(f"{len(differ)} of {len(items.hashes)} items differ" if differ else "PASS")
     sys.exit(1 if differ else 0)
 
