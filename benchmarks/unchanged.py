@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import re
@@ -76,7 +77,7 @@ REFERENCE = Path(__file__).parent / "results" / "unchanged.json"
 SHOWN = 40
 """Differences that `compare` names."""
 KINDS = (
-    "file", "scenario", "prompt", "table", "catalogue", "composed", "stratified", "seed", "recipe", "training", "play", "llm",
+    "whole", "file", "scenario", "prompt", "table", "catalogue", "composed", "stratified", "seed", "recipe", "training", "play", "llm",
     "store", "rescored", "rejudged", "perturbed", "card",
 )  # fmt: skip
 """Kinds of items in the order in which `compare` names them: causes first."""
@@ -508,8 +509,21 @@ class Items:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_text(parts, indent=1) + "\n", encoding="utf-8", errors="surrogatepass")
 
+    @contextlib.contextmanager
+    def making(self, key: str) -> Iterator[None]:
+        """What makes one item; an error that nobody expects is recorded in its place, so that the others are made."""
+        try:
+            yield
+        except Exception as error:
+            print(f"{key}: {error!r}", file=sys.stderr)
+            self.hashes[key] = [f"{RAISED}{type(error).__name__}"]
+
 
 # models that answer by rule
+
+
+RAISED = "raised:"
+"""How the hash of an item begins that could not be made: what was raised follows."""
 
 
 class Draw:
@@ -588,6 +602,20 @@ class Policy(Watched):
         return await self._model.complete(messages, sampling=sampling)
 
 
+class LongPolicy(Policy):
+    """A scripted supporter that goes on and on; every other time a little less."""
+
+    @property
+    def name(self) -> str:
+        return "unchanged/long"
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        text = (await super().answer(messages, schema, sampling)).text
+        draw = Draw(text)
+        more = (draw.pick(str(number), SENTENCES) for number in range(draw.pick("long", (40, 90))))
+        return self.tree.reply(f"{text} {' '.join(more)}", messages)
+
+
 class OddPolicy(Watched):
     """A policy of silences, think blocks and replies that are cut; with `fails` its third call fails."""
 
@@ -604,6 +632,9 @@ class OddPolicy(Watched):
             "", "   \n", f"<think>{words}", f"<think>hm</think> {words}", f"{words}</think>I hear you.", words,
             f"# My answer\n{words} -- and more", f"**NPC:** {words}\nPerson: I feel fine, 100 points.", "Half an emoji \ud83d.",
             '{"score": 5, "reason": "perfect", "quote": "perfect"}',
+            f"# Response\n{words}\n# Analysis\nNo.", f"Well.\n# Analysis\nNo.\n# Response\n{words}",
+            f"# Analysis\n\n# Response\n{words}",
+            f"# Analysis\nYes.\n# Response\n{words}\n# Response\nNo.", f"# Analysis\n{words}\n# Response\n{words}",
         )  # fmt: skip
         reason = "length" if draw.number("cut", 5) == 0 else "stop"
         return self.tree.reply(draw.pick("kind", texts), messages, finish_reason=reason, reasoning=draw.pick("c", (None, "hm")))
@@ -897,12 +928,14 @@ class Recorder:
         for environment in self.environments:
             for kind in (self.files, self.choices, self.embedded, self.models, self.stored, self.cards):
                 started = time.perf_counter()
-                await kind(environment)
+                with self.items.making(f"whole/{environment}/{kind.__name__}"):
+                    await kind(environment)
                 print(f"{environment:8} {kind.__name__:9} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
         started = time.perf_counter()
         if self.only is None:
             await self.files("")
-        await self.training()
+        with self.items.making(f"whole/{self.only}/training"):
+            await self.training()
         print(f"{'all':8} {'training':9} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
 
     async def files(self, environment: str) -> None:
@@ -960,6 +993,8 @@ class Recorder:
                         sampling = DRAWN if name == "lecturer" and not main else None
                         await self._play(case, environment, built, person, Policy(self.tree, name), seed, place, sampling)
                 await self._play(case, environment, built, person, OddPolicy(self.tree), 0)
+                if main or environment not in SEVERAL_TURNS:
+                    await self._play(case, environment, built, person, LongPolicy(self.tree, "listener"), 0)
                 if main:
                     await self._play(case, environment, built, person, OddPolicy(self.tree, fails=True), 0)
 
@@ -974,12 +1009,13 @@ class Recorder:
         repeat: int = 0,
         sampling: Mapping[str, Any] | None = None,
     ) -> None:
-        played = await self.tree.play(built, person.id, policy, seed=seed, repeat=repeat, sampling=sampling)
-        key = f"{environment}/{case.name}/{policy.name.split('/')[1]}/{person.id}/{seed}"
-        asked = questions_of([policy])
-        policy_asked = {"asked": asked["asked"], "keys": asked["keys"]}
-        self.items.add(f"play/{key}", {**parts_of(self.tree.record(played)), "policy": policy_asked})
-        self.played.append(Played(f"play/{key}", environment, person, case, played))
+        key = f"play/{environment}/{case.name}/{policy.name.split('/')[1]}/{person.id}/{seed}"
+        with self.items.making(key):
+            played = await self.tree.play(built, person.id, policy, seed=seed, repeat=repeat, sampling=sampling)
+            asked = questions_of([policy])
+            policy_asked = {"asked": asked["asked"], "keys": asked["keys"]}
+            self.items.add(key, {**parts_of(self.tree.record(played)), "policy": policy_asked})
+            self.played.append(Played(key, environment, person, case, played))
 
     async def models(self, environment: str) -> None:
         """Dialogues with scripted models as instruments."""
@@ -1024,8 +1060,9 @@ class Recorder:
             built = self.tree.build(environment, [person], self.tree.llm(environment, models["simulator"]), short)
             await self.tree.play(built, person.id, models["policy"], seed=0)
 
-        rows = await self.tree.stored({"policy": Policy(self.tree, "listener"), "simulator": Scripted(self.tree)}, go)
-        self.items.add(f"store/{environment}", {"rows": rows})
+        with self.items.making(f"store/{environment}"):
+            rows = await self.tree.stored({"policy": Policy(self.tree, "listener"), "simulator": Scripted(self.tree)}, go)
+            self.items.add(f"store/{environment}", {"rows": rows})
 
     async def _ask(
         self,
@@ -1040,18 +1077,21 @@ class Recorder:
         repeat: int = 0,
         label: str | None = None,
     ) -> None:
-        built = self.tree.build(environment, [person], user, options)
-        played = await self.tree.play(built, person.id, policy, seed=seed, repeat=repeat)
         short = f"{policy.name.split('/')[1]}-{label or models[0].name.split('/')[1]}"
         key = f"llm/{environment}/{case.name}/{short}/{person.id}/{seed}"
-        self.items.add(key, {**parts_of(self.tree.record(played)), **questions_of([policy, *models])})
-        self.asked.append(Played(key, environment, person, case, played))
+        with self.items.making(key):
+            built = self.tree.build(environment, [person], user, options)
+            played = await self.tree.play(built, person.id, policy, seed=seed, repeat=repeat)
+            self.items.add(key, {**parts_of(self.tree.record(played)), **questions_of([policy, *models])})
+            self.asked.append(Played(key, environment, person, case, played))
 
     async def stored(self, environment: str) -> None:
         """Stored dialogues by other rules and other judges."""
         presets = self.tree.presets(environment)
         limit = self.tree.catalogue(environment)["max_turns"]
-        few = [p for p in self.played if p.environment == environment and p.key.split("/")[3] in ("listener", "odd", "fails")]
+        few = [
+            p for p in self.played if p.environment == environment and p.key.split("/")[3] in ("listener", "odd", "fails", "long")
+        ]
         asked = [p for p in self.asked if p.environment == environment]
         for one in [*few, *asked]:
             most = one.case.options.get("max_turns", limit)
@@ -1062,41 +1102,44 @@ class Recorder:
                 targets += [{"preset": presets[1], "bystander_weight": 2.0, "without": []}]
                 targets += [{"preset": presets[0], "without": ["reception", "length"]}]
             # one item for all targets: parts by target would be many
-            told: dict[str, Json] = {"asked_again": self.tree.asked_again(environment, one.transcript)}
-            for target in targets:
-                told[_text(target)] = self._rescored(one, {**target, "max_turns": most})
-            self.items.add(f"rescored/{one.key}", {"all": told})
-        read = [p for p in [*few, *asked] if p.key.split("/")[3] not in ("fails",)]
-        for place, one in enumerate(read):
-            most = one.case.options.get("max_turns", limit)
+            with self.items.making(f"rescored/{one.key}"):
+                told: dict[str, Json] = {"asked_again": self.tree.asked_again(environment, one.transcript)}
+                for target in targets:
+                    told[_text(target)] = self._rescored(one, {**target, "max_turns": most})
+                self.items.add(f"rescored/{one.key}", {"all": told})
+            if one.key.split("/")[3] == "fails":
+                continue
+            draw = Draw(one.key)
             judges: list[tuple[str, Scripted | None]] = [("embedded", None)] if one.case.people != "imported" else []
-            if place % 3 == 0:
+            if draw.number("asks", 3) == 0:
                 judges.append(("llm", Scripted(self.tree, "unchanged/judge")))
             for name, model in judges:
-                preset = presets[place % len(presets)]
-                judge = self.tree.judge(environment, model, DRAWN if model is not None and place % 2 else None)
-                try:
-                    found = await self.tree.rejudged(
-                        environment, one.transcript, one.person, judge, preset=preset, max_turns=most
-                    )
-                    parts = parts_of(self.tree.record(found))
-                    parts["about"]["judged_prompts"] = self.tree.judged_prompts(environment, one.transcript, judge)
-                    states, rest = parts.pop("states"), parts
-                except self.tree.expected_errors() as error:
-                    states, rest = type(error).__name__, {}
-                asked_parts = questions_of([] if model is None else [model])
-                key = f"rejudged/{one.key}/{name}-{preset}"
-                self.items.add(key, {"states": states, "rest": rest, "asked": asked_parts.pop("asked"), "keys": asked_parts})
+                preset = draw.pick("preset", presets)
+                with self.items.making(f"rejudged/{one.key}/{name}-{preset}"):
+                    judge = self.tree.judge(environment, model, DRAWN if model is not None and draw.number("drawn", 2) else None)
+                    await self._rejudge(f"rejudged/{one.key}/{name}-{preset}", one, judge, model, preset, most)
         if environment == "empa":
             short = [p for p in [*few, *asked] if p.case.name == "eight-turns" and p.transcript.scored][:3]
             for one in short:
-                judges = [("embedded", None), ("llm", Scripted(self.tree, "unchanged/judge"))]
-                for name, model in judges:
+                both = [("embedded", None), ("llm", Scripted(self.tree, "unchanged/judge"))]
+                for name, model in both:
                     for preset in presets if model is None else presets[:1]:
-                        variants = await self.tree.perturbed(one.transcript, one.person, model, preset=preset)
-                        told = {variant: self.tree.record(found) for variant, found in variants.items()}
-                        told["questions"] = questions_of([] if model is None else [model])
-                        self.items.add(f"perturbed/{one.key}/{name}-{preset}", {"all": told})
+                        with self.items.making(f"perturbed/{one.key}/{name}-{preset}"):
+                            variants = await self.tree.perturbed(one.transcript, one.person, model, preset=preset)
+                            told = {variant: self.tree.record(found) for variant, found in variants.items()}
+                            told["questions"] = questions_of([] if model is None else [model])
+                            self.items.add(f"perturbed/{one.key}/{name}-{preset}", {"all": told})
+
+    async def _rejudge(self, key: str, one: Played, judge: Any, model: Watched | None, preset: str, most: int) -> None:
+        try:
+            found = await self.tree.rejudged(one.environment, one.transcript, one.person, judge, preset=preset, max_turns=most)
+            rest = parts_of(self.tree.record(found))
+            rest["judged_prompts"] = self.tree.judged_prompts(one.environment, one.transcript, judge)
+            states = rest.pop("states")
+        except self.tree.expected_errors() as error:
+            states, rest = type(error).__name__, {}
+        asked = questions_of([] if model is None else [model])
+        self.items.add(key, {"states": states, "rest": rest, "asked": asked.pop("asked"), "keys": asked})
 
     def _rescored(self, one: Played, options: Mapping[str, Any]) -> Json:
         """A rescored transcript as it is recorded, or the name of the error."""
@@ -1129,22 +1172,25 @@ class Recorder:
             if environment not in self.environments:
                 continue
             key = f"{environment}/{name}{f'+{variant}' if variant else ''}"
-            parts = {"settings": settings, "verl": self.tree.recipe_for_verl(recipe), "people": self.tree.recipe_people(recipe)}
-            self.items.add(f"recipe/{key}", parts)
+            with self.items.making(f"recipe/{key}"):
+                verl, people = self.tree.recipe_for_verl(recipe), self.tree.recipe_people(recipe)
+                self.items.add(f"recipe/{key}", {"settings": settings, "verl": verl, "people": people})
             built = self.tree.training_environment(recipe)
             for person in self.tree.stratified(self.tree.people_of(built), 2):
-                group = []
-                for name_of_policy in ("listener", "coach", "garbage", "silent"):
-                    form = Letters()
-                    server = Letterwise(self.tree, form, name_of_policy, think=bool(settings["dialogue"].get("think")))
-                    policy = self.tree.token_policy(
-                        server, form, end=Letters.END, max_prompt=2600 if name_of_policy == "coach" else 9000, max_tokens=600
-                    )
-                    played = await self.tree.play(built, person.id, policy, seed=5, sampling={"seed": 9})
-                    group.append((played, policy))
-                told = self.tree.learned(recipe, group)
-                told["dialogues"]["group_of"] = self.tree.group_of(person)
-                self.items.add(f"training/{key}/{person.id}", told)
+                with self.items.making(f"training/{key}/{person.id}"):
+                    await self._train(f"training/{key}/{person.id}", recipe, settings["dialogue"], built, person)
+
+    async def _train(self, key: str, recipe: Any, dialogue: Mapping[str, Json], built: Any, person: Any) -> None:
+        group = []
+        for name in ("listener", "coach", "garbage", "silent"):
+            form = Letters()
+            server = Letterwise(self.tree, form, name, think=bool(dialogue.get("think")))
+            longest = 2600 if name == "coach" else 9000
+            policy = self.tree.token_policy(server, form, end=Letters.END, max_prompt=longest, max_tokens=600)
+            group.append((await self.tree.play(built, person.id, policy, seed=5, sampling={"seed": 9}), policy))
+        told = self.tree.learned(recipe, group)
+        told["dialogues"]["group_of"] = self.tree.group_of(person)
+        self.items.add(key, told)
 
 
 # token ids
@@ -1222,6 +1268,8 @@ def differences(reference: Mapping[str, Any], items: Items, only: str | None) ->
         old, new = before.get(key), items.hashes.get(key)
         if old is None or new is None:
             found[key] = ["is new" if old is None else "is missing"]
+        elif new[0].startswith(RAISED):
+            found[key] = [" ".join(new)]
         elif old != new:
             kind = key.split("/")[0]
             was = dict(zip(reference["parts"][kind], old, strict=False))
@@ -1273,6 +1321,9 @@ def main() -> None:
     kinds = Counter(key.split("/")[0] for key in items.hashes)
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     print(f"{len(items.hashes)} items ({counted}); {time.perf_counter() - started:.0f} s", file=sys.stderr)
+    raised = [key for key, hashes in items.hashes.items() if hashes[0].startswith(RAISED)]
+    if arguments.what == "record" and raised:
+        sys.exit(f"nothing is recorded: {len(raised)} items could not be made, such as {raised[0]}")
     if arguments.what == "record":
         write_reference(items, arguments.reference)
         return
