@@ -749,7 +749,8 @@ def _quote(question: str, draw: Draw, tag: str) -> str:
     told = [line.split(": ", 1)[1] for line in question.splitlines() if line.split(": ", 1)[0] in speakers and ": " in line]
     words = str(draw.pick(f"{tag}.message", told or ["nothing"])).split()
     start = draw.number(f"{tag}.start", max(1, len(words) - 4))
-    return " ".join(words[start : start + 5]) if draw.number(f"{tag}.whole", 4) else " ".join(words)
+    length = draw.pick(f"{tag}.length", (1, 2, 5, 5, 5, 8, len(words)))  # one short word is no quote: it is asked again
+    return " ".join(words[start : start + length])
 
 
 def _spoiled(found: dict[str, Json], kind: str, draw: Draw) -> str:
