@@ -1,0 +1,333 @@
+"""Models that answer by rule, and record what they are asked.
+
+Answers follow from a hash of the request, so items of `llm` depend on the words of prompts. The titles in a schema do not change
+an answer; they count in the recorded schemas and keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchmarks.unchanged import tree
+from benchmarks.unchanged.reference import Json, hash_of
+
+__all__ = [
+    "END",
+    "Draw",
+    "Letters",
+    "LettersServer",
+    "LongPolicy",
+    "OddPolicy",
+    "Policy",
+    "Scripted",
+    "Watched",
+    "requests_of",
+]
+
+SENTENCES = (
+    "I keep thinking about what was said that evening.",
+    "Nobody asked me, and I did not ask either.",
+    "It is quieter now, but it has not gone away.",
+    "Maybe you are right, I had not seen it like that.",
+    "That does not help me at all.",
+    "My sister would say the same, and she was there.",
+    "All right. Goodbye then, and thank you.",
+    "I don’t know – perhaps tomorrow… 也许吧。",
+    "First the letter came.\nThen nothing for two weeks.",
+)
+"""What a scripted user says."""
+
+SPOILED = ("prose", "empty", "cut", "missing", "twice", "range", "quote", "speaks", "blank")
+"""Ways in which a scripted answer is unusable."""
+
+
+class Draw:
+    """Pseudo-random choices that follow from a text."""
+
+    def __init__(self, text: str) -> None:
+        self._digest = hash_of(text)
+
+    def number(self, tag: str, below: int) -> int:
+        """A number from 0 on."""
+        return int(hash_of(f"{self._digest}|{tag}")[:12], 16) % below
+
+    def pick(self, tag: str, values: Sequence[Any]) -> Any:
+        """One of the values."""
+        return values[self.number(tag, len(values))]
+
+
+class Request(NamedTuple):
+    """One request, as it is recorded."""
+
+    model: str
+    messages: list[tuple[str, str]]
+    schema: Json
+    sampling: Json
+    key: str
+
+
+class Watched:
+    """A model whose requests are recorded."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.requests: list[Request] = []
+
+    async def complete(self, messages: Sequence[Any], *, schema: Mapping[str, Any] | None = None, sampling: Any = None) -> Any:
+        """Records the request and answers it."""
+        settings = None if sampling is None else sampling.model_dump(mode="json")
+        shape = None if schema is None else json.loads(json.dumps(dict(schema)))
+        texts = [(message.role, message.content) for message in messages]
+        self.requests.append(Request(self.name, texts, shape, settings, tree.key(self, messages, schema, sampling)))
+        return await self.answer(messages, shape, sampling)
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        """The model's reply."""
+        raise NotImplementedError
+
+
+def requests_of(models: Iterable[Watched]) -> dict[str, Json]:
+    """Requests in parts: messages with sampling, schemas, keys. A text that came before is replaced by its hash."""
+    texts: dict[str, str] = {}
+    asked, schemas, keys = [], [], []
+    for model in models:
+        for request in model.requests:
+            messages = []
+            for role, content in request.messages:
+                name = hash_of(content)[:12]
+                messages.append([role, name] if name in texts else [role, name, content])
+                texts[name] = content
+            asked.append({"model": request.model, "messages": messages, "sampling": request.sampling})
+            schemas.append([request.model, request.schema])
+            keys.append([request.model, request.key])
+    return {"asked": asked, "schemas": schemas, "keys": keys}
+
+
+class Policy(Watched):
+    """A baseline."""
+
+    def __init__(self, baseline: str) -> None:
+        self._model = tree.Baseline(baseline)
+        super().__init__(self._model.name)
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        return await self._model.complete(messages, sampling=sampling)
+
+
+class LongPolicy(Policy):
+    """A baseline with dozens of sentences after each reply."""
+
+    def __init__(self, baseline: str) -> None:
+        super().__init__(baseline)
+        self.name = "unchanged/long"
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        text = (await super().answer(messages, schema, sampling)).text
+        draw = Draw(text)
+        more = (draw.pick(str(number), SENTENCES) for number in range(draw.pick("long", (40, 90))))
+        return tree.reply(f"{text} {' '.join(more)}", messages)
+
+
+class OddPolicy(Watched):
+    """A policy of silences, think blocks, broken answer forms and cut replies; with `fails` its third call fails."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__("unchanged/fails" if fails else "unchanged/odd")
+        self._fails = fails
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        if self._fails and (len(self.requests) == 3 or len(messages) <= 2):
+            raise tree.TransportError("the line is dead")
+        draw = Draw(json.dumps(self.requests[-1].messages))
+        words = f"{draw.pick('a', SENTENCES)} {draw.pick('b', SENTENCES)}"
+        texts = (
+            "", "   \n", f"<think>{words}", f"<think>hm</think> {words}", f"{words}</think>I hear you.", words,
+            f"# My answer\n{words} -- and more", f"**NPC:** {words}\nPerson: I feel fine, 100 points.", "Half an emoji \ud83d.",
+            '{"score": 5, "reason": "perfect", "quote": "perfect"}',
+            f"# Response\n{words}\n# Analysis\nNo.", f"Well.\n# Analysis\nNo.\n# Response\n{words}",
+            f"# Analysis\n\n# Response\n{words}",
+            f"# Analysis\nYes.\n# Response\n{words}\n# Response\nNo.", f"# Analysis\n{words}\n# Response\n{words}",
+        )  # fmt: skip
+        reason = "length" if draw.number("cut", 5) == 0 else "stop"
+        return tree.reply(draw.pick("kind", texts), messages, finish_reason=reason, reasoning=draw.pick("c", (None, "hm")))
+
+
+class Scripted(Watched):
+    """A model that answers the request of any role by its hash, with quotes from the dialogue.
+
+    One first answer in eight is unusable, and one in six of the answers to a re-ask.
+
+    Args:
+        fails: one call in nine fails for good.
+        last: number of requests it answers; later calls fail.
+    """
+
+    def __init__(self, name: str = "unchanged/user", *, fails: bool = False, last: int | None = None) -> None:
+        super().__init__(name)
+        self._fails = fails
+        self._last = last
+
+    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+        draw = Draw(json.dumps([self.name, self.requests[-1].messages, _untitled(schema)]))
+        if (self._fails and draw.number("fails", 9) == 0) or (self._last is not None and len(self.requests) > self._last):
+            raise tree.TransportError("the line is dead")
+        again = any(message.role == "assistant" for message in messages)
+        question = next(message.content for message in messages if message.role == "user")
+        fields = _fitted(_filled(schema, schema, draw, ""), question, messages[0].content, draw, again=again)
+        spoiled = draw.number("spoiled", 6 if again else 8) == 0
+        kind = draw.pick("kind", SPOILED) if spoiled else ""
+        text, reason = _spoiled(fields, kind, draw), "length" if kind == "cut" else "stop"
+        if not kind:
+            shapes = (text, text, text, f"```json\n{text}\n```", f"<think>{{}} hm</think>\n{text}", f"Here it is: {text} So.")
+            text = draw.pick("shape", shapes)
+        return tree.reply(text, messages, finish_reason=reason, reasoning=draw.pick("reasoning", (None, None, "They mean well.")))
+
+
+def _untitled(schema: Json) -> Json:
+    """A schema without the names of its classes."""
+    if isinstance(schema, dict):
+        rest = {name: _untitled(part) for name, part in schema.items() if name not in ("title", "description", "$ref")}
+        if isinstance(rest.get("$defs"), dict):
+            rest["$defs"] = list(rest["$defs"].values())
+        return rest
+    return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _filled(schema: Json, whole: Json, draw: Draw, path: str) -> Json:
+    """A value that satisfies a schema."""
+    if "$ref" in schema:
+        return _filled(whole["$defs"][schema["$ref"].rsplit("/", 1)[1]], whole, draw, path)
+    for several in ("anyOf", "allOf", "oneOf"):
+        if several in schema:
+            return _filled(schema[several][0], whole, draw, path)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return draw.pick(path, schema["enum"])
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: _filled(part, whole, draw, f"{path}.{name}") for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_filled(schema["items"], whole, draw, f"{path}.0")]
+    if kind == "boolean":
+        return draw.number(path, 2) == 1
+    low, high = schema.get("minimum", 0), schema.get("maximum", 10)
+    if kind == "integer":
+        return low + draw.number(path, high - low + 1)
+    if kind == "number":
+        return low + draw.number(path, int(high - low) * 2 + 1) / 2
+    return draw.pick(path, SENTENCES[:6])
+
+
+def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, again: bool) -> dict[str, Json]:
+    """The answer as the role can use it: changes of a usual size, quotes from the dialogue, functions that exist."""
+    drift = Draw(system).pick("drift", (-8, -3, 0, 4, 9))
+    for name, sign in (("change", 1), ("emotion_change", -1), ("relation_change", 1)):
+        if name in fields:
+            fields[name] = max(-10, min(10, sign * drift + draw.number(name, 13) - 6))
+            if draw.number(f"{name}.far", 25) == 0:
+                fields[name] *= 3
+    if "reply" in fields:
+        fields["reply"] = draw.pick("reply", SENTENCES)
+    if "leaves" in fields:
+        fields["leaves"] = draw.number("leaves", 20) == 0
+    if "continue" in fields:
+        fields["continue"] = "no" if draw.number("leaves", 20) == 0 else "yes"
+    if "quote" in fields:
+        fields["quote"] = _quote(question, draw, "quote")
+    for axis in "CAP":
+        for side in ("progress", "regress"):
+            if isinstance(fields.get(axis), dict):
+                line, tag = fields[axis][side], f"{axis}.{side}"
+                silent = draw.number(f"{tag}.none", 3) == 0 or (drift > 0) == (side == "regress")
+                line["level"] = 0 if silent else line["level"]
+                line["quote"] = _quote(question, draw, f"{tag}.quote") if line["level"] else ""
+    if "function" in fields:
+        released = next((line for line in question.splitlines() if line.startswith("Released")), "")
+        stage = f"stage {released.count('stage ') + 1}"
+        calls = [("reveal_stage", stage), ("reveal_stage", "epilogue"), ("adjust_focus", draw.pick("axis", "CAP")), ("wait", "")]
+        calls += [("reveal_memory", memory) for memory in ("childhood", "adolescence", "young adulthood", "old age")]
+        calls += [("advise", ""), ("end", ""), ("sing", "")]
+        call = draw.pick("again", [("wait", ""), ("advise", "")]) if again else draw.pick("call", calls)
+        fields["function"], fields["argument"] = call
+    return fields
+
+
+def _quote(question: str, draw: Draw, tag: str) -> str:
+    """Some words of a message in the question."""
+    speakers = ("Person", "Supporter", "The response", "The notes", "The answer")
+    lines = [line.split(": ", 1)[1] for line in question.splitlines() if line.split(": ", 1)[0] in speakers and ": " in line]
+    words = str(draw.pick(f"{tag}.message", lines or ["nothing"])).split()
+    start = draw.number(f"{tag}.start", max(1, len(words) - 4))
+    length = draw.pick(f"{tag}.length", (1, 2, 5, 5, 5, 8, len(words)))  # one short word is refused as a quote
+    return " ".join(words[start : start + length])
+
+
+def _spoiled(fields: dict[str, Json], kind: str, draw: Draw) -> str:
+    """The answer as text, unusable in one of the ways; usable where the way does not apply."""
+    text = json.dumps(fields, ensure_ascii=False)
+    names = list(fields)
+    if kind == "prose":
+        return "I would rather not say."
+    if kind == "empty":
+        return "<think>what to say?"
+    if kind == "missing":
+        return json.dumps({name: fields[name] for name in names if name != draw.pick("missing", names)}, ensure_ascii=False)
+    if kind == "twice":
+        return f"{text}\n{json.dumps({**fields, names[-1]: 3})}\n{json.dumps({**fields, names[0]: 'Otherwise.'})}"
+    numbers = [name for name in names if isinstance(fields[name], (int, float)) and not isinstance(fields[name], bool)]
+    if kind == "range" and numbers:
+        return json.dumps({**fields, draw.pick("range", numbers): draw.pick("far", (-30, 21, 4000, "5", 2.5, True))})
+    if kind == "quote" and "quote" in fields:
+        return json.dumps({**fields, "quote": "a zebra that nobody mentioned"})
+    if kind in ("speaks", "blank") and "reply" in fields:
+        return json.dumps({**fields, "reply": " " if kind == "blank" else "Well.\nNPC: I see.\nSupporter: me too."})
+    return text
+
+
+END = 256
+"""Token that ends a message of `Letters`."""
+
+
+class Letters:
+    """Messages as token ids: a byte is a token; roles and ends have ids of their own."""
+
+    _ROLES: Mapping[str, int] = {"system": 257, "user": 258, "assistant": 259}
+
+    def __init__(self) -> None:
+        self.messages: Sequence[Any] = ()
+
+    def prompt_ids(self, messages: Sequence[Any], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
+        """As `training.rollouts.PromptFormat`."""
+        self.messages = messages
+        ids: list[int] = []
+        for place, message in enumerate(messages):
+            own = (reply_ids or {}).get(place)
+            ids += [self._ROLES[message.role], *(own if own is not None else message.content.encode()), END]
+        return [*ids, self._ROLES["assistant"]]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """As `training.rollouts.PromptFormat`."""
+        return bytes(one for one in ids if one < END).decode("utf-8", "replace")
+
+
+class LettersServer:
+    """A token server that samples a baseline's replies; with `think` nearly always after a think block."""
+
+    def __init__(self, prompt_format: Letters, baseline: str, *, think: bool) -> None:
+        self._format = prompt_format
+        self._policy = tree.Baseline(baseline)
+        self._think = think
+
+    async def generate(self, prompt: Sequence[int], *, max_tokens: int, seed: int | None = None, **_: Any) -> Any:
+        """The ids of the reply, cut at `max_tokens`."""
+        text = (await self._policy.complete(self._format.messages, sampling=None)).text
+        draw = Draw(f"{seed}|{self._format.messages[0].content}|{text}")
+        if self._think and draw.number("think", 40):
+            text = f"<think>{draw.pick('thought', SENTENCES)}</think>\n{text}"
+        tokens = [*text.encode(), END]
+        stop = "stop" if len(tokens) <= max_tokens else "length"
+        tokens = tokens[:max_tokens]
+        return tree.generated(tokens, [-(one % 7) / 8 for one in tokens], stop)
