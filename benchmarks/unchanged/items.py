@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.unchanged import tree
-from benchmarks.unchanged.models import (
-    END,
-    Draw,
-    Letters,
-    LettersServer,
-    LongPolicy,
-    OddPolicy,
-    Policy,
-    Scripted,
-    Watched,
-    requests_of,
-)
-from benchmarks.unchanged.reference import Items, Json, text_of
+from benchmarks.unchanged.models import Draw, LongPolicy, OddPolicy, Policy, Scripted, Watched, requests_of
+from benchmarks.unchanged.reference import Items, Json, hash_of, text_of
+from benchmarks.unchanged.training import ROOT, learned, recipe_parts, recipes, training_environment
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript, write_line
+from heartloop.core.errors import HeartloopError
+from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
+from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS
+from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.episode import play
+from heartloop.environments.registry import environment_names, load_environment, stratified
+from heartloop.environments.spec import EnvironmentSpec, Options
+from heartloop.environments.stored import judged_prompts, rejudged
+from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.models.baselines import BASELINES
+from heartloop.models.cache import AnswerCache, Cached, dialogue_scope
+from tests.eqbench_checkout import write_checkout
+from tests.released_eibench import record as eibench_record
+from tests.released_form import profile as sage_profile
 
 __all__ = ["ENVIRONMENTS", "QUICK", "Recorder"]
 
@@ -35,7 +47,7 @@ class Case(NamedTuple):
 
     name: str
     scenarios: str
-    """A set, as `tree.scenarios` reads it."""
+    """A set, as `scenarios` reads it."""
     options: Mapping[str, Any]
 
 
@@ -96,7 +108,7 @@ FEW = ("listener", "coach", "lecturer", "rigid")
 """Baselines in cases other than the default."""
 ASKED = ("listener", "flatterer")
 """Baselines where a scripted model plays the roles."""
-SAMPLING = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 300, "seed": 11}
+SAMPLING: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 300, "seed": 11}
 """Sampling settings where some are given."""
 SCORE_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "eibench": ({"preset": "paper", "relation_weight": 0.0}, {"preset": "released", "relation_weight": 0.8}),
@@ -118,42 +130,100 @@ TURN_PARTS: Mapping[str, Sequence[str]] = {
 }
 
 
-class Played(NamedTuple):
+DROPPED = ("schema_version", "heartloop_version", "seconds", "notes", "simulators")
+"""Fields of transcripts and score cards that are not compared."""
+
+
+@cache
+def scenarios(environment: str, name: str) -> Sequence[Any]:
+    """The scenarios of a set; `checkout` is the tests' checkout of EQ-Bench3, `imported` are invented records."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = name
+        if name == "checkout":
+            source = str(write_checkout(Path(folder) / "eqbench3"))
+        elif name == "imported":
+            path = Path(folder) / f"{environment}.jsonl"
+            path.write_text("".join(f"{json.dumps(line)}\n" for line in _imported(environment)), encoding="utf-8")
+            source = str(path)
+        return list(load_environment(environment).scenarios.load(source))
+
+
+def _imported(environment: str) -> list[dict[str, Any]]:
+    """Lines as the importers write them."""
+    if environment == "sage":
+        tasks = ("想有人倾听", "想要有用的建议", "想聊聊爱好")
+        profiles = (sage_profile(number, task=task) for number, task in enumerate(tasks))
+        return [{"form": "sage-released/1", "source": "invented.jsonl", "record": one} for one in profiles]
+    if environment == "eibench":
+        opening = {"system_prompt": "你是林小舟。", "opening_line": ""}
+        records = (eibench_record(1), eibench_record(2, scene_tag="charm", aggressor_profile=opening))
+        return [{"form": "eibench-released/1", "source": "invented.jsonl", "record": one} for one in records]
+    text = {
+        "scenario": "My brother borrowed my bicycle and sold it without a word.",
+        "query": "My brother sold my bicycle. I found out from the man who bought it.",
+        "source": "invented.csv, hit:1_conv:2",
+    }
+    persona = {"name": "Ada Brandt", "age": 34, "gender": "woman", "occupation": "clerk in Ghent"}
+    return [
+        {"form": "perm-drawn/1", "id": "perm-furious-0a1b2c3d", "emotion": "furious", **text},
+        {"form": "perm-drawn/1", "id": "perm-hopeful-1a1b2c3d", "emotion": "hopeful", "persona": persona, **text},
+    ]
+
+
+def chosen(spec: EnvironmentSpec, case: Case, number: int, *, of: int) -> list[Any]:
+    """Some scenarios of a case, out of a stratified choice that differs from case to case."""
+    variant = spec.read_options(case.options).variant
+    wide = stratified([one for one in scenarios(spec.name, case.scenarios) if spec.scenarios.playable(one, variant)], of)
+    if case.name == DEFAULT:
+        return wide[:: max(1, len(wide) // number)][:number]
+    start = Draw(f"{spec.name}/{case.name}").number("start", max(1, len(wide) - number + 1))
+    return wide[start:][:number]
+
+
+def record(transcript: Transcript) -> dict[str, Json]:
+    """A transcript without what is not compared."""
+    fields = transcript.model_dump(mode="json", exclude={"failure": {"detail"}})
+    return {name: value for name, value in fields.items() if name not in DROPPED}
+
+
+def parts_of(transcript: Transcript) -> dict[str, Json]:
+    """A transcript in parts: said, states, calls, judged, about."""
+    fields = record(transcript)
+    turns = fields.pop("turns")
+    parts: dict[str, Json] = {part: {name: fields.pop(name) for name in names} for part, names in PARTS.items()}
+    for part, names in TURN_PARTS.items():
+        parts[part]["turns"] = [{name: turn.pop(name) for name in names} for turn in turns]
+    return {**parts, "judged": turns, "about": fields}
+
+
+def catalogue(spec: EnvironmentSpec) -> dict[str, Json]:
+    """Names and defaults of an environment."""
+    defaults, options = spec.read_options({}), spec.options
+    return {
+        "sets": spec.scenarios.sets,
+        "presets": options.choices("preset"),
+        "variants": options.choices("variant"),
+        "max_turns": defaults.max_turns,
+        "relation_weight": getattr(defaults, "relation_weight", None),
+        "windows": "window" in options.model_fields,
+        "bounds": "success_at" in options.model_fields,
+        "switches": options.choices("without") if "without" in options.model_fields else [],
+        "policy_sampling": spec.policy_sampling.model_dump(mode="json"),
+    }
+
+
+class Stored(NamedTuple):
     """A dialogue that is rescored and rejudged."""
 
     key: str
-    environment: str
     scenario: Any
     case: Case
-    transcript: Any
+    transcript: Transcript
 
     @property
     def policy(self) -> str:
         """Name of the policy, and of the model that plays the roles."""
         return self.key.split("/")[3]
-
-
-def parts_of(record: Mapping[str, Json]) -> dict[str, Json]:
-    """A transcript in parts: said, states, calls, judged, about."""
-    turns = record["turns"]
-    parts: dict[str, Json] = {part: {name: record[name] for name in names} for part, names in PARTS.items()}
-    for part, names in TURN_PARTS.items():
-        parts[part]["turns"] = [{name: turn[name] for name in names} for turn in turns]
-    taken = {name for names in TURN_PARTS.values() for name in names}
-    parts["judged"] = [{name: value for name, value in turn.items() if name not in taken} for turn in turns]
-    taken = {"turns", *(name for names in PARTS.values() for name in names)}
-    parts["about"] = {name: value for name, value in record.items() if name not in taken}
-    return parts
-
-
-def chosen(environment: str, case: Case, number: int, *, of: int) -> list[Any]:
-    """Some scenarios of a case, out of a stratified choice that differs from case to case."""
-    every = [one for one in tree.scenarios(environment, case.scenarios) if tree.playable(environment, one, case.options)]
-    wide = tree.stratified(every, of)
-    if case.name == DEFAULT:
-        return wide[:: max(1, len(wide) // number)][:number]
-    start = Draw(f"{environment}/{case.name}").number("start", max(1, len(wide) - number + 1))
-    return wide[start:][:number]
 
 
 class Recorder:
@@ -165,270 +235,281 @@ class Recorder:
 
     def __init__(self, items: Items, only: str | None = None) -> None:
         self.items = items
-        self.environments = [only] if only else list(ENVIRONMENTS)
         self.only = only
-        self.played: list[Played] = []
-        self.asked: list[Played] = []
+        self.stored: list[Stored] = []
 
     async def everything(self) -> None:
         """All items."""
-        for environment in self.environments:
-            for kind in (self.files, self.choices, self.embedded, self.models, self.stored, self.cards):
+        for environment in [self.only] if self.only else ENVIRONMENTS:
+            self.stored.clear()
+            for kind in (self.files, self.choices, self.embedded, self.models, self.cache, self.again, self.cards):
                 started = time.perf_counter()
                 with self.items.making(f"whole/{environment}/{kind.__name__}"):
-                    await kind(environment)
+                    await kind(load_environment(environment))
                 print(f"{environment:8} {kind.__name__:9} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
         if self.only is None:
-            await self.files("")
+            self.items.add(
+                "catalogue/all", {"all": sorted(n for n in environment_names() if (ROOT / "environments" / n).is_dir())}
+            )
+            self._folders(lambda owner: owner not in ENVIRONMENTS)
         with self.items.making(f"whole/{self.only}/training"):
             await self.training()
 
-    async def files(self, environment: str) -> None:
-        """Prompts, tables and scenarios; without an environment, the files that belong to none."""
-        kinds = (
-            ("prompt", "text", tree.prompt_files),
-            ("table", "content", tree.tables),
-            ("file", "sha256", tree.scenario_files),
-        )
-        for kind, part, read in kinds:
-            for owner, name, content in read():
-                if owner == environment or (not environment and owner not in ENVIRONMENTS):
-                    self.items.add(f"{kind}/{owner}/{name}", {part: content})
-        if not environment:
-            self.items.add("catalogue/all", {"all": tree.names()})
-            return
-        self.items.add(f"catalogue/{environment}", {"all": tree.catalogue(environment)})
-        for name in [*tree.sets(environment), *(["imported"] if environment in IMPORTED else [])]:
-            if (environment, name) != ("eibench", "train"):
-                for scenario in tree.scenarios(environment, name):
-                    self.items.add(f"scenario/{environment}/{name}/{scenario.id}", {"fingerprint": scenario.fingerprint})
-        if environment == "eibench" and self.items.wants("composed/eibench/all"):
-            every = tree.scenarios("eibench", "train")
+    def _folders(self, wanted: Callable[[str], bool]) -> None:
+        """Prompt files, TOML tables and scenario files by the folder they lie in."""
+        for path in sorted(ROOT.rglob("prompts/*.md")):
+            if wanted(path.parts[-3]):
+                self.items.add(f"prompt/{path.parts[-3]}/{path.name}", {"text": path.read_text(encoding="utf-8")})
+        for path in sorted(ROOT.rglob("*.toml")):
+            if wanted(path.parts[-2]):
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+                self.items.add(f"table/{path.parts[-2]}/{path.name}", {"content": table})
+        for path in sorted(ROOT.rglob("scenarios/*.jsonl")):
+            if wanted(path.parts[-3]):
+                self.items.add(f"file/{path.parts[-3]}/{path.name}", {"sha256": hash_of(path.read_bytes())})
+
+    async def files(self, spec: EnvironmentSpec) -> None:
+        """Files, names and scenarios."""
+        self._folders(lambda owner: owner == spec.name)
+        self.items.add(f"catalogue/{spec.name}", {"all": catalogue(spec)})
+        for name in [*(spec.scenarios.sets or ["checkout"]), *(["imported"] if spec.name in IMPORTED else [])]:
+            if (spec.name, name) != ("eibench", "train"):
+                for scenario in scenarios(spec.name, name):
+                    self.items.add(f"scenario/{spec.name}/{name}/{scenario.id}", {"fingerprint": scenario.fingerprint})
+        if spec.name == "eibench" and self.items.whole:
+            every = scenarios("eibench", "train")
             slices = {f"{first}-{first + 9}": every[first : first + 10] for first in range(0, 100, 10)}
             for label, some in {**slices, "all": every}.items():
                 parts = {"ids": [one.id for one in some], "fingerprints": [one.fingerprint for one in some]}
                 self.items.add(f"composed/eibench/{label}", parts)
 
-    async def choices(self, environment: str) -> None:
+    async def choices(self, spec: EnvironmentSpec) -> None:
         """Stratified choices and seeds."""
-        for name in tree.sets(environment):
+        for name in spec.scenarios.sets or ["checkout"]:
             for limit in (1, 3, 10, 32, 100):
-                if self.items.wants(f"stratified/{environment}/{name}/{limit}"):
-                    ids = [one.id for one in tree.stratified(tree.scenarios(environment, name), limit)]
-                    self.items.add(f"stratified/{environment}/{name}/{limit}", {"ids": ids})
-            if self.items.wants(f"seed/{environment}/{name}"):
-                first = tree.scenarios(environment, name)[:5]
-                seeds = [tree.dialogue_seed(seed, one.id, repeat) for one in first for seed in (0, 3) for repeat in (0, 2)]
-                self.items.add(f"seed/{environment}/{name}", {"seeds": seeds})
+                if self.items.wants(f"stratified/{spec.name}/{name}/{limit}"):
+                    ids = [one.id for one in stratified(scenarios(spec.name, name), limit)]
+                    self.items.add(f"stratified/{spec.name}/{name}/{limit}", {"ids": ids})
+            if self.items.wants(f"seed/{spec.name}/{name}"):
+                first = scenarios(spec.name, name)[:5]
+                seeds = [dialogue_seed(seed, one.id, repeat) for one in first for seed in (0, 3) for repeat in (0, 2)]
+                self.items.add(f"seed/{spec.name}/{name}", {"seeds": seeds})
 
-    async def embedded(self, environment: str) -> None:
+    async def embedded(self, spec: EnvironmentSpec) -> None:
         """Dialogues with the embedded user."""
-        for case in CASES[environment]:
+        for case in CASES[spec.name]:
             main = case.name == DEFAULT
-            for scenario in chosen(environment, case, 4 if main else 2, of=8):
+            for scenario in chosen(spec, case, 4 if main else 2, of=8):
                 for repeat, seed in enumerate(SEEDS if main else SEEDS[:1]):
-                    for name in tree.BASELINES if main else FEW:
+                    for name in BASELINES if main else FEW:
                         sampling = SAMPLING if name == "lecturer" and not main else None
-                        await self._play(case, environment, scenario, Policy(name), seed, repeat, sampling)
-                await self._play(case, environment, scenario, OddPolicy(), 0)
-                if main or environment not in SEVERAL_TURNS:
-                    await self._play(case, environment, scenario, LongPolicy("listener"), 0)
+                        await self._play(spec, case, scenario, Policy(name), {}, seed, repeat, sampling)
+                await self._play(spec, case, scenario, OddPolicy(), {})
+                if main or spec.name not in SEVERAL_TURNS:
+                    await self._play(spec, case, scenario, LongPolicy("listener"), {})
                 if main:
-                    await self._play(case, environment, scenario, OddPolicy(fails=True), 0)
+                    await self._play(spec, case, scenario, OddPolicy(fails=True), {})
 
-    async def _play(
-        self,
-        case: Case,
-        environment: str,
-        scenario: Any,
-        policy: Watched,
-        seed: int,
-        repeat: int = 0,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> None:
-        key = f"play/{environment}/{case.name}/{policy.name.split('/')[1]}/{scenario.id}/{seed}"
-        if not self.items.wants(key):
-            return
-        with self.items.making(key):
-            made = tree.make(environment, [scenario], tree.players(environment), case.options)
-            played = await tree.played(made, scenario.id, policy, seed=seed, repeat=repeat, sampling=sampling)
-            requests = requests_of([policy])
-            requests.pop("schemas")
-            self.items.add(key, {**parts_of(tree.record(played)), "policy": requests})
-            self.played.append(Played(key, environment, scenario, case, played))
-
-    async def models(self, environment: str) -> None:
+    async def models(self, spec: EnvironmentSpec) -> None:
         """Dialogues with scripted models in the roles."""
-        cases = list(CASES[environment])
-        if environment in IMPORTED:
-            other = {"preset": tree.presets(environment)[-1]}
+        cases = list(CASES[spec.name])
+        if spec.name in IMPORTED:
+            other = {"preset": spec.options.choices("preset")[-1]}
             cases += [Case("imported", "imported", {}), Case("imported-other", "imported", other)]
         for case in cases:
             main = case.name == DEFAULT
-            some = chosen(environment, case, 4 if main else 2, of=16)
+            some = chosen(spec, case, 4 if main else 2, of=16)
             for scenario in some:
-                place = (case, environment, scenario)
                 for repeat, seed in enumerate(SEEDS if main else SEEDS[:1]):
                     for name in ASKED:
                         sampling = SAMPLING if name == "flatterer" and not main else None
                         model = Scripted()
-                        asked = await self._ask(*place, Policy(name), {"user": model}, seed, repeat, sampling=sampling)
-                        if asked and main and (environment in SEVERAL_TURNS or scenario is some[0]):
+                        await self._play(spec, case, scenario, Policy(name), {"user": model}, seed, repeat, sampling)
+                        if model.requests and main and (spec.name in SEVERAL_TURNS or scenario is some[0]):
                             short = Scripted(last=len(model.requests) - 1)  # the same dialogue without the last answer
-                            await self._ask(*place, Policy(name), {"user": short}, seed, repeat, label="last")
+                            await self._play(spec, case, scenario, Policy(name), {"user": short}, seed, repeat, label="last")
                 if main:
-                    await self._ask(*place, Policy("coach"), {"user": Scripted("unchanged/fails", fails=True)}, 0)
-                await self._ask(*place, OddPolicy(), {"user": Scripted("unchanged/heard")}, 0)
-                if environment == "empa":
-                    names = {"user": "person", "judge": "judge", "director": "director"}
-                    roles = {role: Scripted(f"unchanged/{name}") for role, name in names.items()}
-                    await self._ask(*place, Policy("fixer"), roles, 0)
-        case = cases[0]
-        scenario = chosen(environment, case, 1, of=16)[0]
+                    failing = Scripted("unchanged/fails", fails=True)
+                    await self._play(spec, case, scenario, Policy("coach"), {"user": failing})
+                await self._play(spec, case, scenario, OddPolicy(), {"user": Scripted("unchanged/heard")})
+                if len(spec.roles) > 1:
+                    by_role = {role: Scripted(f"unchanged/{role.replace('user', 'person')}") for role in spec.role_names}
+                    await self._play(spec, case, scenario, Policy("fixer"), by_role)
 
-        async def go(models: Mapping[str, Any]) -> None:
-            short = {**case.options, **({"max_turns": 3} if environment in SEVERAL_TURNS else {})}
-            made = tree.make(environment, [scenario], tree.players(environment, {"user": models["user"]}), short)
-            await tree.played(made, scenario.id, models["policy"], seed=0)
-
-        with self.items.making(f"cache/{environment}"):
-            rows = await tree.cache_rows({"policy": Policy("listener"), "user": Scripted()}, go)
-            self.items.add(f"cache/{environment}", {"rows": rows})
-
-    async def _ask(
+    async def _play(
         self,
+        spec: EnvironmentSpec,
         case: Case,
-        environment: str,
         scenario: Any,
         policy: Watched,
         models: Mapping[str, Watched],
-        seed: int,
+        seed: int = 0,
         repeat: int = 0,
-        *,
-        label: str | None = None,
         sampling: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Plays with a model for every role, or models by role; whether it was wanted."""
-        names = f"{policy.name.split('/')[1]}-{label or models['user'].name.split('/')[1]}"
-        key = f"llm/{environment}/{case.name}/{names}/{scenario.id}/{seed}"
+        label: str = "",
+    ) -> None:
+        """A dialogue with the embedded user, a model in every role (`user`), or models by role; sampling is theirs, without any
+        the policy's."""
+        kind, name = "llm" if models else "play", policy.name.split("/")[1]
+        if models:
+            name += f"-{label or models['user'].name.split('/')[1]}"
+        key = f"{kind}/{spec.name}/{case.name}/{name}/{scenario.id}/{seed}"
         if not self.items.wants(key):
-            return False
+            return
         with self.items.making(key):
-            made = tree.make(environment, [scenario], tree.players(environment, models, sampling), case.options)
-            played = await tree.played(made, scenario.id, policy, seed=seed, repeat=repeat)
-            self.items.add(key, {**parts_of(tree.record(played)), **requests_of([policy, *models.values()])})
-            self.asked.append(Played(key, environment, scenario, case, played))
-        return True
+            transcript = await self._dialogue(spec, case.options, scenario, policy, models, seed, repeat, sampling)
+            requests = requests_of([policy, *models.values()])
+            if not models:
+                requests = {"policy": {"asked": requests["asked"], "keys": requests["keys"]}}
+            self.items.add(key, {**parts_of(transcript), **requests})
+            self.stored.append(Stored(key, scenario, case, transcript))
 
-    async def stored(self, environment: str) -> None:
+    async def _dialogue(
+        self,
+        spec: EnvironmentSpec,
+        options: Mapping[str, Any],
+        scenario: Any,
+        policy: ChatModel,
+        models: Mapping[str, ChatModel],
+        seed: int = 0,
+        repeat: int = 0,
+        given: Mapping[str, Any] | None = None,
+    ) -> Transcript:
+        """As `_play`; the transcript is written and read again."""
+        sampling = None if given is None else Sampling(**given)
+        by_role = {role: models.get(role, models["user"]) for role in spec.role_names} if models else {}
+        player = spec.players(by_role, dict.fromkeys(by_role, sampling) if sampling else {})
+        made = spec.make([scenario], player, options)
+        of_policy = None if models else sampling
+        transcript = await play(made, scenario.id, policy, seed=seed, repeat=repeat, sampling=of_policy)
+        return Transcript.model_validate_json(write_line(transcript))
+
+    async def cache(self, spec: EnvironmentSpec) -> None:
+        """The rows of a cache, hits and misses after a dialogue is played twice."""
+        case = CASES[spec.name][0]
+        scenario = chosen(spec, case, 1, of=16)[0]
+        options = {"max_turns": 3} if spec.name in SEVERAL_TURNS else {}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "answers.sqlite"
+            with AnswerCache(path) as answers:
+                policy, user = Cached(Policy("listener"), answers, "policy"), Cached(Scripted(), answers, "user")
+                for _ in range(2):
+                    with dialogue_scope():
+                        await self._dialogue(spec, options, scenario, policy, {"user": user})
+                counts = [answers.hits, answers.misses]
+            columns = "hex(question), repeat, attempt, nth, model, role, text, finish_reason, prompt_tokens, completion_tokens"
+            file = sqlite3.connect(path)
+            rows = [list(row) for row in file.execute(f"SELECT {columns} FROM answers ORDER BY 1, 4")]
+            file.close()
+        self.items.add(f"cache/{spec.name}", {"rows": {"hits, misses": counts, "rows": rows}})
+
+    async def again(self, spec: EnvironmentSpec) -> None:
         """Stored dialogues by other options and other judges."""
-        dialogues = [p for p in self.played if p.environment == environment and p.policy in ("listener", "odd", "fails", "long")]
-        dialogues += [p for p in self.asked if p.environment == environment]
-        for one in dialogues:
+        presets = spec.options.choices("preset")
+        for one in self.stored:
+            if one.key.startswith("play/") and one.policy not in ("listener", "odd", "fails", "long"):
+                continue
             key = f"rescored/{one.key}"
             if self.items.wants(key):
                 with self.items.making(key):
-                    self.items.add(key, {"all": self._rescored(one)})
-            if one.policy != "fails":
-                for key, preset, model, sampling in self._judges(one):
-                    if self.items.wants(key):
-                        with self.items.making(key):
-                            self.items.add(key, await self._rejudged(one, preset, model, sampling))
-        short = [p for p in dialogues if p.case.name == "eight-turns" and p.transcript.scored]
-        for one in short[:3] if environment == "empa" else []:
-            for name, preset in (*(("embedded", preset) for preset in tree.presets("empa")), ("llm", tree.presets("empa")[0])):
-                key = f"perturbed/{one.key}/{name}-{preset}"
-                if self.items.wants(key):
-                    with self.items.making(key):
-                        judge = Scripted("unchanged/judge") if name == "llm" else None
-                        variants = await tree.perturbed_variants(one.transcript, one.scenario, judge, preset=preset)
-                        parts = {variant: tree.record(played) for variant, played in variants.items()}
-                        parts["questions"] = requests_of([judge] if judge else [])
-                        self.items.add(key, {"all": parts})
+                    self.items.add(key, {"all": self._rescored(spec, one)})
+            draw = Draw(one.key)
+            preset = draw.pick("preset", presets)
+            if one.policy != "fails" and one.case.scenarios != "imported":
+                await self._rejudge(spec, one, f"rejudged/{one.key}/embedded-{preset}", preset)
+            if one.policy != "fails" and draw.number("asks", 3) == 0:
+                sampling = Sampling(**SAMPLING) if draw.number("drawn", 2) else None
+                model = Scripted("unchanged/judge")
+                await self._rejudge(spec, one, f"rejudged/{one.key}/llm-{preset}", preset, model, sampling)
+        short = [one for one in self.stored if one.case.name == "eight-turns" and one.transcript.scored]
+        short = [one for one in short if one.key.startswith("llm/") or one.policy in ("listener", "odd")]
+        for one in short[:3]:
+            await self._perturb(spec, one, None, presets)
+            await self._perturb(spec, one, Scripted("unchanged/judge"), presets[:1])
 
-    def _rescored(self, one: Played) -> Json:
+    def _options(self, spec: EnvironmentSpec, one: Stored, **given: Any) -> Options:
+        return spec.read_options({"max_turns": spec.read_options(one.case.options).max_turns, **given})
+
+    def _rescored(self, spec: EnvironmentSpec, one: Stored) -> Json:
         """A dialogue by every choice of score options: the transcript, or the type of the exception."""
-        options = [*({"preset": preset} for preset in tree.presets(one.environment)), *SCORE_OPTIONS.get(one.environment, ())]
-        results: dict[str, Json] = {"asked_again": tree.asked_again(one.environment, one.transcript)}
-        for given in options:
+        results: dict[str, Json] = {"asked_again": spec.stored.asked_again(one.transcript)}
+        presets = [{"preset": preset} for preset in spec.options.choices("preset")]
+        for given in [*presets, *SCORE_OPTIONS.get(spec.name, ())]:
             try:
-                result = tree.rescored(one.environment, one.transcript, {**given, "max_turns": self._max_turns(one)})
-                results[text_of(given)] = tree.record(result)
-            except tree.HeartloopError as error:
+                options = self._options(spec, one, **{**spec.stored.options(one.transcript), **given})
+                results[text_of(given)] = record(spec.stored.rescored(one.transcript, options))
+            except HeartloopError as error:
                 results[text_of(given)] = type(error).__name__
         return results
 
-    def _judges(self, one: Played) -> Iterator[tuple[str, str, Scripted | None, Mapping[str, Any] | None]]:
-        """Keys of rejudged dialogues with preset, model and sampling: by the rules, and a third by a model."""
-        draw = Draw(one.key)
-        preset = draw.pick("preset", tree.presets(one.environment))
-        if one.case.scenarios != "imported":
-            yield f"rejudged/{one.key}/embedded-{preset}", preset, None, None
-        if draw.number("asks", 3) == 0:
-            sampling = SAMPLING if draw.number("drawn", 2) else None
-            yield f"rejudged/{one.key}/llm-{preset}", preset, Scripted("unchanged/judge"), sampling
+    async def _rejudge(
+        self,
+        spec: EnvironmentSpec,
+        one: Stored,
+        key: str,
+        preset: str,
+        model: Scripted | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
+        if not self.items.wants(key):
+            return
+        with self.items.making(key):
+            judge = spec.judge(model, sampling)
+            states: Json
+            rest: Json
+            try:
+                result = await rejudged(spec, one.transcript, one.scenario, judge, self._options(spec, one, preset=preset))
+                rest = {**parts_of(result), "judged_prompts": judged_prompts(spec, one.transcript, judge)}
+                states = rest.pop("states")
+            except HeartloopError as error:
+                states, rest = type(error).__name__, {}
+            requests = requests_of([model] if model else [])
+            self.items.add(key, {"states": states, "rest": rest, "asked": requests.pop("asked"), "keys": requests})
 
-    async def _rejudged(
-        self, one: Played, preset: str, model: Scripted | None, sampling: Mapping[str, Any] | None
-    ) -> dict[str, Json]:
-        options = {"preset": preset, "max_turns": self._max_turns(one)}
-        states: Json
-        rest: Json
-        try:
-            judge = tree.judge(one.environment, model, sampling)
-            result, prompts = await tree.rejudged_dialogue(one.environment, one.transcript, one.scenario, judge, options)
-            rest = {**parts_of(tree.record(result)), "judged_prompts": prompts}
-            states = rest.pop("states")
-        except tree.HeartloopError as error:
-            states, rest = type(error).__name__, {}
-        requests = requests_of([] if model is None else [model])
-        return {"states": states, "rest": rest, "asked": requests.pop("asked"), "keys": requests}
+    async def _perturb(self, spec: EnvironmentSpec, one: Stored, model: Scripted | None, presets: Sequence[str]) -> None:
+        """A dialogue of EMPA in every variant of its validity suite."""
+        for preset in presets:
+            key = f"perturbed/{one.key}/{'llm' if model else 'embedded'}-{preset}"
+            if self.items.wants(key):
+                with self.items.making(key):
+                    judge: Any = spec.judge(model)
+                    direct = LLMDirectJudge(model) if model else EmbeddedDirectJudge()
+                    results: dict[str, Transcript] = {}
+                    for variant in PERTURBATIONS:
+                        results[variant] = await perturbed(
+                            one.transcript, one.scenario, judge, direct,
+                            variant=variant, preset=preset, original=results[ORIGINAL] if variant in ATTACKS else None,
+                        )  # fmt: skip
+                    questions = requests_of([model] if model else [])
+                    self.items.add(key, {"all": {**{name: record(t) for name, t in results.items()}, "questions": questions}})
 
-    def _max_turns(self, one: Played) -> int:
-        return int(one.case.options.get("max_turns", tree.catalogue(one.environment)["max_turns"]))
-
-    async def cards(self, environment: str) -> None:
+    async def cards(self, spec: EnvironmentSpec) -> None:
         """Numbers of score cards."""
-        for name, dialogues in (("embedded", self.played), ("llm", self.asked)):
-            run = [p.transcript for p in dialogues if p.environment == environment and p.case.name == DEFAULT]
+        for name, kind in (("embedded", "play/"), ("llm", "llm/")) if self.items.whole else ():
+            run = [one.transcript for one in self.stored if one.case.name == DEFAULT and one.key.startswith(kind)]
             settings = {
-                "environment": environment,
+                "environment": spec.name,
                 "models": list(dict.fromkeys(transcript.model for transcript in run)),
                 "scenarios": dict.fromkeys(transcript.scenario for transcript in run),
                 "repeats": 2,
                 "prices": {"heartloop/listener": (1.0, 2.5), "unchanged/user": (3.0, 4.0)},
             }
-            if self.items.whole:
-                card = tree.card(run, settings)
-                self.items.add(f"card/{environment}/{name}", {"card": {k: v for k, v in card.items() if k != "models"}})
-                for row in card["models"]:
-                    self.items.add(f"card/{environment}/{name}/{row['model'].split('/')[1]}", {"card": row})
+            card = {k: v for k, v in score_card(run, settings).model_dump(mode="json").items() if k not in DROPPED}
+            for row in card.pop("models"):
+                self.items.add(f"card/{spec.name}/{name}/{row['model'].split('/')[1]}", {"card": row})
+            self.items.add(f"card/{spec.name}/{name}", {"card": card})
 
     async def training(self) -> None:
         """Recipes, and what is learned from their dialogues."""
-        for name, variant, recipe in tree.recipes():
-            settings = tree.recipe_settings(recipe)
-            environment = settings["dialogue"]["environment"]
-            if environment not in self.environments:
+        for name, recipe in recipes():
+            if self.only not in (None, recipe.environment.name):
                 continue
-            key = f"{environment}/{name}{f'+{variant}' if variant else ''}"
+            key = f"{recipe.environment.name}/{name}"
             if self.items.wants(f"recipe/{key}"):
                 with self.items.making(f"recipe/{key}"):
-                    verl, split = tree.recipe_for_verl(recipe), tree.recipe_scenarios(recipe)
-                    self.items.add(f"recipe/{key}", {"settings": settings, "verl": verl, "scenarios": split})
+                    self.items.add(f"recipe/{key}", recipe_parts(recipe))
             if self.items.wants(f"training/{key}"):
-                made = tree.training_environment(recipe)
-                for scenario in tree.stratified(list(made.scenarios.values()), 2):
+                made = training_environment(recipe)
+                for scenario in stratified(list(made.scenarios.values()), 2):
                     with self.items.making(f"training/{key}/{scenario.id}"):
-                        learned = await self._learned(recipe, settings["dialogue"], made, scenario)
-                        self.items.add(f"training/{key}/{scenario.id}", learned)
-
-    async def _learned(self, recipe: Any, dialogue: Mapping[str, Json], made: Any, scenario: Any) -> dict[str, Json]:
-        group = []
-        for name in ("listener", "coach", "garbage", "silent"):
-            letters = Letters()
-            server = LettersServer(letters, name, think=bool(dialogue.get("think")))
-            longest = 2600 if name == "coach" else 9000
-            policy = tree.token_policy(server, letters, end=END, max_prompt=longest, max_tokens=600)
-            group.append((await tree.played(made, scenario.id, policy, seed=5, sampling={"seed": 9}), policy))
-        return tree.learned(recipe, scenario, group)
+                        self.items.add(f"training/{key}/{scenario.id}", await learned(recipe, made, scenario))

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.unchanged import tree
 from benchmarks.unchanged.reference import Json, hash_of
+from heartloop.core.chat import Reply, estimate_usage
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import TransportError
+from heartloop.models.baselines import Baseline
+from heartloop.models.cache import AnswerCache, Cached
 
-__all__ = [
-    "END",
-    "Draw",
-    "Letters",
-    "LettersServer",
-    "LongPolicy",
-    "OddPolicy",
-    "Policy",
-    "Scripted",
-    "Watched",
-    "requests_of",
-]
+__all__ = ["SENTENCES", "Draw", "LongPolicy", "OddPolicy", "Policy", "Scripted", "Watched", "requests_of"]
 
 SENTENCES = (
     "I keep thinking about what was said that evening.",
@@ -41,6 +35,10 @@ SENTENCES = (
 
 SPOILED = ("prose", "empty", "cut", "missing", "twice", "range", "quote", "speaks", "blank")
 """Ways in which a scripted answer is unusable."""
+
+
+def _reply(text: str, messages: Sequence[Message], reason: str = "stop", reasoning: str | None = None) -> Reply:
+    return Reply(text, reasoning, reason, estimate_usage(messages, text))
 
 
 class Draw:
@@ -62,7 +60,7 @@ class Request(NamedTuple):
     """One request, as it is recorded."""
 
     model: str
-    messages: list[tuple[str, str]]
+    messages: Sequence[tuple[str, str]]
     schema: Json
     sampling: Json
     key: str
@@ -75,15 +73,18 @@ class Watched:
         self.name = name
         self.requests: list[Request] = []
 
-    async def complete(self, messages: Sequence[Any], *, schema: Mapping[str, Any] | None = None, sampling: Any = None) -> Any:
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
         """Records the request and answers it."""
         settings = None if sampling is None else sampling.model_dump(mode="json")
         shape = None if schema is None else json.loads(json.dumps(dict(schema)))
         texts = [(message.role, message.content) for message in messages]
-        self.requests.append(Request(self.name, texts, shape, settings, tree.key(self, messages, schema, sampling)))
+        key = Cached(self, AnswerCache(Path("unused")), "role")._digest(messages, schema, sampling or Sampling()).hex()
+        self.requests.append(Request(self.name, texts, shape, settings, key))
         return await self.answer(messages, shape, sampling)
 
-    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
         """The model's reply."""
         raise NotImplementedError
 
@@ -109,10 +110,10 @@ class Policy(Watched):
     """A baseline."""
 
     def __init__(self, baseline: str) -> None:
-        self._model = tree.Baseline(baseline)
+        self._model = Baseline(baseline)
         super().__init__(self._model.name)
 
-    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
         return await self._model.complete(messages, sampling=sampling)
 
 
@@ -123,11 +124,11 @@ class LongPolicy(Policy):
         super().__init__(baseline)
         self.name = "unchanged/long"
 
-    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
         text = (await super().answer(messages, schema, sampling)).text
         draw = Draw(text)
         more = (draw.pick(str(number), SENTENCES) for number in range(draw.pick("long", (40, 90))))
-        return tree.reply(f"{text} {' '.join(more)}", messages)
+        return _reply(f"{text} {' '.join(more)}", messages)
 
 
 class OddPolicy(Watched):
@@ -137,9 +138,9 @@ class OddPolicy(Watched):
         super().__init__("unchanged/fails" if fails else "unchanged/odd")
         self._fails = fails
 
-    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
         if self._fails and (len(self.requests) == 3 or len(messages) <= 2):
-            raise tree.TransportError("the line is dead")
+            raise TransportError("the line is dead")
         draw = Draw(json.dumps(self.requests[-1].messages))
         words = f"{draw.pick('a', SENTENCES)} {draw.pick('b', SENTENCES)}"
         texts = (
@@ -151,7 +152,7 @@ class OddPolicy(Watched):
             f"# Analysis\nYes.\n# Response\n{words}\n# Response\nNo.", f"# Analysis\n{words}\n# Response\n{words}",
         )  # fmt: skip
         reason = "length" if draw.number("cut", 5) == 0 else "stop"
-        return tree.reply(draw.pick("kind", texts), messages, finish_reason=reason, reasoning=draw.pick("c", (None, "hm")))
+        return _reply(draw.pick("kind", texts), messages, reason, draw.pick("c", (None, "hm")))
 
 
 class Scripted(Watched):
@@ -169,10 +170,10 @@ class Scripted(Watched):
         self._fails = fails
         self._last = last
 
-    async def answer(self, messages: Sequence[Any], schema: Json, sampling: Any) -> Any:
+    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
         draw = Draw(json.dumps([self.name, self.requests[-1].messages, _untitled(schema)]))
         if (self._fails and draw.number("fails", 9) == 0) or (self._last is not None and len(self.requests) > self._last):
-            raise tree.TransportError("the line is dead")
+            raise TransportError("the line is dead")
         again = any(message.role == "assistant" for message in messages)
         question = next(message.content for message in messages if message.role == "user")
         fields = _fitted(_filled(schema, schema, draw, ""), question, messages[0].content, draw, again=again)
@@ -182,7 +183,7 @@ class Scripted(Watched):
         if not kind:
             shapes = (text, text, text, f"```json\n{text}\n```", f"<think>{{}} hm</think>\n{text}", f"Here it is: {text} So.")
             text = draw.pick("shape", shapes)
-        return tree.reply(text, messages, finish_reason=reason, reasoning=draw.pick("reasoning", (None, None, "They mean well.")))
+        return _reply(text, messages, reason, draw.pick("reasoning", (None, None, "They mean well.")))
 
 
 def _untitled(schema: Json) -> Json:
@@ -285,49 +286,3 @@ def _spoiled(fields: dict[str, Json], kind: str, draw: Draw) -> str:
     if kind in ("speaks", "blank") and "reply" in fields:
         return json.dumps({**fields, "reply": " " if kind == "blank" else "Well.\nNPC: I see.\nSupporter: me too."})
     return text
-
-
-END = 256
-"""Token that ends a message of `Letters`."""
-
-
-class Letters:
-    """Messages as token ids: a byte is a token; roles and ends have ids of their own."""
-
-    _ROLES: Mapping[str, int] = {"system": 257, "user": 258, "assistant": 259}
-
-    def __init__(self) -> None:
-        self.messages: Sequence[Any] = ()
-
-    def prompt_ids(self, messages: Sequence[Any], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """As `training.rollouts.PromptFormat`."""
-        self.messages = messages
-        ids: list[int] = []
-        for place, message in enumerate(messages):
-            own = (reply_ids or {}).get(place)
-            ids += [self._ROLES[message.role], *(own if own is not None else message.content.encode()), END]
-        return [*ids, self._ROLES["assistant"]]
-
-    def text(self, ids: Sequence[int]) -> str:
-        """As `training.rollouts.PromptFormat`."""
-        return bytes(one for one in ids if one < END).decode("utf-8", "replace")
-
-
-class LettersServer:
-    """A token server that samples a baseline's replies; with `think` nearly always after a think block."""
-
-    def __init__(self, prompt_format: Letters, baseline: str, *, think: bool) -> None:
-        self._format = prompt_format
-        self._policy = tree.Baseline(baseline)
-        self._think = think
-
-    async def generate(self, prompt: Sequence[int], *, max_tokens: int, seed: int | None = None, **_: Any) -> Any:
-        """The ids of the reply, cut at `max_tokens`."""
-        text = (await self._policy.complete(self._format.messages, sampling=None)).text
-        draw = Draw(f"{seed}|{self._format.messages[0].content}|{text}")
-        if self._think and draw.number("think", 40):
-            text = f"<think>{draw.pick('thought', SENTENCES)}</think>\n{text}"
-        tokens = [*text.encode(), END]
-        stop = "stop" if len(tokens) <= max_tokens else "length"
-        tokens = tokens[:max_tokens]
-        return tree.generated(tokens, [-(one % 7) / 8 for one in tokens], stop)

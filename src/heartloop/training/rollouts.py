@@ -14,7 +14,7 @@ turn has no tokens to learn from, and it is counted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,9 @@ from heartloop.scoring.credit import (
     keeps_format,
     rewards_to_go,
 )
-from heartloop.training.generation import TokenServer
+
+if TYPE_CHECKING:  # needs torch
+    from heartloop.training.generation import TokenServer
 
 __all__ = [
     "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "rollout_rewards", "samples",
