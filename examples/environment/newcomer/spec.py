@@ -52,7 +52,7 @@ SPEC = EnvironmentSpec(
     scale=Scale(
         points=100.0, low=0.0, high=100.0, start=28.6, success_at=50.0, failure_below=20.0, zones=(), ticks=(0, 50, 100),
         group="place", group_title="place of work", group_order=(), course=course, change_limit=3.0,
-        title="ease", of="Ease at the end, 0 to 100", reached="reached {0:g}", fell="fell below {0:g}",
+        title="ease", of="Ease at the end, 0 to 100",
     ),
     scenarios=Scenarios(
         sets=("newcomers",), load=set_loader(Newcomer, ("newcomers",), __package__ or ""),

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
-__all__ = ["printable", "script_json", "utf16_place"]
+__all__ = ["printable", "printable_texts", "script_json", "short_number", "utf16_place"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -25,6 +26,20 @@ def printable(text: str) -> str:
         return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
 
     return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
+
+
+def printable_texts(given: object) -> dict[str, str]:
+    """A mapping of unknown content with both sides as printable texts; empty where it is no mapping."""
+    return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
+
+
+def short_number(value: float) -> float | int:
+    """A number as the browser needs it: whole, or with two decimals.
+
+    >>> short_number(3.0), short_number(0.125)
+    (3, 0.12)
+    """
+    return int(value) if value == int(value) else round(value, 2)
 
 
 def script_json(value: object) -> str:

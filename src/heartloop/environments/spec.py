@@ -219,14 +219,14 @@ class Scale(NamedTuple):
     """The score in words."""
     of: str
     """The score in words, as the heading of a table in the terminal."""
-    reached: str
-    """A success in words; {0} is its bound."""
-    fell: str
-    """A failure in words; {0} is its bound."""
     zones: tuple[Zone, ...]
     ticks: tuple[int, ...]
     change_limit: float
     """Largest change of one turn, in units of the state."""
+    reached: str = "reached {0:g}"
+    """A success in words; {0} is its bound."""
+    fell: str = "fell below {0:g}"
+    """A failure in words; {0} is its bound."""
     sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
     """From (group, points) of each scored dialogue and the two bounds."""
     group_intervals: bool = False

@@ -82,19 +82,11 @@ def _day(day: date) -> str:
 
 
 class Daily(Staged[Scenario, DailyUser, DailyOptions]):
-    """Daily conversation over a list of instances, with one kind of judges.
-
-    Raises:
-        UseError: an option that does not fit.
-        InputError: two instances of one id, or one that the judges cannot judge.
-    """
+    """Daily conversation over a list of instances, with one kind of judges."""
 
     name = "daily"
     options_type = DailyOptions
-
-    def __init__(self, scenarios: Sequence[Scenario], user: DailyUser, **options: Any) -> None:
-        super().__init__(scenarios, user, **options)
-        self.policy = load_prompt(__package__, "policy")
+    policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> DailyEpisode:
         return DailyEpisode(self, self.scenario(scenario_id), seed)

@@ -100,15 +100,7 @@ class EIBenchUser(Player, Protocol):
 
 
 class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
-    """EIBench over a list of scenarios, with one kind of person.
-
-    Args:
-        options: the fields of `EIBenchOptions`.
-
-    Raises:
-        UseError: an option that does not fit.
-        InputError: two scenarios of one id, or one that the user cannot play.
-    """
+    """EIBench over a list of scenarios, with one kind of person."""
 
     name = "eibench"
     options_type = EIBenchOptions

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from heartloop.core.errors import UseError
+from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.composer import train_set
 from heartloop.environments.eibench.released import FORM, AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario, load_scenarios, problems_of
@@ -102,10 +103,6 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
     return own or record.get("form") == FORM
 
 
-def _lines(s: Any) -> Iterable[str]:
-    return [line for group in s.lines.model_dump().values() for line in group]
-
-
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
     load=load_people,
@@ -115,6 +112,6 @@ SCENARIOS = Scenarios(
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),
-    lines=_lines,
+    lines=lambda s: written_lines(s.lines),
     story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)]),
 )

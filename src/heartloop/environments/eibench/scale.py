@@ -52,7 +52,6 @@ SCALE = Scale(
     rules=lambda transcript: transcript.facts.get("relation_weight"),
     title="outcome",
     of="Outcome, -100 to 100, mean over all scenarios; 0 is the start",
-    reached="reached {0:g}",
     fell="ended below {0:g}",
     zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),
     ticks=(-100, -50, 0, 50, 100),

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from heartloop.core.errors import InputError
+from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
 from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
 
@@ -206,11 +207,7 @@ class Scenario(Written):
             raise ValueError("wrongs belong to repair: two of them, the deed and what it cost")
         if not (self.scene == "charm" and not self.ways) and not (self.scene != "charm" and 2 <= len(self.ways) <= 3):
             raise ValueError("ways: two or three, and none in charm")
-        keys = [concern.key for concern in self.concerns]
-        if len(set(keys)) < len(keys):
-            raise ValueError("concern keys repeat")
-        if unknown := {beat.concern for beat in self.beats} - set(keys):
-            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        check_concerns(self.concerns, self.beats)
         for scene, groups in LINES.items():
             for group in groups:
                 if bool(getattr(self.lines, group)) != (scene == self.scene):
@@ -278,26 +275,14 @@ def pools() -> Pools:
     )
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
-
-
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
     found: list[str] = []
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
         found.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
-    spoken = [scenario.opening or "", *(beat.text for beat in scenario.beats)]
-    spoken += [line for group in scenario.lines.model_dump().values() for line in group]
-    seen: set[str] = set()
-    for line in spoken:
-        for sentence in _SENTENCE_END.split(line):
-            plain = re.sub(r"\W+", " ", sentence.lower()).strip()
-            if plain and plain in seen:
-                found.append(f"sentence is spoken twice: {sentence!r}")
-            seen.add(plain)
-        if re.search(r"^\s*[-*•]|\(|\*", line):
-            found.append(f"a spoken line has a bullet, brackets or asterisks: {line!r}")
+    spoken = [scenario.opening or "", *(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
+    found += problems_in_lines(spoken)
     kinds = [beat.kind for beat in scenario.beats]
     if kinds[0] == "core" or kinds[-1] != "core":
         found.append("beats must start at the surface and end at the core")
@@ -305,10 +290,7 @@ def problems_of(scenario: Scenario) -> list[str]:
         found.append("no beat is of kind feeling")
     if "core" not in {concern.depth for concern in scenario.concerns}:
         found.append("no concern of depth core")
-    cues = [cue for matter in _matters(scenario) for cue in matter.cues]
-    found += [
-        f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
-    ]
+    found += unfit_cues(_matters(scenario))
     profile = " ".join([scenario.model.background, *scenario.model.knows, scenario.model.role, scenario.model.goal]).lower()
     for concern in scenario.concerns:
         if concern.depth == "core" and sum(_named(cue, profile) for cue in concern.cues) > len(concern.cues) // 2:

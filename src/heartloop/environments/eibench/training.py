@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
+from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.options import EIBenchOptions
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
@@ -27,7 +28,7 @@ def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
 def _texts(scenario: Any) -> Iterable[str]:
     if not isinstance(scenario, Scenario):
         return ()
-    lines = [line for group in scenario.lines.model_dump().values() for line in group]
+    lines = written_lines(scenario.lines)
     model = scenario.model
     said = (scenario.opening or "", *(beat.text for beat in scenario.beats), *lines)
     return (*said, model.goal, model.background, *model.knows)

@@ -13,7 +13,7 @@ Presets: `released` (default) and `paper`, as `scoring.energy` has them; they al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.dialogue import StopReason, Transcript
@@ -105,22 +105,11 @@ class EmpaUser(Player, Protocol):
 
 
 class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
-    """EMPA over a list of scenarios, with one kind of person, judge and director.
-
-    Args:
-        options: the fields of `EmpaOptions`.
-
-    Raises:
-        UseError: an option that does not fit.
-        InputError: two scenarios of one id, or one that the user cannot play.
-    """
+    """EMPA over a list of scenarios, with one kind of person, judge and director."""
 
     name = "empa"
     options_type = EmpaOptions
-
-    def __init__(self, scenarios: Sequence[Scenario], user: EmpaUser, **options: Any) -> None:
-        super().__init__(scenarios, user, **options)
-        self.policy = load_prompt(__package__, "policy")
+    policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
         return EmpaEpisode(self, self.scenario(scenario_id), seed)

@@ -6,9 +6,10 @@ prompts, nor the written lines of the embedded user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from heartloop.environments.cues import written_lines
 from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, problems_of
 from heartloop.environments.spec import Scenarios
 
@@ -93,10 +94,6 @@ def _story(s: Any) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
 
 
-def _lines(s: Any) -> Iterable[str]:
-    return [line for group in s.lines.model_dump().values() for line in group]
-
-
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
     load=load_scenarios,
@@ -105,6 +102,6 @@ SCENARIOS = Scenarios(
     sheet=render_sheet,
     problems=problems_of,
     identity=lambda s: (s.person.name, s.person.occupation),
-    lines=_lines,
+    lines=lambda s: written_lines(s.lines),
     story=_story,
 )

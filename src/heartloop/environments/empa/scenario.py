@@ -8,13 +8,13 @@ tells only what the director has released. Does not cover near-duplicates (`hear
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from heartloop.environments.cues import check_concerns, plain_words, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
 from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
 
@@ -238,11 +238,7 @@ class Scenario(Written):
             raise ValueError(f"id {self.id!r} names another axis than {self.axis!r}")
         if self.priorities.of(self.axis).level != "high":
             raise ValueError(f"the dominant axis is {self.axis}, so its priority must be high")
-        keys = [concern.key for concern in self.concerns]
-        if len(set(keys)) < len(keys):
-            raise ValueError("concern keys repeat")
-        if unknown := {beat.concern for beat in self.beats} - set(keys):
-            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        check_concerns(self.concerns, self.beats)
         return self
 
     @property
@@ -282,12 +278,11 @@ def difficulty_of(distance: float) -> Difficulty:
 
 def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped case must not have, beyond the schema; empty when it is fine."""
-    found = [*_spoken_problems(scenario), *_beat_problems(scenario)]
+    closing = {*scenario.lines.settled, *scenario.lines.left}
+    lines = [line for line in written_lines(scenario.lines) if line not in closing]
+    found = problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines]) + _beat_problems(scenario)
     matters: list[Concern | Attempt | Matter] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
-    cues = [cue for matter in matters for cue in matter.cues]
-    found += [
-        f"cue {cue!r} is not lower case, or longer than four words" for cue in cues if cue != cue.lower() or len(cue.split()) > 4
-    ]
+    found += unfit_cues(matters)
     if dominant_axis(scenario.iedr) != scenario.axis:
         found.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     found += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
@@ -315,28 +310,12 @@ def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
 
 def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     """Evidence of levels above 0 that does not stand in the texts of a card, one sentence each."""
-    whole = _plain(" ".join(_texts(card)))
+    whole = plain_words(" ".join(_texts(card)))
     return [
         f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}"
         for name, line in iedr.items()
-        if line.level and _plain(line.evidence) not in whole
+        if line.level and plain_words(line.evidence) not in whole
     ]
-
-
-def _spoken_problems(scenario: Scenario) -> list[str]:
-    found: list[str] = []
-    seen: set[str] = set()
-    closing = {*scenario.lines.settled, *scenario.lines.left}
-    lines = [line for group in scenario.lines.model_dump().values() for line in group if line not in closing]
-    for line in [scenario.opening, *(beat.text for beat in scenario.beats), *lines]:
-        for sentence in re.split(r"(?<=[.!?…])\s+", line):
-            plain = _plain(sentence)
-            if plain and plain in seen:
-                found.append(f"sentence is spoken twice: {sentence!r}")
-            seen.add(plain)
-        if re.search(r"^\s*[-*•]|\(|\*", line):
-            found.append(f"a spoken line has a bullet, brackets or asterisks: {line!r}")
-    return found
 
 
 def _beat_problems(scenario: Scenario) -> list[str]:
@@ -355,10 +334,6 @@ def _beat_problems(scenario: Scenario) -> list[str]:
     untold = {concern.key for concern in scenario.concerns} - {beat.concern for beat in scenario.beats}
     found += [f"no beat tells of concern {key!r}" for key in sorted(untold)]
     return found
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\W+", " ", text.lower()).strip()
 
 
 def _texts(value: object) -> list[str]:

@@ -116,23 +116,15 @@ class PermUser(Player, Protocol):
 
 
 class Perm(Staged[AnySample, PermUser, PermOptions]):
-    """PERM over a list of samples, with one kind of judges.
-
-    Args:
-        options: the fields of `PermOptions`.
-
-    Raises:
-        UseError: an option that does not fit.
-        InputError: two samples of one id, or one that the judges cannot judge.
-    """
+    """PERM over a list of samples, with one kind of judges."""
 
     name = "perm"
     options_type = PermOptions
+    policy = load_prompt(__package__, "policy")
 
     def __init__(self, scenarios: Sequence[AnySample], user: PermUser, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         self.rules = Rules(self.options.bystander_weight, self.options.without)
-        self.policy = load_prompt(__package__, "policy")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
         return PermEpisode(self, self.scenario(scenario_id), seed)

@@ -126,15 +126,7 @@ class SageUser(Player, Protocol):
 
 
 class Sage(Staged[AnyScenario, SageUser, SageOptions]):
-    """SAGE over a list of scenarios, with one kind of user.
-
-    Args:
-        options: the fields of `SageOptions`.
-
-    Raises:
-        UseError: an option that does not fit.
-        InputError: two scenarios of one id, or one that the user cannot play.
-    """
+    """SAGE over a list of scenarios, with one kind of user."""
 
     name = "sage"
     options_type = SageOptions

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from heartloop.environments.cues import written_lines
 from heartloop.environments.sage.llm_user import render_background, render_persona
 from heartloop.environments.sage.logs import scenario_of
 from heartloop.environments.sage.released import FORM, ReleasedScenario, load_people
@@ -39,10 +40,6 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
     return record.get("form") == FORM or "player" in record or {"intention", "persona", "first_message"} <= record.keys()
 
 
-def _lines(s: Any) -> Iterable[str]:
-    return [line for group in s.lines.model_dump().values() for line in group]
-
-
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
     load=load_people,
@@ -52,7 +49,7 @@ SCENARIOS = Scenarios(
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),
-    lines=_lines,
+    lines=lambda s: written_lines(s.lines),
     imported=scenario_of,
     story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)]),
 )

@@ -37,8 +37,6 @@ SCALE = Scale(
     rules=lambda transcript: tuple(sorted(transcript.start.items())),
     title="final emotion",
     of="Final emotion, 0 to 100",
-    reached="reached {0:g}",
-    fell="fell below {0:g}",
     zones=(
         Zone("S", "s", 100, 100),
         Zone("A", "a", 70, 100),

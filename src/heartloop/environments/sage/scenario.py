@@ -17,6 +17,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
 from heartloop.environments.records import Part, Tag, Written, set_loader
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS, Family
 
@@ -173,12 +174,7 @@ class Scenario(Written):
             raise ValueError(f"intention {self.intention!r} belongs to family {intention.family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        keys = [c.key for c in self.concerns]
-        if len(set(keys)) != len(keys):
-            raise ValueError("concern keys repeat")
-        unknown = {b.concern for b in self.beats} - set(keys)
-        if unknown:
-            raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        check_concerns(self.concerns, self.beats)
         return self
 
     @property
@@ -215,15 +211,8 @@ def problems_of(scenario: Scenario) -> list[str]:
     """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
     found = give_aways(scenario.intention, scenario.first_message)
     closing = {*scenario.lines.thanks, *scenario.lines.leave}  # one a dialogue, so they may share a "Bye."
-    spoken = [scenario.first_message, *(b.text for b in scenario.beats)]
-    spoken += [line for group in scenario.lines.model_dump().values() for line in group if line not in closing]
-    seen: set[str] = set()
-    for line in spoken:
-        for sentence in re.split(r"(?<=[.!?…])\s+", line):
-            plain = re.sub(r"\W+", " ", sentence.lower()).strip()
-            if plain in seen:
-                found.append(f"sentence is spoken twice: {sentence!r}")
-            seen.add(plain)
+    lines = [line for line in written_lines(scenario.lines) if line not in closing]
+    found += problems_in_lines([scenario.first_message, *(b.text for b in scenario.beats), *lines], marks=False)
     for line in (*scenario.lines.thanks, *scenario.lines.leave):
         if not re.search(r"\b(good)?bye\b", line, re.IGNORECASE):
             found.append(f"closing line has no goodbye: {line!r}")

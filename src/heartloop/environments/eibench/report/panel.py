@@ -10,6 +10,7 @@ from typing import Any
 
 from heartloop.core.blocks import Column, PanelInput, PanelOutput, Published, PublishedTable, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
+from heartloop.core.text import short_number
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.eibench.report.axes import axis_course, plane_of
 from heartloop.environments.published import published
@@ -47,15 +48,11 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
         return {}
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     return {
-        "anchors": {axis: [_short(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
-        "path": [[_short(state["a"]), _short(state["t"])] for state in states],
-        "axes": [[_short(a), _short(t)] for a, t in axis_course(transcript)],
+        "anchors": {axis: [short_number(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
+        "path": [[short_number(state["a"]), short_number(state["t"])] for state in states],
+        "axes": [[short_number(a), short_number(t)] for a, t in axis_course(transcript)],
         "weight": relation_weight_of(transcript),
     }
-
-
-def _short(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 2)
 
 
 def published_results() -> Published:

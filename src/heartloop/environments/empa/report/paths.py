@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.core.blocks import Estimate, ModelRow
+from heartloop.core.text import short_number
 from heartloop.environments.empa.report.measured import Measured
 from heartloop.environments.empa.report.profiles import TIERS, Member
 from heartloop.environments.empa.scoring import AXES
@@ -210,4 +211,4 @@ def steps_of(found: Sequence[Measured | None]) -> list[list[Any] | None]:
 
 def _flat(m: Measured) -> list[float | int]:
     values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
-    return [int(value) if value == int(value) else round(value, 2) for value in values]
+    return [short_number(value) for value in values]

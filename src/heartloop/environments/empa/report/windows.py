@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.core.text import printable, utf16_place
+from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.empa.scoring import AXES, form_keys
 from heartloop.environments.quotes import spans_of
 
@@ -29,7 +29,7 @@ def journey(transcript: Transcript) -> dict[str, Any]:
     answered = [printable(transcript.opening or ""), *(printable(turn.message or "") for turn in transcript.turns)]
     windows = [_window(turn, said, answered) for turn in transcript.turns]
     return {
-        "start": [_number(value) for value in start],
+        "start": [short_number(value) for value in start],
         "window": int(found) if (found := transcript.facts.get("window", "1")).isdecimal() else 1,
         "lacking": round(float(np.linalg.norm(start)), 2),
         "windows": windows,
@@ -41,7 +41,7 @@ def _window(turn: Turn, said: Sequence[str], answered: Sequence[str]) -> dict[st
     levels = turn.evidence.get("levels")
     if turn.state is None or not isinstance(levels, Mapping):
         return None
-    quotes, reasons = (_texts(turn.evidence.get(name)) for name in ("quotes", "reasons"))
+    quotes, reasons = (printable_texts(turn.evidence.get(name)) for name in ("quotes", "reasons"))
     claims = []
     for key in form_keys():
         level = levels.get(key)
@@ -51,13 +51,13 @@ def _window(turn: Turn, said: Sequence[str], answered: Sequence[str]) -> dict[st
         claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, said, answered)])
     numbers = [turn.evidence.get(name) for name in ("energy", "alignment", "total")]
     found: dict[str, Any] = {
-        "at": [_number(turn.state.get(axis, 0.0)) for axis in AXES],
+        "at": [short_number(turn.state.get(axis, 0.0)) for axis in AXES],
         "claims": claims,
         "numbers": [round(value, 2) if isinstance(value, (int, float)) and abs(value) < 1e9 else None for value in numbers],
     }
     act = turn.evidence.get("director")
     if isinstance(act, Mapping):
-        found["act"] = [_texts(act).get(name, "") for name in ("function", "argument", "note", "reason")]
+        found["act"] = [printable_texts(act).get(name, "") for name in ("function", "argument", "note", "reason")]
     return found
 
 
@@ -71,11 +71,3 @@ def _places(quote: str, turn: int, said: Sequence[str], answered: Sequence[str])
                 place = at if kind == "reply" else at - 1  # message -1 is the opening
                 return [[kind, place, utf16_place(texts[at], first), utf16_place(texts[at], last)] for first, last in spans]
     return []
-
-
-def _texts(given: object) -> dict[str, str]:
-    return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
-
-
-def _number(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 2)

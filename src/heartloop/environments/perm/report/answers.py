@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.core.text import printable, utf16_place
+from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.perm.environment import JUDGES, rules_of
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.llm_user import DIMENSIONS
@@ -52,7 +52,7 @@ def answer(transcript: Transcript) -> dict[str, Any]:
 
 def said_by(judge: str, turn: Turn) -> tuple[str, str]:
     """A judge's reason and quote; empty where it gave none."""
-    reasons, quotes = (_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
+    reasons, quotes = (printable_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
     return reasons.get(judge, ""), quotes.get(judge, "")
 
 
@@ -64,14 +64,14 @@ def _judged(judge: str, turn: Turn, found: Graded, parts: list[list[str]]) -> di
     shown: dict[str, Any] = {
         "name": judge,
         "part": part,
-        "score": _short(found.scores[judge]),
+        "score": short_number(found.scores[judge]),
         "top": TOPS[judge],
         "reason": reason,
         "quote": quote,
         "places": places,
     }
     if judge == "bystander" and found.marks:
-        shown["marks"] = [[name, DIMENSIONS[name], _short(mark)] for name, mark in found.marks.items()]
+        shown["marks"] = [[name, DIMENSIONS[name], short_number(mark)] for name, mark in found.marks.items()]
     else:
         seen = turn.evidence.get("seen")
         shown["seen"] = _seen(seen.get(judge)) if isinstance(seen, Mapping) else []
@@ -122,11 +122,3 @@ def _words(value: object, depth: int = 0) -> str:
     if isinstance(value, (list, tuple)) and depth < _DEEP:
         return (", " if depth == 0 else " ").join(_words(entry, depth + 1) for entry in value)
     return printable(f"{value:g}" if isinstance(value, float) else str(value))
-
-
-def _texts(given: object) -> dict[str, str]:
-    return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
-
-
-def _short(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 2)
