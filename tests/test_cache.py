@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import signal
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +27,8 @@ from heartloop.core.errors import InputError, TransportError, UseError
 from heartloop.models.budget import Meter
 from heartloop.models.cache import FLUSH_SECONDS, AnswerCache, Cached, attempt_number, cache_at, dialogue_scope
 from heartloop.models.names import counted, resolve
+from tests.commands import KEY, LAB, Done, files_with, heartloop, killed, over_http
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, LAB, Done, environment, files_with, heartloop, over_http
 
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="Hi")]
 EVAL = (*LAB[:-2], "--cache", "answers.sqlite")
@@ -278,17 +276,11 @@ async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path)
     words = (*EVAL, "--limit", "12", "--out", "run")
     async with FaultyServer(delay=0.02) as server:
         for _ in range(3):
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "heartloop.cli", *words), cwd=tmp_path, stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-                env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY),
+            so_far = len(server.requests)
+            await asyncio.to_thread(
+                killed, *words, cwd=tmp_path, when=lambda n=so_far: len(server.requests) >= n + 25,
+                LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
             )  # fmt: skip
-            so_far, deadline = len(server.requests), time.monotonic() + 60
-            while len(server.requests) < so_far + 25 and process.returncode is None and time.monotonic() < deadline:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            if process.returncode is None:
-                process.send_signal(signal.SIGKILL)
-            await process.wait()
         done = await over_http(server, *words, cwd=tmp_path)
         assert done.code == 0, done
         wasted = len(server.requests) - rows(tmp_path / "answers.sqlite")

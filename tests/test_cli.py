@@ -7,83 +7,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import pytest
 
-from heartloop.cli.main import main
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.sage.scenario import load_scenarios
+from tests.commands import KEY, LAB, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
-
-KEY = "sk-test-0123456789abcdefghij"
-
-
-class Done(NamedTuple):
-    """A finished command."""
-
-    code: int
-    out: str
-    err: str
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL", "_CACHE"))}
-    return {**kept, "COLUMNS": "100", "NO_COLOR": "1", **more}
-
-
-def heartloop(*words: str, cwd: Path, **more: str) -> Done:
-    """Runs the command in a directory of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "heartloop.cli", *words],
-        cwd=cwd,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-def in_process(*words: str, cwd: Path) -> Done:
-    """The same in this process, which saves the start of Python; not while an event loop runs."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.chdir(cwd), mock.patch.dict(os.environ, environment(), clear=True),
-        mock.patch.object(sys, "argv", ["heartloop", *words]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as left,
-    ):  # fmt: skip
-        main()
-    return Done(int(left.value.code or 0), out.getvalue(), err.getvalue())
-
-
-def files_with(text: str, folder: Path) -> list[Path]:
-    """Files below a folder that hold a text."""
-    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
-
-
-async def over_http(server: FaultyServer, *words: str, cwd: Path, **more: str) -> Done:
-    """Runs the command while a server of this process answers."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "heartloop.cli", *words),
-        cwd=cwd,
-        env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY, **more),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 120)
-    return Done(process.returncode or 0, out.decode(), err.decode())
-
 
 EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener")
 
@@ -147,7 +82,7 @@ def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], sai
     (tmp_path / "schema.jsonl").write_text(json.dumps({k: v for k, v in record.items() if k != "goal"}) + "\n")
     (tmp_path / "empty.jsonl").write_text("\n")
     before = sorted(tmp_path.rglob("*"))
-    done = in_process(*words, cwd=tmp_path)
+    done = heartloop(*words, cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert sorted(tmp_path.rglob("*")) == before
@@ -172,21 +107,6 @@ def test_help_loads_nothing_heavy() -> None:
 
 # --- 2. faults over HTTP --------------------------------------------------------------------------
 
-LAB = (
-    "eval",
-    "sage",
-    "--yes",
-    "--model",
-    "lab/policy",
-    "--user",
-    "lab/person",
-    "--limit",
-    "4",
-    "-E",
-    "max_turns=4",
-    "--out",
-    "run",
-)
 MENDED = [
     "rate_limit:3", "error_500:3", "error_503:3", "drop:3", "drop_body:3", "truncated_json:3", "html:3", "empty_choices:3",
     "error_in_200:2", "no_schema", "no_json", "no_seed", "no_usage", "parts", "reasoning", "thinking@policy", "refusal@policy",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import heartloop, in_process
+from tests.commands import heartloop
 
 EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")
 BOTH = ("--model", "heartloop/listener", "--model", "heartloop/silent")
@@ -96,7 +96,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
 )
 def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
     before = sorted(path.name for path in place.iterdir())
-    done = in_process(*words, cwd=place)
+    done = heartloop(*words, cwd=place)
     assert done.code == 2, done
     assert said in " ".join(done.err.split())
     assert sorted(path.name for path in place.iterdir()) == before

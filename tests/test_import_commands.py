@@ -15,9 +15,9 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.registry import specs
+from tests.commands import heartloop, over_http
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, profile, write
-from tests.test_cli import heartloop, over_http
 
 
 def test_every_kind_is_listed_with_its_options(tmp_path: Path) -> None:

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.sage.scenario import load_scenarios
+from tests.commands import KEY, LAB, files_with, heartloop, killed, over_http
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write
-from tests.test_cli import KEY, LAB, environment, files_with, heartloop, in_process, over_http
 
 JUDGE = ("rejudge", "run", "--judge", "lab/judge", "--yes")
 
@@ -88,16 +85,10 @@ async def test_kill_9_and_the_same_command_again(tmp_path: Path) -> None:
     async with FaultyServer(delay=0.05) as server:
         assert (await over_http(server, *LAB, "--limit", "8", cwd=tmp_path)).code == 0
         server.requests.clear()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "heartloop.cli", *JUDGE, "--max-connections", "1"), cwd=tmp_path,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-            env=environment(LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY),
+        assert await asyncio.to_thread(
+            killed, *JUDGE, "--max-connections", "1", cwd=tmp_path, when=lambda: len(server.requests) >= 14,
+            LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
         )  # fmt: skip
-        deadline = time.monotonic() + 60
-        while len(server.requests) < 14 and time.monotonic() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        await process.wait()
         done = await over_http(server, *JUDGE, cwd=tmp_path)
     assert done.code == 0, done
     lines = list(read_transcripts(tmp_path / "run-judged-lab-judge" / "transcripts.jsonl"))
@@ -187,7 +178,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
     before = sorted(path.name for path in place.iterdir())
-    done = in_process("rejudge", *words, cwd=place)
+    done = heartloop("rejudge", *words, cwd=place)
     assert done.code == 2, done
     assert said in " ".join(done.err.split())
     assert sorted(path.name for path in place.iterdir()) == before

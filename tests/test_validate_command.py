@@ -15,8 +15,8 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.empa.perturbations import PERTURBATIONS
+from tests.commands import KEY, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, files_with, heartloop, over_http
 
 EVAL = ("eval", "empa", "--user", "embedded", "-E", "max_turns=3", "--limit", "2", "--out", "run")
 SUITE = ("--suite", "perturbation")

@@ -12,10 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -25,8 +21,8 @@ from heartloop.authoring.written import steps_path
 from heartloop.environments.empa.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.authoring.test_write_command import PLAYED, Command, here, served
+from tests.commands import KEY, files_with, killed, process
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, environment, files_with
 from tests.write_docs import ROOT
 
 __all__ = ["here"]
@@ -186,22 +182,16 @@ def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command
     log(tmp_path, 3)
     words = command(*BY, "--max-connections", "2")
     assert here(*words, "--out", "whole.jsonl").code == 0
-    whole = [sys.executable, "-m", "heartloop.cli", *words, "--out", "killed.jsonl"]
+    words = (*words, "--out", "killed.jsonl")
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     asked_log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
-    slow = environment(PYTHONPATH=paths, SCRIBE_DELAY="0.15", SCRIBE_LOG=str(asked_log))
-    process = subprocess.Popen(whole, cwd=tmp_path, env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 100
-    while process.poll() is None and time.monotonic() < until:
-        if steps_path(out).exists() and steps_path(out).read_bytes().count(b"\n") >= 10:
-            process.kill()
-            break
-        time.sleep(0.005)
-    assert process.wait() == -signal.SIGKILL
-    with steps_path(out).open("a") as file:
+    slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(asked_log)}
+    steps = steps_path(out)
+    assert killed(*words, cwd=tmp_path, when=lambda: steps.exists() and steps.read_bytes().count(b"\n") >= 10, **slow)
+    with steps.open("a") as file:
         file.write('{"scenario": 1, "step": "ans')
-    done = subprocess.run(whole, cwd=tmp_path, env=slow, capture_output=True, text=True)
-    assert done.returncode == 0, done
+    done = process(*words, cwd=tmp_path, **slow)
+    assert done.code == 0, done
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     asked = Counter(asked_log.read_text().splitlines())
     assert len(asked) == 2 * 8 + 1

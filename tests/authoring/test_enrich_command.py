@@ -13,10 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,8 +26,8 @@ from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
 from tests.authoring.test_write_command import PLAYED, Command, here, served
+from tests.commands import KEY, files_with, killed, process
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, environment, files_with
 from tests.write_docs import ROOT
 
 __all__ = ["here"]
@@ -263,24 +259,17 @@ def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command
     drawn(*(sample(n) for n in range(12)))
     words = ("scenarios", "enrich", "perm", "drawn.jsonl", "--writer", PLAYED, "--max-connections", "2")
     assert here(*words, "--out", "whole.jsonl").code == 0
-    command = [sys.executable, "-m", "heartloop.cli", *words, "--out", "killed.jsonl"]
+    words = (*words, "--out", "killed.jsonl")
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
-    slow = environment(PYTHONPATH=paths, SCRIBE_DELAY="0.15", SCRIBE_LOG=str(log))
-    process = subprocess.Popen(command, cwd=tmp_path, env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 100
-    while process.poll() is None and time.monotonic() < until:
-        if out.exists() and out.read_bytes().count(b"\n") >= 4:
-            process.kill()
-            break
-        time.sleep(0.005)
-    assert process.wait() == -signal.SIGKILL
+    slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(log)}
+    assert killed(*words, cwd=tmp_path, when=lambda: out.exists() and out.read_bytes().count(b"\n") >= 4, **slow)
     with out.open("a") as file:
         file.write('{"form": "perm-dr')
     with steps_path(out).open("a") as file:
         file.write('{"scenario": 1, "step": "ans')
-    done = subprocess.run(command, cwd=tmp_path, env=slow, capture_output=True, text=True)
-    assert done.returncode == 0, done
+    done = process(*words, cwd=tmp_path, **slow)
+    assert done.code == 0, done
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     asked = Counter(log.read_text().splitlines())
     assert len(asked) == 12

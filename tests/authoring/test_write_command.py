@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +23,8 @@ from heartloop.authoring.written import steps_path
 from heartloop.cli.main import main
 from heartloop.environments.eibench.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
+from tests.commands import KEY, Done, files_with, killed, process
 from tests.faulty_server import FaultyServer
-from tests.test_cli import KEY, Done, environment, files_with
 from tests.write_docs import ROOT
 
 PLAYED = "python:tests.authoring.scribe:answer"
@@ -161,27 +159,19 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
 def test_killed_again_and_again_it_comes_to_the_same_file(tmp_path: Path, here: Command) -> None:
     words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
     assert here(*words, "--out", "whole.jsonl").code == 0
-    command = [sys.executable, "-m", "heartloop.cli", *words]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
-    slow = environment(PYTHONPATH=paths, SCRIBE_DELAY="0.15", SCRIBE_LOG=str(log))
-    kills = 0
+    slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(log)}
     for wanted in (4, 16):
-        process = subprocess.Popen([*command, "--out", out.name], cwd=tmp_path, env=slow, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < until:
-            if steps_path(out).exists() and steps_path(out).read_bytes().count(b"\n") >= wanted:
-                process.kill()
-                kills += 1
-                break
-            time.sleep(0.005)
-        process.wait()
+        assert killed(
+            *words, "--out", out.name, cwd=tmp_path, **slow,
+            when=lambda n=wanted: steps_path(out).exists() and steps_path(out).read_bytes().count(b"\n") >= n,
+        )  # fmt: skip
     with out.open("a") as file:
         file.write('{"id": "support-')
-    done = subprocess.run([*command, "--out", out.name], cwd=tmp_path, env=slow, capture_output=True, text=True)
-    assert done.returncode == 0, done
+    done = process(*words, "--out", out.name, cwd=tmp_path, **slow)
+    assert done.code == 0, done
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     asked = Counter(log.read_text().splitlines())
     assert len(asked) == 3 * 5
-    assert kills == 2
-    assert sum(asked.values()) - len(asked) <= 2 * kills  # only what was in flight when it was killed
+    assert sum(asked.values()) - len(asked) <= 2 * 2  # only what was in flight when it was killed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from aiohttp import web
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.eibench.scenario import load_scenarios
+from tests.commands import heartloop
 from tests.released_eibench import record
-from tests.test_cli import environment, heartloop, in_process
 
 EVAL = ("eval", "eibench", "--user", "embedded", "--limit", "3", "-E", "max_turns=3")
 BOTH = ("--model", "heartloop/diplomat", "--model", "heartloop/rigid")
@@ -100,7 +99,7 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
 def test_what_does_not_exist_is_said_in_a_sentence(words: tuple[str, ...], said: str, place: Path) -> None:
-    done = in_process(*words, cwd=place)
+    done = heartloop(*words, cwd=place)
     assert done.code == 2, done
     assert said in done.err
 
@@ -209,12 +208,8 @@ async def played(address: str, folder: Path, *more: str) -> int:
 
 
 async def asked(address: str, folder: Path, *words: str) -> int:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "heartloop.cli", *words),
-        cwd=folder, env=environment(LAB_BASE_URL=address, LAB_API_KEY="k"),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    return await asyncio.wait_for(process.wait(), 60)
+    more = {"LAB_BASE_URL": address, "LAB_API_KEY": "k"}
+    return (await asyncio.to_thread(heartloop, *words, cwd=folder, **more)).code
 
 
 async def test_released_records_are_imported_played_and_judged(server: tuple[Person, str], tmp_path: Path) -> None:

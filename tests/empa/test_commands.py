@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from heartloop.core.dialogue import read_transcripts
-from tests.test_cli import heartloop
+from tests.commands import heartloop
 
 EVAL = (
     "eval",

@@ -9,20 +9,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heartloop.core.dialogue import read_transcripts
+from tests.commands import heartloop, killed, over_http
 from tests.eqbench.test_environment import ANSWER, SCORE
 from tests.eqbench.test_llm_user import GIVEN, GOOD
 from tests.eqbench_checkout import FILES, write_checkout
 from tests.faulty_server import FaultyServer
-from tests.test_cli import environment, heartloop, in_process, over_http
 
 EVAL = ("eval", "eqbench", "--user", "embedded", "--scenarios", "checkout")
 BOTH = ("--model", "heartloop/listener", "--model", "heartloop/lecturer")
@@ -84,19 +81,15 @@ def test_runs_are_compared_rescored_and_rejudged(place: Path) -> None:
 
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_path: Path) -> None:
     write_checkout(tmp_path / "checkout")
-    command = [sys.executable, "-m", "heartloop.cli", *EVAL, *BOTH, "--repeats", "4", "--max-connections", "1", "--out", "killed"]
-
-    stored, started = tmp_path / "killed" / "transcripts.jsonl", time.monotonic()
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        while time.monotonic() - started < 60 and not (stored.exists() and stored.read_bytes().count(b"\n") > 3):
-            time.sleep(0.01)
-        run.kill()
-    before = (tmp_path / "killed" / "transcripts.jsonl").read_bytes().count(b"\n")
+    words = (*EVAL, *BOTH, "--repeats", "4", "--max-connections", "1", "--out")
+    stored = tmp_path / "killed" / "transcripts.jsonl"
+    assert killed(*words, "killed", cwd=tmp_path, when=lambda: stored.exists() and stored.read_bytes().count(b"\n") > 3)
+    before = stored.read_bytes().count(b"\n")
     assert 3 < before < 32
-    done = heartloop(*command[3:], cwd=tmp_path)
+    done = heartloop(*words, "killed", cwd=tmp_path)
     assert done.code == 0, done
     assert f"{before} found finished" in done.out
-    assert heartloop(*command[3:-1], "whole", cwd=tmp_path).code == 0
+    assert heartloop(*words, "whole", cwd=tmp_path).code == 0
     assert len(bodies(tmp_path / "killed")) == 32
     assert bodies(tmp_path / "killed") == bodies(tmp_path / "whole")
 
@@ -112,7 +105,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
-    done = in_process(*words, cwd=place)
+    done = heartloop(*words, cwd=place)
     assert (done.code, done.err.count("\n")) == (2, 1), done
     assert said in done.err
 

@@ -26,7 +26,7 @@ from heartloop.evaluation.rescoring import rescore_run
 from heartloop.evaluation.run_directory import RunDirectory, played_settings, saved_settings
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.report.site import write_site
-from tests.test_cli import in_process
+from tests.commands import heartloop
 
 STORED = Path(__file__).parents[1] / "data" / "old_runs"
 OLD = {
@@ -202,6 +202,6 @@ class TestResuming:
 
     def test_the_command_says_so_in_a_sentence(self, old: Path) -> None:
         words = ("eval", "sage", "--user", "embedded", "-m", "heartloop/listener", "--limit", "2", "-E", "max_turns=2")
-        done = in_process(*words, "--out", "sage", cwd=old)
+        done = heartloop(*words, "--out", "sage", cwd=old)
         assert (done.code, done.err.count("\n")) == (2, 1), done
         assert "--out" in done.err
