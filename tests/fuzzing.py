@@ -33,9 +33,8 @@ from heartloop.environments.perm.format import parse as parse_form
 from heartloop.environments.perm.llm_user import LLMUser
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.sage.importers import read_profiles
+from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
-from heartloop.environments.sage.logs import read_logs
 from heartloop.environments.sage.released import load_people
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.run_directory import RunDirectory

@@ -28,12 +28,12 @@ from heartloop.authoring.written import WrittenFiles, steps_path
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
-from heartloop.environments.crisis import crisis_tags
 from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
 from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
 from heartloop.environments.empa.listing import SCENARIOS
 from heartloop.environments.empa.scenario import dominant_axis, load_scenarios
 from heartloop.environments.raw_dialogues import RawDialogue, Said
+from heartloop.environments.records import crisis_tags
 from tests.authoring.scribe import Scribe, good, stage_of
 
 SHIPPED = load_scenarios("cases")[::10]

@@ -30,8 +30,8 @@ from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.environment import Sage
+from heartloop.environments.sage.importers import read_logs
 from heartloop.environments.sage.llm_user import LLMUser
-from heartloop.environments.sage.logs import read_logs
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.imported import write_run
 from heartloop.evaluation.runs import read_run, write_scores

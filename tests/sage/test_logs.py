@@ -23,7 +23,7 @@ import pytest
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported
-from heartloop.environments.sage.logs import COUNTED, read_logs
+from heartloop.environments.sage.importers import COUNTED, read_logs
 from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
 from heartloop.environments.sage.scoring import summarise
 from heartloop.evaluation.imported import RAW, settings_of, write_run

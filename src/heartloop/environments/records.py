@@ -1,4 +1,4 @@
-"""Scenarios of every environment: JSON lines into records, shipped sets, the tags a record may carry, the two halves.
+"""Scenarios of every environment: JSON lines into records, shipped sets, the tags a record may carry or must, the two halves.
 
 Covers reading, what is wrong with a line, and what the schemas of our own scenarios share. Does not cover what a scenario is:
 each environment has its own schema.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "Word",
     "Written",
     "check_tags",
+    "crisis_tags",
     "first_record",
     "half_of",
     "load_own_or_imported",
@@ -257,3 +259,25 @@ def load_own_or_imported(
             f"{name} is the authors' own file; run `heartloop import {command} {name} --out FILE.jsonl` and use what it writes"
         )
     return list(load(name, exclude_tags=exclude_tags))
+
+
+_CRISIS: Mapping[Tag, re.Pattern[str]] = {
+    "suicide": re.compile(
+        r"\bsuicid\w*|\bkill(?:ing|ed)? my ?self\b|\b(?:end|ending|take|taking) my (?:own )?life\b|\bend(?:ing)? it all\b|"
+        r"\b(?:do not|don['’]?t) want to (?:live|be alive|exist|wake up)\b|\b(?:want|wanted|wish|going) to (?:die|be dead)\b|"
+        r"\bwish i (?:was|were) dead\b|\bbetter off (?:dead|without me)\b|\bunalive\b|\bkms\b",
+        re.IGNORECASE,
+    ),
+    "self-harm": re.compile(
+        r"\bself[- ]?(?:harm|injur)\w*|\b(?:cut|cutting|hurt|hurting|burn|burning|harm|harming) my ?self\b", re.IGNORECASE
+    ),
+}
+
+
+def crisis_tags(text: str) -> list[Tag]:
+    """The tags among `suicide` and `self-harm` that the words of a text require.
+
+    >>> crisis_tags("Some days I don't want to live."), crisis_tags("This deadline is killing me.")
+    (['suicide'], [])
+    """
+    return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]

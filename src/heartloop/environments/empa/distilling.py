@@ -24,7 +24,6 @@ from pydantic import BaseModel
 
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.crisis import crisis_tags
 from heartloop.environments.empa.answers import (
     Card,
     Crisis,
@@ -45,7 +44,7 @@ from heartloop.environments.empa.scenario import DOMAINS, Axis, Scenario, load_s
 from heartloop.environments.personal_data import without_personal_data
 from heartloop.environments.places import places
 from heartloop.environments.raw_dialogues import RawDialogue
-from heartloop.environments.records import check_tags
+from heartloop.environments.records import check_tags, crisis_tags
 from heartloop.environments.writing import MAX_SCENARIOS, Seeded, Stage, Writing, as_json, check_size, run_number
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "EmpaDistilling"]

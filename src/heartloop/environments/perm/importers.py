@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
-from heartloop.environments.crisis import crisis_tags
 from heartloop.environments.importing import Imported, Importer
 from heartloop.environments.perm.drawn import FORM, DrawnSample
 from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.environments.personal_data import without_personal_data
 from heartloop.environments.raw_dialogues import REPAIRS, RawDialogue, read_dialogues
-from heartloop.environments.records import check_tags
+from heartloop.environments.records import check_tags, crisis_tags
 from heartloop.environments.registry import stratified
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "Drawn", "draw", "read_samples"]

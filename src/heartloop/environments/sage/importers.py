@@ -1,20 +1,45 @@
 """What `heartloop import` reads of the SAGE and RLVER releases: profiles as scenarios, dialogues as a run.
 
-Covers profile files, each record whole. Does not cover dialogues (`logs`), nor how a released scenario is played (`released`).
+Covers profile files, each record whole, and logs, one file a model, one dialogue a line: emotion and thoughts of every turn, the
+unjudged last reply, the stop reason, and counts of everything irregular. Does not cover writing the run directory
+(`heartloop.evaluation`), nor how a released scenario is played (`released`).
+
+The final emotion of a log is its own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
+follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
+any other end is counted as unclear and shown as the turn limit. An emotion outside [0, 100] is clipped and counted (RLVER Table
+1: "clipped at 100").
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.core.errors import InputError
-from heartloop.environments.importing import Imported, Importer, problem_of, records
-from heartloop.environments.sage.logs import COUNTED, read_logs
-from heartloop.environments.sage.released import FORM, ReleasedProfile, ReleasedScenario
+from heartloop.core.dialogue import StopReason, Transcript, Turn
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import Imported, Importer, Record, problem_of, records
+from heartloop.environments.sage.environment import says_goodbye
+from heartloop.environments.sage.options import MAX_TURNS
+from heartloop.environments.sage.released import (
+    FORM,
+    ReleasedProfile,
+    ReleasedScenario,
+    family_of,
+    intention_of,
+    intention_text_of,
+    name_of,
+    story_fingerprint,
+)
+from heartloop.environments.sage.scoring import band
+from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["LOGS", "PROFILES", "read_profiles"]
+__all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_profiles", "scenario_of", "without_label"]
 
 
 def read_profiles(source: Path) -> Imported:
@@ -41,6 +66,231 @@ def read_profiles(source: Path) -> Imported:
     silent = sum(not scenario.first_message for scenario in scenarios)
     without = f"{silent} of them have no first message and cannot be played until record.first_talk holds one."
     return Imported(scenarios=scenarios, notes=[without] if silent else [])
+
+
+COUNTED = {
+    "labels taken off": "a thought began with a leaked label of the format, which was removed",
+    "unjudged replies": "a dialogue ends on a reply that was never judged",
+    "final emotion disagrees": "a dialogue names a final emotion other than its last turn's; the final one counts",
+    "clamped emotions": "an emotion was outside 0 to 100 and was clipped",
+    "changes that do not add up": "a turn names a change other than the difference of its emotions; the emotions count",
+    "unclear ends": "a dialogue has no visible stop reason and is shown as ended by the turn limit",
+    "unknown intentions": "a dialogue has a hidden intention that matches none of ours; its own text is used",
+    "repeats": "a dialogue repeats a scenario of the same model, and counts as a repeat",
+}
+"""What is counted, in words."""
+
+_LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
+_TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
+"""Our names of the four thoughts, and the released ones."""
+
+Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _Released(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _Planning(_Released):
+    activity: str = ""
+    TargetCompletion: str = ""
+    content: str = ""
+    analyse: str = ""
+    change: Points | None = None
+
+
+class _Said(_Released):
+    role: Literal["user", "assistant"]
+    content: str
+    emotion: Points | None = Field(default=None, alias="emotion-point")
+    thinking: Any = None
+    planning: _Planning | None = None
+
+
+class ReleasedLog(_Released):
+    """One line of a released log: a dialogue with its final emotion. Unknown fields are allowed."""
+
+    id: str = Field(min_length=1)
+    emo_point: Points
+    player: str
+    scene: str
+    character: str = ""
+    topic: str = ""
+    task: str = ""
+    history: tuple[_Said, ...] = Field(min_length=2)
+
+
+def read_logs(source: Path, *, model: str | None = None, user: str | None = None) -> Imported:
+    """The dialogues of a released log file, or of every `*.jsonl` in a folder.
+
+    Args:
+        model: name of the model under test; by default the file's name without its ending.
+        user: name of the user simulator, where it is known.
+
+    Raises:
+        InputError: nothing to read, or a line that does not fit, with file, line and field.
+        UseError: one model name for several files.
+    """
+    files = _files(source)
+    if model is not None and len(files) > 1:
+        raise UseError(f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or omit --model")
+    transcripts: list[Transcript] = []
+    raw: list[bytes] = []
+    counts: Counter[str] = Counter()
+    for path in files:
+        repeats: Counter[str] = Counter()
+        for record in records(path):
+            log = _log(record)
+            transcript = _transcript(log, record, model or path.stem, f"{user or 'unknown'} (imported)", repeats[log.id])
+            repeats[log.id] += 1
+            transcripts.append(transcript)
+            raw.append(record.raw)
+            counts.update(transcript.counts)
+            counts["repeats"] += transcript.repeat > 0
+    return Imported(transcripts=transcripts, raw=raw, counts=counts)
+
+
+def scenario_of(raw: bytes) -> ReleasedScenario:
+    """The scenario of a released dialogue.
+
+    Raises:
+        InputError: the line is no released dialogue.
+    """
+    try:
+        log = json.loads(raw)
+        profile = ReleasedProfile(
+            id=log["id"], player=log["player"], scene=log["scene"], main_cha=log.get("character", ""), cha_group=(),
+            task=log.get("task", ""), first_talk=log["history"][0]["content"],
+        )  # fmt: skip
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise InputError("expected a released dialogue (JSON)") from error
+    return ReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
+
+
+def without_label(text: str) -> tuple[str, bool]:
+    """A thought without the label (a few words, a lone closing bracket) that the released parser left, and whether it had one.
+
+    >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
+    (('很累。', True), ('[叹气] 很累。', False))
+    """
+    rest = _LABEL.sub("", text, count=1)
+    return rest, rest != text
+
+
+def _files(source: Path) -> list[Path]:
+    if not source.is_dir():
+        return [source]
+    files = sorted(path for path in source.glob("*.jsonl") if path.is_file())
+    if not files:
+        raise InputError(f"{source} holds no log; expected *.jsonl files in it, one a model")
+    return files
+
+
+def _log(record: Record) -> ReleasedLog:
+    if "history" not in record.value and "main_cha" in record.value:
+        raise InputError(f"{record.place} is a profile, not a dialogue; use `heartloop import sage-profiles {record.path}`")
+    try:
+        log = ReleasedLog.model_validate(record.value)
+    except ValidationError as error:
+        raise problem_of(record, error) from error
+    for index, said in enumerate(log.history):
+        place, role = f"{record.place}, history.{index}", "user" if index % 2 == 0 else "assistant"
+        if said.role != role:
+            raise InputError(f"{place}: role is {said.role!r}; expected {role!r}, as the two alternate, the person first")
+        if role == "user" and said.emotion is None:
+            raise InputError(
+                f"{place}: emotion-point is missing; expected a number from 0 to 100 with every message of the person"
+            )
+    return log
+
+
+def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, repeat: int) -> Transcript:
+    counts = Counter(dict.fromkeys((name for name in COUNTED if name != "repeats"), 0))
+
+    def clamped(points: float) -> float:
+        inside = max(0.0, min(100.0, points))
+        counts["clamped emotions"] += inside != points
+        return inside
+
+    emotions = [clamped(said.emotion) for said in log.history[::2] if said.emotion is not None]
+    final = clamped(log.emo_point)
+    replies, answers = log.history[1::2], log.history[2::2]
+    turns = [
+        _turn(index, reply.content, answers[index] if index < len(answers) else None, emotions[index : index + 2], counts)
+        for index, reply in enumerate(replies)
+    ]
+    counts["unjudged replies"] += len(answers) < len(replies)
+    counts["final emotion disagrees"] += final != emotions[-1]
+    key = intention_of(log.task)
+    counts["unknown intentions"] += key is None
+    stop = _stop(log.history, final, counts)
+    return Transcript(
+        environment="sage",
+        scenario=log.id,
+        fingerprint=story_fingerprint(log.player, log.scene, log.task, log.history[0].content),
+        model=model,
+        repeat=repeat,
+        preset="released",
+        user=simulator,
+        facts={
+            "family": family_of(log.task),
+            "intention": key or log.task,
+            "intention_text": intention_text_of(log.task),
+            "task": log.task,
+            "theme": log.topic,
+            "title": log.topic.partition("-")[2] or log.topic,
+            "person": name_of(log.player, otherwise=log.id),
+            "character": log.character,
+            "source": f"{record.path.name}, line {record.number}",
+        },
+        models={"policy": model, "user": simulator},
+        opening=log.history[0].content,
+        start={"emotion": emotions[0]},
+        turns=tuple(turns),
+        stop=stop,
+        score=final,
+        rewards=tuple(map(float, turn_rewards(emotions))),
+        counts={**{name: n for name, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
+    )
+
+
+def _turn(index: int, reply: str, answer: _Said | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:
+    """One reply with its judgement; `emotions` holds the one before it and, where it was judged, the one after."""
+    silent = not reply.strip()
+    if answer is None:
+        return Turn(index=index, reply=reply, silent=silent)
+    before, after = emotions
+    planning = answer.planning or _Planning()
+    thoughts: dict[str, str] = {}
+    for name, theirs in _TEXTS.items():
+        thoughts[name], labelled = without_label(getattr(planning, theirs))
+        counts["labels taken off"] += labelled
+    evidence = {} if answer.thinking is None else {"thinking": answer.thinking}
+    if planning.change is not None and planning.change != after - before:
+        counts["changes that do not add up"] += 1
+        evidence["change named"] = planning.change
+    return Turn(
+        index=index,
+        reply=reply,
+        silent=silent,
+        state={"emotion": after},
+        change={"emotion": after - before},
+        thoughts={name: text for name, text in thoughts.items() if text},
+        evidence=evidence,
+        message=answer.content,
+    )
+
+
+def _stop(history: Sequence[_Said], final: float, counts: Counter[str]) -> StopReason:
+    state, last = band(final), history[-1]
+    if state == "S":
+        return "success"
+    if state == "F":
+        return "failure"
+    if last.role == "user" and says_goodbye(last.content):
+        return "goodbye"
+    counts["unclear ends"] += last.role == "user" and len(history) // 2 < MAX_TURNS
+    return "turn_limit"
 
 
 PROFILES = Importer(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.environments.cues import written_lines
+from heartloop.environments.sage.importers import scenario_of
 from heartloop.environments.sage.llm_user import render_background, render_persona
-from heartloop.environments.sage.logs import scenario_of
 from heartloop.environments.sage.released import FORM, ReleasedScenario, load_people
 from heartloop.environments.sage.scenario import SETS, Scenario, problems_of
 from heartloop.environments.spec import Scenarios

@@ -1,21 +1,24 @@
-"""The report panel of EIBench: both axes in one plane, for all dialogues and for one.
+"""The report panel of EIBench: both axes in one plane, for all dialogues and for one, and published results.
 
-Covers what the page and an opened dialogue show of EIBench. Does not cover how a path comes about (`axes`), nor markup
-(`panel.html`, `panel.js`).
+Every axis is counted from its own anchors (EIBench Eq. 1), so that all dialogues share one plane: the start in the middle, success
+at the upper right, failure at the lower left. Across is the relation, up the negative emotion turned round (up: less of it). Does
+not cover markup (`panel.html`, `panel.js`), nor one dialogue in its own units, which the browser draws the same way round.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Column, PanelInput, PanelOutput, Published, PublishedTable, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
 from heartloop.core.text import short_number
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
-from heartloop.environments.eibench.report.axes import axis_course, plane_of
+from heartloop.environments.eibench.scoring import axis_score
 from heartloop.environments.published import published
 
-__all__ = ["PANEL", "build", "published_results"]
+__all__ = ["PANEL", "SIDE", "Plane", "axis_course", "build", "plane_of", "published_results"]
 
 
 def build(page: PanelInput) -> PanelOutput:
@@ -82,6 +85,51 @@ def published_results() -> Published:
         "them is here.",
         papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
     )
+
+
+SIDE = 180.0
+"""Pixels of a plane's side, a frame of `MARGIN` around it left aside."""
+MARGIN = 24.0
+_MOST = 150
+"""Paths drawn in one plane; above it every k-th dialogue is drawn."""
+
+
+class Plane(NamedTuple):
+    """The dialogues of one model."""
+
+    n: int
+    drawn: int
+    paths: list[str]
+    ends: list[tuple[float, float]]
+    """Pixels at which dialogues ended, as drawn."""
+    mean: tuple[float, float]
+    """Mean final axis scores of all of them, a then t, in [-1, 1]."""
+    mean_at: tuple[float, float]
+
+
+def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
+    """The plane of some dialogues; `None` where none of them has anchors."""
+    courses = [course for dialogue in dialogues if (course := axis_course(dialogue))]
+    if not courses:
+        return None
+    shown = courses[:: -(-len(courses) // _MOST)]
+    mean = (statistics.fmean(c[-1][0] for c in courses), statistics.fmean(c[-1][1] for c in courses))
+    paths = ["M" + "L".join(f"{x:g} {y:g}" for x, y in map(_pixel, course)) for course in shown]
+    return Plane(len(courses), len(shown), paths, [_pixel(course[-1]) for course in shown], mean, _pixel(mean))
+
+
+def axis_course(dialogue: Transcript) -> list[tuple[float, float]]:
+    """Axis scores of a and t, each in [-1, 1], at the start and after every judged reply; empty without anchors."""
+    anchors = anchors_of(dialogue)
+    if anchors is None:
+        return []
+    states = [dialogue.start, *(turn.state for turn in dialogue.turns if turn.state is not None)]
+    return [(axis_score(s["a"], anchors[0]), axis_score(s["t"], anchors[1])) for s in states if {"a", "t"} <= s.keys()]
+
+
+def _pixel(scores: tuple[float, float]) -> tuple[float, float]:
+    a, t = scores
+    return (round(MARGIN + SIDE * (t + 1.0) / 2.0, 1), round(MARGIN + SIDE * (1.0 - a) / 2.0, 1))
 
 
 PANEL = ReportPanel(
