@@ -97,25 +97,24 @@ class NewcomerEnvironment(Staged[Newcomer, Any, NewcomerOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={})
 
 
-class NewcomerEpisode(LoggedEpisode):
+class NewcomerEpisode(LoggedEpisode[NewcomerEnvironment, Newcomer]):
     """One dialogue."""
 
     policy_prompt = POLICY_PROMPT
 
     def __init__(self, environment: NewcomerEnvironment, newcomer: Newcomer, seed: int) -> None:
-        super().__init__()
+        super().__init__(environment, newcomer, seed)
         self._options, self._user = environment.options, environment.user
-        self._newcomer, self._seed = newcomer, seed
         self._replies: list[str] = []
         self._ease = [START]
 
     async def open(self) -> str:
-        return self._newcomer.opening
+        return self._scenario.opening
 
     async def step(self, reply: str) -> UserTurn:
         self._replies.append(reply)
         before = self._ease[-1]
-        appraisal = await answered("user", self._user.appraise(self._newcomer, self._replies, before, self._seed, self._log))
+        appraisal = await answered("user", self._user.appraise(self._scenario, self._replies, before, self._seed, self._log))
         ease = min(HIGHEST, max(LOWEST, before + appraisal.change))
         self._ease.append(ease)
         over: StopReason | None = "turn_limit" if len(self._replies) >= self._options.max_turns else None

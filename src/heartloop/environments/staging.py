@@ -28,6 +28,7 @@ class _Somebody(Protocol):
 
 Somebody = TypeVar("Somebody", bound=_Somebody)
 User = TypeVar("User", bound=Player)
+Stage = TypeVar("Stage")
 Chosen = TypeVar("Chosen", bound=Options)
 Answer = TypeVar("Answer")
 
@@ -189,10 +190,13 @@ class Staged(Generic[Somebody, User, Chosen]):
         }
 
 
-class LoggedEpisode:
-    """Keeps the instruments' calls and counts of an episode."""
+class LoggedEpisode(Generic[Stage, Somebody]):
+    """Base of episodes: the environment, the scenario, the seed, and the instruments' calls and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Stage, scenario: Somebody, seed: int) -> None:
+        self._environment = environment
+        self._scenario = scenario
+        self._seed = seed
         self._log = CallLog()
 
     @property

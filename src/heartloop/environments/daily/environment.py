@@ -105,26 +105,23 @@ class Daily(Staged[Scenario, DailyUser, DailyOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class DailyEpisode(LoggedEpisode):
+class DailyEpisode(LoggedEpisode[Daily, Scenario]):
     """One person and one answer."""
 
     def __init__(self, environment: Daily, scenario: Scenario, seed: int) -> None:
-        super().__init__()
-        self._daily = environment
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         self._mean: float | None = None
 
     @property
     def policy_prompt(self) -> str:
-        return self._daily.policy.fill(**remembered(self._scenario))
+        return self._environment.policy.fill(**remembered(self._scenario))
 
     async def open(self) -> str:
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
         view = View(self._scenario, reply, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._daily.user.grade(judge, view, log), self._log)
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         evidence = evidence_of(grades)
         self._mean = average(evidence["scores"])
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")

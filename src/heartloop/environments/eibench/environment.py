@@ -126,14 +126,11 @@ class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
-class EIBenchEpisode(LoggedEpisode):
+class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
     """One person for one dialogue."""
 
     def __init__(self, environment: EIBench, scenario: AnyScenario, seed: int) -> None:
-        super().__init__()
-        self._bench = environment
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
         a, t = scenario.axes
@@ -141,7 +138,7 @@ class EIBenchEpisode(LoggedEpisode):
 
     @property
     def policy_prompt(self) -> str:
-        return policy_prompt(self._scenario, self._bench.variant)
+        return policy_prompt(self._scenario, self._environment.variant)
 
     async def open(self) -> str | None:
         if self._scenario.opening is not None:
@@ -149,7 +146,7 @@ class EIBenchEpisode(LoggedEpisode):
         return self._scenario.opening
 
     async def step(self, reply: str) -> UserTurn:
-        bench = self._bench
+        bench = self._environment
         self._heard.append(reply)
         felt = await answered("user", bench.user.react(self._view(), self._log))
         before = self._states[-1]
@@ -174,7 +171,7 @@ class EIBenchEpisode(LoggedEpisode):
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (EIBench Eq. 2); the process reward of each turn (Eq. 3); the states."""
-        score = outcome(*self._states[-1], *self._scenario.axes, self._bench.options.relation_weight)
+        score = outcome(*self._states[-1], *self._scenario.axes, self._environment.options.relation_weight)
         rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
         return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
 
@@ -186,8 +183,8 @@ class EIBenchEpisode(LoggedEpisode):
             tuple(self._states),
             len(self._heard) - 1,
             self._seed,
-            self._bench.preset,
-            self._bench.max_turns,
+            self._environment.preset,
+            self._environment.max_turns,
         )
 
 

@@ -131,14 +131,11 @@ class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class EmpaEpisode(LoggedEpisode):
+class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
     """One person for one dialogue."""
 
     def __init__(self, environment: Empa, scenario: Scenario, seed: int) -> None:
-        super().__init__()
-        self._empa = environment
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
         self._acts: list[Act] = []
@@ -148,14 +145,14 @@ class EmpaEpisode(LoggedEpisode):
 
     @property
     def policy_prompt(self) -> str:
-        return self._empa.policy.text
+        return self._environment.policy.text
 
     async def open(self) -> str:
         self._said.append(self._scenario.opening)
         return self._scenario.opening
 
     async def step(self, reply: str) -> UserTurn:
-        empa, user = self._empa, self._empa.user
+        empa, user = self._environment, self._environment.user
         self._heard.append(reply)
         turns = len(self._heard)
         last = turns >= empa.max_turns
@@ -185,7 +182,7 @@ class EmpaEpisode(LoggedEpisode):
         """EPM-Q of the dialogue, from 0, best 100 or more; the energy of each window (process reward); the states."""
         states = tuple(_point(self._path, number) for number in range(len(self._path.position)))
         rewards = tuple(map(float, self._path.energy))
-        score = epmq([self._case()], preset=self._empa.preset).score if rewards else None
+        score = epmq([self._case()], preset=self._environment.preset).score if rewards else None
         return Outcome(score, rewards, states)
 
     async def _speak(self, ending: StopReason | None = None) -> str | None:
@@ -193,7 +190,7 @@ class EmpaEpisode(LoggedEpisode):
         if ending == "turn_limit":
             return None
         try:
-            message = await answered("user", self._empa.user.speak(self._view(ending), self._log))
+            message = await answered("user", self._environment.user.speak(self._view(ending), self._log))
         except RoleFailed:
             if ending is None:
                 raise
@@ -206,7 +203,7 @@ class EmpaEpisode(LoggedEpisode):
         return Case(self._scenario.start, [judged.levels for judged in self._judged])
 
     def _trace(self) -> Trajectory:
-        return trace(self._case(), preset=self._empa.preset)
+        return trace(self._case(), preset=self._environment.preset)
 
     def _view(self, ending: StopReason | None = None) -> View:
         return View(
@@ -219,8 +216,8 @@ class EmpaEpisode(LoggedEpisode):
             window=len(self._heard) - self._judged_until,
             turn=len(self._heard) - 1,
             seed=self._seed,
-            preset=self._empa.preset,
-            max_turns=self._empa.max_turns,
+            preset=self._environment.preset,
+            max_turns=self._environment.max_turns,
             ending=ending,
         )
 

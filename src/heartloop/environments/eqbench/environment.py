@@ -134,14 +134,11 @@ class EQBench(Staged[Scenario, EQBenchUser, EQBenchOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=scenario.form.files)
 
 
-class EQBenchEpisode(LoggedEpisode):
+class EQBenchEpisode(LoggedEpisode[EQBench, Scenario]):
     """One scenario from its first prompt to its marks."""
 
     def __init__(self, environment: EQBench, scenario: Scenario, seed: int) -> None:
-        super().__init__()
-        self._judge = environment.user
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         master, prompts = scenario.form.master, scenario.prompts(environment.variant)
         self._asks = [prompt if master is None else master.fill(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[Answer] = []
@@ -173,7 +170,7 @@ class EQBenchEpisode(LoggedEpisode):
 
     async def _marked(self, debrief: str | None, evidence: Mapping[str, Any]) -> UserTurn:
         view = View(self._scenario, tuple(self._answers), debrief, self._seed)
-        given = await answered(JUDGE, self._judge.mark(view, self._log))
+        given = await answered(JUDGE, self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
         self._score = rubric_score(given.marks, counted)
         apart = {

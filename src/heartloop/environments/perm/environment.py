@@ -144,19 +144,16 @@ class Perm(Staged[AnySample, PermUser, PermOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class PermEpisode(LoggedEpisode):
+class PermEpisode(LoggedEpisode[Perm, AnySample]):
     """One person and one answer."""
 
     def __init__(self, environment: Perm, scenario: AnySample, seed: int) -> None:
-        super().__init__()
-        self._perm = environment
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         self._total: float | None = None
 
     @property
     def policy_prompt(self) -> str:
-        return self._perm.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
+        return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
 
     async def open(self) -> str:
         return self._scenario.query
@@ -165,13 +162,13 @@ class PermEpisode(LoggedEpisode):
         answer = parse(reply)
         if answer.broken:
             self._log.count("broken formats")
-            self._total = broken_form(self._perm.rules.weight)
+            self._total = broken_form(self._environment.rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
         view = View(self._scenario, answer.analysis, answer.response, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._perm.user.grade(judge, view, log), self._log)
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
         told = evidence_of(grades)
-        reward = self._perm.rules.reward(told["scores"], tokens, self._perm.preset)
+        reward = self._environment.rules.reward(told["scores"], tokens, self._environment.preset)
         self._total = reward.total
         evidence = {
             "format": "",

@@ -156,28 +156,25 @@ class Sage(Staged[AnyScenario, SageUser, SageOptions]):
         return self.described(scenario_id, told, facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class SageEpisode(LoggedEpisode):
+class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
     """One person for one dialogue."""
 
     def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
-        super().__init__()
-        self._sage = environment
-        self._scenario = scenario
-        self._seed = seed
+        super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
         self._emotions = [float(environment.options.start)]
 
     @property
     def policy_prompt(self) -> str:
-        return self._sage.policy.text
+        return self._environment.policy.text
 
     async def open(self) -> str:
         self._said.append(self._scenario.first_message)
         return self._scenario.first_message
 
     async def step(self, reply: str) -> UserTurn:
-        sage = self._sage
+        sage = self._environment
         self._heard.append(reply)
         last = len(self._heard) >= sage.max_turns
         if last and sage.preset == "released":
@@ -222,7 +219,7 @@ class SageEpisode(LoggedEpisode):
             lifted,
             len(self._heard) - 1,
             self._seed,
-            self._sage.preset,
-            self._sage.variant,
-            self._sage.options.leaves_at,
+            self._environment.preset,
+            self._environment.variant,
+            self._environment.options.leaves_at,
         )
