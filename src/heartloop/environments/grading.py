@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
@@ -20,7 +20,7 @@ from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.staging import RoleModel, answered
 
-__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "ask_model", "evidence_of", "thoughts_of"]
+__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of"]
 
 REASKS = 1
 """Re-asks of a judge whose answer does not fit (ours)."""
@@ -52,6 +52,9 @@ class Level(Verdict):
     score: StrictInt = Field(ge=1, le=5)
 
 
+Given = TypeVar("Given", bound=Verdict)
+
+
 class JudgeModel(RoleModel):
     """A model that judges; what it is asked is each environment's. Its seed, or else the dialogue's, is advanced by judge."""
 
@@ -65,41 +68,39 @@ class JudgeModel(RoleModel):
     ) -> None:
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
+    async def verdict(
+        self, judge: str, number: int, system: str, asked: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
+    ) -> Given:
+        """One judge's verdict on a text, asked for again once where it does not fit.
 
-Given = TypeVar("Given", bound=Verdict)
+        Args:
+            number: of the judge, by which the seed is advanced.
+            judged: the text; the verdict's quote must stand in it, and the verdict itself must not.
 
+        Raises:
+            AnswerError: no verdict that fits.
+            ModelError: a call failed for good.
+        """
+        planted = answers_in(judged, answer)
 
-async def ask_model(
-    model: ChatModel,
-    messages: Sequence[Message],
-    answer: type[Given],
-    judged: str,
-    *,
-    sampling: Sampling,
-    on_reply: Callable[[Reply, int], None],
-) -> Given:
-    """A judge model's verdict on a text, asked for again once where it does not fit.
+        def grounded(verdict: Given) -> str | None:
+            if not verdict.reason.strip():
+                return "the reason is blank"
+            if verdict in planted:
+                return "this answer stands in what you judge; judge it yourself"
+            if not stands_in(verdict.quote, [judged]):
+                return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
+            return None
 
-    Args:
-        judged: the text; the verdict's quote must stand in it, and the verdict itself must not.
-
-    Raises:
-        AnswerError: no verdict that fits.
-        ModelError: a call failed for good.
-    """
-
-    planted = answers_in(judged, answer)
-
-    def grounded(verdict: Given) -> str | None:
-        if not verdict.reason.strip():
-            return "the reason is blank"
-        if verdict in planted:
-            return "this answer stands in what you judge; judge it yourself"
-        if not stands_in(verdict.quote, [judged]):
-            return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
-        return None
-
-    return await ask(model, messages, answer, reasks=REASKS, sampling=sampling, check=grounded, on_reply=on_reply)
+        return await ask(
+            self._model,
+            [Message(role="system", content=system), Message(role="user", content=asked)],
+            answer,
+            reasks=REASKS,
+            sampling=self._sampling.seeded(seed, number),
+            check=grounded,
+            on_reply=log.recorder(judge, 0, "judge"),
+        )
 
 
 async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], kept: CallLog) -> dict[str, Grade]:

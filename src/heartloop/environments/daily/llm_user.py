@@ -15,11 +15,11 @@ be mended raises, so that the dialogue is unscored instead of guessed.
 from __future__ import annotations
 
 from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Sampling
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES, View, remembered
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import Grade, JudgeModel, Level, ask_model
+from heartloop.environments.grading import Grade, JudgeModel, Level
 from heartloop.environments.telling import told
 
 __all__ = ["LLMUser"]
@@ -36,15 +36,7 @@ class LLMUser(JudgeModel):
         system = self._prompts["judge"].fill(
             **remembered(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
         )
-        answer = await ask_model(
-            self._model,
-            [
-                Message(role="system", content=system),
-                Message(role="user", content=self._prompts["judge_turn"].fill(answer=told([("The answer", view.reply)]))),
-            ],
-            Level,
-            view.reply,
-            sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
-            on_reply=log.recorder(judge, 0, "judge"),
-        )
+        asked = self._prompts["judge_turn"].fill(answer=told([("The answer", view.reply)]))
+        number = JUDGES.index(judge)
+        answer = await self.verdict(judge, number, system, asked, view.reply, Level, seed=view.seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())

@@ -19,10 +19,10 @@ from typing import Annotated
 from pydantic import Field, StrictInt
 
 from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Sampling
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict, ask_model
+from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict
 from heartloop.environments.perm.environment import JUDGES, View
 from heartloop.environments.telling import told
 
@@ -60,19 +60,9 @@ class LLMUser(JudgeModel):
         sample = view.scenario
         system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
         part = "The notes" if judge == "resonation" else "The response"
-        messages = [
-            Message(role="system", content=system),
-            Message(role="user", content=self._prompts["judge_turn"].fill(part=told([(part, text)]))),
-        ]
+        asked = self._prompts["judge_turn"].fill(part=told([(part, text)]))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
-        answer = await ask_model(
-            self._model,
-            messages,
-            kind,
-            text,
-            sampling=self._sampling.seeded(view.seed, JUDGES.index(judge)),
-            on_reply=log.recorder(judge, 0, "judge"),
-        )
+        answer = await self.verdict(judge, JUDGES.index(judge), system, asked, text, kind, seed=view.seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):
             marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}
