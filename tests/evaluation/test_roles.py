@@ -19,9 +19,9 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.comparison import choose_sides, compare
 from heartloop.evaluation.roles import assign_roles, model_names
 from heartloop.evaluation.runs import comparable, read_run
+from tests.commands import Done, over_http
 from tests.empa.test_llm_user import call, form, speech
 from tests.faulty_server import FaultyServer
-from tests.test_cli import Done, over_http
 
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))
 
