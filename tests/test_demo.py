@@ -35,7 +35,7 @@ def test_an_earlier_demo_is_replaced_and_another_run_is_not(tmp_path: Path, monk
         done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
         assert done.exit_code == 0, done.output
         assert "heartloop/listener" in done.output
-        assert "it ranks no model" in done.output
+        assert "does not rank models" in done.output
     (tmp_path / "demo" / ".demo").unlink()
     refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
     assert refused.exit_code != 0

@@ -99,7 +99,7 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
         (("import", "sage-log", "people.jsonl"), "the nearest is 'sage-logs'"),
         (("import", "sage-logs"), "needs a source"),
         (("import", "sage-profiles", "people.jsonl", "--limit", "1"), "--limit does not apply to import sage-profiles"),
-        (("import", "eibench-scenarios", "people.jsonl"), "holds nothing to import (1 record refused)"),
+        (("import", "eibench-scenarios", "people.jsonl"), "contains nothing to import (1 record refused)"),
         (("import", "sage-logs", "empty"), "empty holds no log; expected *.jsonl files in it"),
         (("import", "sage-logs", "none.jsonl"), "cannot read none.jsonl"),
         (("import", "sage-logs", "broken.jsonl"), "broken.jsonl, line 2: not JSON"),

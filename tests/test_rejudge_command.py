@@ -39,7 +39,7 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         again = await over_http(server, *words, cwd=tmp_path)
         assert again.code == 0, again
         assert "0 dialogues judged" in again.out
-        assert "4 found finished" in again.out
+        assert "4 finished before" in again.out
         assert len(server.requests) == len(asked)
     assert {(r.part, r.body["model"], r.body["temperature"]) for r in asked} == {("feel", "judge", 0.25)}
     assert {path: path.read_bytes() for path in before} == before

@@ -41,7 +41,7 @@ def test_with_the_rules_and_again(place: Path) -> None:
     more = heartloop(*words, cwd=place)
     assert more.code == 0, more
     assert more.out.count("1 dialogue judged") == 5
-    assert more.out.count("1 found finished") == 5
+    assert more.out.count("1 finished before") == 5
     assert "persona flipped" in more.out
     record = json.loads((place / "v" / "validity.json").read_text())
     assert record["compared"] == dict.fromkeys(PERTURBATIONS[1:], 2)

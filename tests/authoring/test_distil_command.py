@@ -70,10 +70,10 @@ BY = ("--writer", PLAYED, "--auditor", PLAYED)
     [
         (("--form", "csv"), "--form is 'csv'; expected esconv, empathetic, messages"),
         ((), "--writer and --auditor and --out missing"),
-        ((*BY, "--show", "2"), "--show prints dialogues"),
+        ((*BY, "--show", "2"), "--show applies only"),
         ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'"),
         (("--writer", "heartloop/coach", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/coach"),
-        ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "has no embeddings"),
+        ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "gives no embeddings"),
     ],
     ids=["form", "missing", "show", "tag", "supporter", "embedder"],
 )

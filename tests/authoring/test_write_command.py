@@ -67,7 +67,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         ),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),
-        ((*EIBENCH, "--embedder", PLAYED), "has no embeddings"),
+        ((*EIBENCH, "--embedder", PLAYED), "gives no embeddings"),
         ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
         ((*EIBENCH, "--sampling", "policy.temperature=1"), "with role writer or auditor"),
         ((*EIBENCH, "--n", "20000"), "--n is 20000; expected 1 to 9999"),

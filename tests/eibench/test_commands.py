@@ -245,7 +245,7 @@ def test_an_import_with_too_much_refused_says_so_with_its_exit_code(tmp_path: Pa
     (tmp_path / "none.json").write_text("[7, 8]")
     done = heartloop("import", "eibench-scenarios", "none.json", "--out", "none.jsonl", cwd=tmp_path)
     assert (done.code, (tmp_path / "none.jsonl").exists()) == (2, False)
-    assert "holds nothing to import (2 records refused)" in done.err
+    assert "contains nothing to import (2 records refused)" in done.err
 
 
 async def test_a_model_plays_the_person(server: tuple[Person, str], tmp_path: Path) -> None:

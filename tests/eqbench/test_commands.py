@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
     assert 3 < before < 32
     done = heartloop(*words, "killed", cwd=tmp_path)
     assert done.code == 0, done
-    assert f"{before} found finished" in done.out
+    assert f"{before} finished before" in done.out
     assert heartloop(*words, "whole", cwd=tmp_path).code == 0
     assert len(bodies(tmp_path / "killed")) == 32
     assert bodies(tmp_path / "killed") == bodies(tmp_path / "whole")

@@ -15,8 +15,8 @@ demo_app = typer.Typer(rich_markup_mode=None)
 
 
 @demo_app.command()
-def demo(out: Annotated[Path, typer.Option(help="Directory of the runs and the report.")] = Path("demo")) -> None:
-    """Evaluate the scripted baselines with the embedded user; leaderboards here, and a report. No key, no network."""
+def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
+    """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network."""
     import shutil
 
     from heartloop.cli.running import play_run, write_report
@@ -31,10 +31,10 @@ def demo(out: Annotated[Path, typer.Option(help="Directory of the runs and the r
     marker = out / ".demo"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
-    for _, _, run in shown:  # an earlier demo: the settings may have changed since
+    for _, _, run in shown:  # of an earlier demo, whose settings may differ
         if (run / "settings.json").exists():
             if not marker.exists():
-                raise UseError(f"{run} holds a run that no demo made; choose another --out")
+                raise UseError(f"{run} contains a run that `heartloop demo` did not make; choose another --out")
             shutil.rmtree(run)
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
@@ -50,6 +50,6 @@ def demo(out: Annotated[Path, typer.Option(help="Directory of the runs and the r
         runs.append(play_run(run, settings, player(environment, policies), Meter(), max_connections=8)[1])
     page = write_report(runs, out)
     typer.echo(
-        "\nThe embedded user is a set of rules, not a language model: this shows how the instrument works, it ranks no model.\n"
+        "\nThe embedded user simulator is rule-based: the demo shows how the software works, it does not rank models.\n"
         f"Report: {page}"
     )

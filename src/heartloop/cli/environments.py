@@ -30,7 +30,7 @@ def _environments(context: typer.Context) -> None:
 
 @_group.command("show")
 def environments_show(environment: Annotated[str, typer.Argument(help="Name of an environment.")]) -> None:
-    """Print what an environment measures, its roles, scenario sets and options with type, bounds, default and published value."""
+    """Print an environment's score, roles, scenario sets, and options with type, bounds, default and published value."""
     from heartloop.environments.registry import load_environment
 
     spec = load_environment(environment)
@@ -50,9 +50,9 @@ def environments_show(environment: Annotated[str, typer.Argument(help="Name of a
 @environments_app.command()
 def check(
     environment: Annotated[str, typer.Argument(help="Name of an environment.")],
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder; by default every shipped set.")] = None,
+    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
-    """Run the conformance test of an environment with its embedded user: same seed, same result, and more."""
+    """Run the conformance test of an environment with its embedded user simulator."""
     from heartloop.core.errors import EnvironmentBroken
     from heartloop.environments.check import check_environment
     from heartloop.environments.registry import load_environment
@@ -72,6 +72,6 @@ def check(
 
 
 def _combinations(spec: Any) -> list[dict[str, str]]:
-    """Every preset with every variant."""
+    """Every combination of preset and variant."""
     choices = {name: spec.options.choices(name) for name in ("preset", "variant")}
     return [{"preset": preset, "variant": variant} for preset in choices["preset"] for variant in choices["variant"]]

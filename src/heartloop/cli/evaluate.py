@@ -19,7 +19,7 @@ evaluate_app = typer.Typer(rich_markup_mode=None)
 
 @evaluate_app.command("eval")
 def evaluate_command(
-    environment: Annotated[str, typer.Argument(help="Environment to evaluate in (heartloop environments lists them).")],
+    environment: Annotated[str, typer.Argument(help="Name of an environment (heartloop environments lists them).")],
     model: Annotated[
         list[str],
         typer.Option(
@@ -29,22 +29,25 @@ def evaluate_command(
         ),
     ],
     user: Annotated[
-        str | None, typer.Option(help="User simulator: service/model, or embedded. Plays every role not named otherwise.")
+        str | None,
+        typer.Option(help="User simulator: service/model, or embedded. Plays every role without an option of its own."),
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="Judge, where the environment has one: service/model, or embedded.")] = None,
-    role: Annotated[list[str] | None, typer.Option("--role", help="Another role: name=MODEL; repeatable.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Judge, if the environment has that role: service/model, or embedded.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", help="Model of another role: name=MODEL; repeatable.")] = None,
     option: given.OptionValues = None,
     scenarios: Annotated[
-        str | None, typer.Option(help="Scenario set, file or folder; by default the environment's first set.")
+        str | None, typer.Option(help="Scenario set, file or folder. Default: the environment's first set.")
     ] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeatable.")] = None,
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Dialogues per model and scenario.")] = 1,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts of the scenarios.")] = None,
+    shard: Annotated[str | None, typer.Option(help="Evaluate part i of n of the scenarios: i/n.")] = None,
     sampling: Annotated[
         list[str] | None,
-        typer.Option("--sampling", help="role.setting=value, such as policy.temperature=0.7 or user.max_tokens=800; repeatable."),
+        typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7 or user.max_tokens=800; repeatable."),
     ] = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
@@ -52,10 +55,10 @@ def evaluate_command(
     max_cost: given.MaxCost = None,
     max_tokens: given.MaxTokens = None,
     prices: given.Prices = None,
-    pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate, stop.")] = False,
+    pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate and stop.")] = False,
     yes: given.Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Run directory; by default runs/ENVIRONMENT-HASH.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
     cache: given.Cache = None,
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
@@ -75,7 +78,7 @@ def evaluate_command(
     options = spec.read_options(read_options(spec, option))
     roles = assign_roles(spec, user=user, judge=judge, roles=role or ())
     if len(set(model)) != len(model):
-        raise UseError(f"--model names a model twice: {', '.join(model)}; use --repeats for repeated dialogues")
+        raise UseError(f"--model names a model twice: {', '.join(model)}; for several dialogues per scenario use --repeats")
     load_env()
     samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names))
     if spec.policy_sampling != Sampling():
@@ -106,7 +109,7 @@ def evaluate_command(
     with answers or nullcontext():
         ended, played = play_run(
             run, settings, player(built, policies, samplings.get("policy")), meter, max_connections=max_connections,
-            retry_failed=retry_failed, pilot=ask, hear_first=[name for name in model if name in paid], opened=models,
+            retry_failed=retry_failed, pilot=ask, pilot_models=[name for name in model if name in paid], opened=models,
             cache=answers,
         )  # fmt: skip
         page = write_report([played], run / "report")

@@ -1,4 +1,4 @@
-"""The `heartloop export` command; a format is imported when it is used."""
+"""`heartloop export`. The module of a format is imported when the format is used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ export_app = typer.Typer(rich_markup_mode=None)
 
 @export_app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
     to: Annotated[str, typer.Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
-    out: Annotated[Path | None, typer.Option(help="Folder or file to write; by default a folder in the run.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder or file to write. Default: a folder in the run.")] = None,
 ) -> None:
-    """Write a run in another tool's format."""
+    """Write a run in the format of another tool."""
     format = format_of(to)
     written = writer_of(format)(run, out)
     for path in written:

@@ -1,4 +1,4 @@
-"""`heartloop import`: what others released, as scenario files and run directories."""
+"""`heartloop import`: convert released data into scenario files and run directories."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["import_app"]
 import_app = typer.Typer(rich_markup_mode=None)
 
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
-"""Options that an importer may take, by the name of its parameter."""
+"""Command-line options of importers, by parameter name."""
 
 
 @import_app.command("import")
 def import_command(
-    kind: Annotated[str, typer.Argument(help="Kind of source; list prints all kinds.")] = "list",
-    source: Annotated[Path | None, typer.Argument(help="Released file or folder; it stays where it is.")] = None,
+    kind: Annotated[str, typer.Argument(help="Kind of source; `list` prints all kinds.")] = "list",
+    source: Annotated[Path | None, typer.Argument(help="Released file or folder; it is not changed.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Scenario file or run directory to write; by default named after the source.")
+        Path | None, typer.Option(help="Scenario file or run directory to write. Default: named after the source.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the selection.")] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out records with this tag; repeatable.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model under test of the dialogues; by default the file's name.")] = None,
-    user: Annotated[str | None, typer.Option(help="User simulator of the dialogues, if known.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the selection of scenarios.")] = None,
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude records with this tag; repeatable.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model under test in the dialogues. Default: the name of the file.")] = None,
+    user: Annotated[str | None, typer.Option(help="User simulator in the dialogues, if known.")] = None,
     show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
-    """Convert files that others released into scenarios for `eval --scenarios`, or into a run for `report`."""
+    """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
     from difflib import get_close_matches
 
     from heartloop.core.errors import InputError, UseError
@@ -66,7 +66,9 @@ def import_command(
     if len(imported.refused) > show:
         typer.echo(f"  and {len(imported.refused) - show:,} more", err=True)
     if not imported.scenarios and not imported.transcripts:
-        raise InputError(f"{source} holds nothing to import ({amount(len(imported.refused), 'record')} refused); nothing written")
+        raise InputError(
+            f"{source} contains nothing to import ({amount(len(imported.refused), 'record')} refused); no file written"
+        )
     written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
     for name, n in imported.counts.items():
         if n:

@@ -1,7 +1,7 @@
 """The command line: the application, its command groups and its entry point.
 
-One short function per command, in one module per group; imports inside the functions, so that `--help` is quick. Exit codes: 0
-done, 1 more than 5 % of the dialogues unscored, stopped by the budget, or a gate tripped, 2 wrong use or input.
+There is one module per command group. Commands import what they need inside the function, so that `--help` is fast. Exit codes: 0
+done; 1 more than 5 % of the dialogues unscored, stopped by the budget, or a failed gate; 2 wrong use or input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["main"]
 
 app = typer.Typer(
     name="heartloop",
-    help="How well does a dialogue model take care of a person over a whole conversation?",
+    help="Evaluate and train dialogue models against user simulators.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -45,10 +45,10 @@ app.add_typer(validate_app)
 
 
 def main() -> None:
-    """Entry point: runs the command and turns our errors into one sentence and exit code 2."""
+    """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
     from heartloop.core.errors import InputError, UseError
 
-    interrupted = "heartloop: interrupted; finished dialogues are kept, rerun the same command to resume"
+    interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how typer reports Ctrl-C
@@ -62,13 +62,13 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "show"):
             raise
-        error.show()  # the command line's own usage error; its class differs between versions of typer
+        error.show()  # a usage error of typer, whose class differs between versions
         code = 2
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         import heartloop
 

@@ -1,4 +1,4 @@
-"""Options that several commands take, each worded once; the commands give the defaults."""
+"""Options that several commands share. Each command gives its own default."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ OptionValues = Annotated[
         "-E", "--option", help="Option of the environment: name=value; repeatable (heartloop environments show ENVIRONMENT)."
     ),
 ]
-MaxConnections = Annotated[int, typer.Option(min=1, help="Dialogues in flight at once.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer.")]
-Retries = Annotated[int, typer.Option(min=0, help="Further attempts at an answer after the first.")]
-MaxCost = Annotated[float | None, typer.Option(help="Stop before spending more, in the price file's currency.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Stop before using more tokens, all roles together.")]
-Prices = Annotated[Path | None, typer.Option(help="TOML file with input and output price per million tokens by model.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Go on after the estimate without asking.")]
+MaxConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Timeout of one model call in seconds.")]
+Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of a failed model call.")]
+MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
+Prices = Annotated[Path | None, typer.Option(help="TOML file of prices: input and output per million tokens, by model.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[
-    Path | None, typer.Option(help="File that keeps every answer; a stored one is not paid for again. Else $HEARTLOOP_CACHE.")
+    Path | None,
+    typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE."),
 ]
 
-# Of what reads a finished run.
-NewRun = Annotated[Path | None, typer.Option(help="The new run directory; by default beside the run.")]
-Judge = Annotated[str, typer.Option(help="Who judges every stored reply anew: service/model, or embedded (rules, free).")]
+# Options of commands that read a finished run.
+NewRun = Annotated[Path | None, typer.Option(help="New run directory. Default: beside the run.")]
+Judge = Annotated[str, typer.Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
 JudgeSampling = Annotated[list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")]
-JudgePilot = Annotated[bool, typer.Option("--pilot", help="Judge two dialogues, print the estimate, stop.")]
-RetryJudging = Annotated[bool, typer.Option("--retry-failed", help="Judge failed dialogues again.")]
+JudgePilot = Annotated[bool, typer.Option("--pilot", help="Judge two dialogues, print the estimate and stop.")]
+RetryJudging = Annotated[bool, typer.Option("--retry-failed", help="Rejudge failed dialogues.")]
 
-# Of what writes scenarios.
+# Options of commands that write scenarios.
 Embedder = Annotated[
-    str | None, typer.Option(help="Model behind /embeddings that finds the nearest scenarios; else character TF-IDF.")
+    str | None, typer.Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
 ]
 WriterSampling = Annotated[
     list[str] | None,
     typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000."),
 ]
-WritingConnections = Annotated[int, typer.Option(min=1, help="Scenarios in flight at once.")]
+WritingConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")]

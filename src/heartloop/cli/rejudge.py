@@ -1,4 +1,4 @@
-"""The `heartloop rejudge` command; the same rules as in `cli`."""
+"""`heartloop rejudge`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ rejudge_app = typer.Typer(rich_markup_mode=None)
 
 @rejudge_app.command()
 def rejudge(
-    run: Annotated[Path, typer.Argument(help="A run directory, played or imported; it stays as it is.")],
+    run: Annotated[Path, typer.Argument(help="Run directory, played or imported; it is not changed.")],
     judge: given.Judge,
     option: given.OptionValues = None,
-    scenarios: Annotated[
-        str | None, typer.Option(help="Scenario set, file or folder; by default what the run was played with.")
-    ] = None,
+    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")] = None,
     sampling: given.JudgeSampling = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
@@ -35,7 +33,7 @@ def rejudge(
     out: given.NewRun = None,
     cache: given.Cache = None,
 ) -> None:
-    """Rejudge a run: another judge appraises the stored replies. Only the judge is called."""
+    """Let another judge score the stored replies of a run. Only the judge is called."""
     from contextlib import nullcontext
 
     from heartloop.cli.running import Judging, exit_code_of, play_run, read_options, write_report

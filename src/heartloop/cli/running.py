@@ -1,7 +1,7 @@
-"""What commands that play or judge share: a run with a progress line, its log, its scores, what failed, the exit code.
+"""What the commands that play or judge dialogues share, from resolved settings to a finished run directory.
 
-Covers the way from resolved settings to a finished run directory with a leaderboard in the terminal. Does not
-cover options (`cli`), playing (`evaluation`) or scores and pages (`analysis`); it is where the two meet.
+Covers the progress line, the pilot, the accounting of tokens, the leaderboard, the list of failures and the exit code. Does not
+cover command options (`cli.options`), the runner (`evaluation.runner`), scores (`evaluation.scores`) or pages (`report`).
 """
 
 from __future__ import annotations
@@ -42,21 +42,27 @@ __all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_
 _OWN_NAMES = (
     "model", "user", "judge", "role", "scenarios", "limit", "repeats", "seed", "shard", "sampling", "out", "cache", "prices",
 )  # fmt: skip
-"""Options of the command line itself, which `-E` refuses."""
+"""Names of command-line options, which `-E` refuses."""
 
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
-"""Calls and tokens that nobody was asked for, by model and role."""
+"""Calls and tokens that were free because the cache answered, by model and role."""
 
 
 def exit_code_of(ended: Run, *, done: str = "played") -> int:
-    """0 done, 1 more than the allowed share unscored or stopped by the budget; says why, and what was `done` to a dialogue."""
+    """The exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run. Prints the reason.
+
+    Args:
+        done: past participle of what happened to a dialogue, for the message.
+    """
     finished = ended.planned - ended.missing
     if ended.stopped is not None:
         left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
         typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
     if finished and ended.failed / finished > ALLOWED_UNSCORED:
         share = f"{ended.failed / finished:.1%} of the dialogues are unscored"
-        typer.echo(f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; mend the cause, then --retry-failed.", err=True)
+        typer.echo(
+            f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True
+        )
         return 1
     return 0 if ended.stopped in (None, DECLINED) else 1
 
@@ -65,54 +71,57 @@ def read_options(spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str
     """`-E name=value` texts as a mapping.
 
     Raises:
-        UseError: another form, an option given twice, or a name that the command line uses itself.
+        UseError: a text that is not `name=value`, an option given twice, or a name of the command line's own options.
     """
     return spec.options.parse(texts or (), environment=spec.name, reserved=_OWN_NAMES)
 
 
 def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
-    """Models by name: those of `models.resolve`, which takes `how`, and `checkpoint:<directory>` (extra `train`).
+    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts.
+
+    Args:
+        how: further arguments of `resolve`.
 
     Raises:
-        UseError: a name that means no model.
+        UseError: a name that is no model.
     """
-    found: dict[str, ChatModel] = {}
+    models: dict[str, ChatModel] = {}
     for name in dict.fromkeys(names):
         if name.startswith("checkpoint:"):
             from heartloop.training.checkpoints import CheckpointModel
 
-            found[name] = CheckpointModel(name.removeprefix("checkpoint:"))
+            models[name] = CheckpointModel(name.removeprefix("checkpoint:"))
         else:
-            found[name] = resolve(name, baselines=baselines, **how)
-    return found
+            models[name] = resolve(name, baselines=baselines, **how)
+    return models
 
 
 class Pilot:
-    """Shows the estimate and, in a terminal, asks whether to go on; elsewhere only --yes or a limit goes on.
+    """Prints the estimate and returns whether the run continues. Asks in a terminal; elsewhere continues with --yes or a limit.
 
     Args:
-        yes: goes on after the estimate without asking.
-        only: stops after the estimate.
-        meter: what was spent so far; a limit of it stands for a yes.
+        yes: continue after the estimate without asking.
+        only: stop after the estimate.
+        meter: tokens and cost so far; if it has a limit, the run continues without asking.
     """
 
     def __init__(self, meter: Meter, *, yes: bool, only: bool) -> None:
         self._meter, self._yes, self._only = meter, yes or meter.limited, only
         self.line: ProgressLine | None = None
-        """The progress line, taken away while a question stands."""
+        """The progress line, hidden while a question is open."""
         self.further = 0
-        """Dialogues that will take as much each, in runs after this one."""
+        """Dialogues in later runs of the same command; each is estimated to cost as much."""
         self.asked = False
 
     def __call__(self, estimate: Estimate) -> bool:
         self.asked = True
         if self.further and estimate.dialogues:
-            all_of_them = estimate.dialogues + self.further
-            share = all_of_them / estimate.dialogues
-            estimate = Estimate(all_of_them, round(estimate.calls * share), round(estimate.tokens * share))
+            dialogues = estimate.dialogues + self.further
+            share = dialogues / estimate.dialogues
+            estimate = Estimate(dialogues, round(estimate.calls * share), round(estimate.tokens * share))
         share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
         cost = self._meter.cost if self._meter.prices else None
-        money = f", about {cost * share:.2f} in your prices" if cost is not None else ""
+        money = f", about {cost * share:.2f} at your prices" if cost is not None else ""
         if self.line is not None:
             self.line.pause()
         typer.echo(
@@ -120,25 +129,25 @@ class Pilot:
             f"and {amount(estimate.tokens, 'token')}{money}.",
             err=True,
         )
-        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Go on?", err=True)))
+        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Continue?", err=True)))
         if not go_on and not self._only and not sys.stdin.isatty():
-            typer.echo("Nobody can be asked here; say --yes, --max-tokens or --max-cost to go on after the estimate.", err=True)
+            typer.echo("Not a terminal: pass --yes, --max-tokens or --max-cost to continue after the estimate.", err=True)
         if self.line is not None:
             self.line.resume()
         return go_on
 
 
 class Judging:
-    """The judge that a command names: its model, metered, and its sampling.
+    """The judge of a command: its model with meter and cache, and its sampling.
 
     Args:
-        texts: `judge.setting=value`.
-        pilot: stops after the estimate.
-        yes: goes on after the estimate without asking.
-        how: what `models.resolve` takes.
+        texts: sampling settings, `judge.setting=value`.
+        pilot: stop after the estimate.
+        yes: continue after the estimate without asking.
+        how: further arguments of `models.names.resolve`.
 
     Raises:
-        UseError: a baseline as the judge, settings for the embedded judge, or what `read_samplings` refuses.
+        UseError: a baseline as the judge, settings for the embedded judge, or a text that `read_samplings` refuses.
     """
 
     def __init__(
@@ -150,7 +159,7 @@ class Judging:
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
         self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",)).get("judge")
         if judge == EMBEDDED and self.sampling is not None:
-            raise UseError(f"--sampling sets how a model answers; --judge {EMBEDDED} takes none, leave it out")
+            raise UseError(f"--sampling does not apply to --judge {EMBEDDED}; omit it")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
         self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}
@@ -171,28 +180,28 @@ def play_run(
     ranked: bool = True,
     **how: Any,
 ) -> tuple[Run, Played]:
-    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints leaderboard and failures.
+    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints the leaderboard and the failures.
 
-    Returns how it ended, and the run as it was read for its scores, from which a report follows (`write_report`).
+    Returns the result of `work_through`, and the run as read for its scores, for `write_report`.
 
     Args:
-        opened: the models to be closed in the end.
+        opened: models to close at the end.
         cache: its hits are printed at the end.
-        done: what became of a dialogue, in a word.
-        ranked: whether the run ranks models, so that there is a leaderboard to print.
-        how: what `work_through` takes beyond.
+        done: past participle of what happens to a dialogue, for the messages.
+        ranked: whether to print a leaderboard.
+        how: further arguments of `work_through`.
     """
     if cache is not None and cache.new_folder:
         typer.echo(f"New cache {cache.path} in a new folder.", err=True)
     failures: Counter[tuple[str, str]] = Counter()
-    lines: Counter[tuple[str, str, int]] = Counter()  # of each dialogue in transcripts.jsonl
+    lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
 
-    def keep(transcript: Transcript, free: _Free) -> None:
+    def count(transcript: Transcript, free: _Free) -> None:
         paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
         for key, (_, usage) in free.items():
             paid[key] = _less(paid.get(key, Usage()), usage)
-        if not free or any(usage.total for usage in paid.values()):  # a dialogue that cost nothing tells nothing of costs
+        if not free or any(usage.total for usage in paid.values()):  # a free dialogue is no evidence of costs
             meter.finish(paid)
         if transcript.failure is not None:
             cause = (transcript.failure.role, transcript.failure.kind)
@@ -200,23 +209,23 @@ def play_run(
             details.setdefault(cause, transcript.failure.detail)
 
     def charge(transcript: Transcript) -> None:
-        free = found_free.get((transcript.key, lines[transcript.key]), {})
+        free = logged_free.get((transcript.key, lines[transcript.key]), {})
         lines[transcript.key] += 1
         calls: dict[tuple[str, str], list[Usage]] = {}
         for call in transcript.calls:
             calls.setdefault((transcript.models.get(call.role, transcript.model), call.role), []).append(call.usage)
         for key, usages in calls.items():
             given, usage = free.get(key, (0, Usage()))
-            if given < len(usages):  # a model that was never asked needs no price
-                for one in usages:
-                    meter.record(*key, one)
+            if given < len(usages):  # a model that was never called needs no price
+                for call_usage in usages:
+                    meter.record(*key, call_usage)
                 meter.refund(*key, given, usage)
-        keep(transcript, free)
+        count(transcript, free)
 
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await play_job(job)
         if cache is not None:
-            cache.write()  # before the dialogue counts as finished, so that a finished one can always be replayed
+            cache.write()  # before the transcript is written, so that every finished dialogue can be replayed
         return transcript
 
     async def go(directory: RunDirectory, line: ProgressLine) -> Run:
@@ -230,14 +239,14 @@ def play_run(
             await close((opened or {}).values())
 
     def finished(transcript: Transcript, now: DialogueScope) -> None:
-        if now.free:  # noted dialogue by dialogue, so that a killed run still knows what it did not pay for
+        if now.free:  # logged per dialogue, so that a killed run still knows which calls were free
             free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
             directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
         lines[transcript.key] += 1
-        keep(transcript, now.free)
+        count(transcript, now.free)
 
     directory = RunDirectory(path, settings, found=charge)
-    found_free = _free_of(directory.log)
+    logged_free = _free_of(directory.log)
     with directory:
         for entry in directory.log:
             for model, role, prompt, completion in entry.get("lost", []):
@@ -245,7 +254,7 @@ def play_run(
         before = {name: habit.get("address") for entry in directory.log for name, habit in entry.get("endpoints", {}).items()}
         for name, habit in endpoint_habits((opened or {}).values()).items():
             if before.get(name) not in (None, habit["address"]):
-                typer.echo(f"{name} now answers at {habit['address']}; this run was begun at {before[name]}.", err=True)
+                typer.echo(f"The address of {name} is now {habit['address']}; this run started with {before[name]}.", err=True)
         lost_before = meter.lost
         started = datetime.now(UTC)
         ended: Run | None = None
@@ -263,28 +272,28 @@ def play_run(
                 started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
                 **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
             )  # fmt: skip
-            run = read_run(path)  # once, for the scores and the page
+            run = read_run(path)  # read once, for the scores and the report
             card = write_scores(run, prices=settings.prices or None)
             if ranked:
                 Console().print(leaderboard(card))
     for name, habit in habits.items():
         if habit["dropped"]:
-            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; it was asked without.", err=True)
+            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; the calls were sent without.", err=True)
     typer.echo(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
-        + (f", {ended.resumed} found finished" if ended.resumed else "")
+        + (f", {ended.resumed} finished before" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
         + (f"; {spent}" if (spent := meter.summary()) else "")
     )
-    if cache is not None and (said := cache.summary()):
-        typer.echo(said)
+    if cache is not None and (summary := cache.summary()):
+        typer.echo(summary)
     for (role, kind), count in failures.most_common(3) if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
     return ended, run
 
 
 def write_report(runs: Sequence[Played], page: Path) -> Path:
-    """Writes the report of some runs into the directory `page`, says what takes long, and returns its `index.html`."""
+    """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
     return write_site(runs, page, tell=partial(typer.echo, err=True))
 
 
@@ -297,13 +306,13 @@ def _less(usage: Usage, part: Usage) -> Usage:
 
 
 def _free_of(log: Iterable[Mapping[str, Any]]) -> dict[tuple[tuple[str, str, int], int], _Free]:
-    """What earlier processes noted as free, by dialogue and its place among the lines of that dialogue."""
-    found: dict[tuple[tuple[str, str, int], int], _Free] = {}
+    """What earlier processes logged as free, by dialogue and the index of the line among those of that dialogue."""
+    free: dict[tuple[tuple[str, str, int], int], _Free] = {}
     for entry in log:
         if "free" in entry:
             model, scenario, repeat = entry["dialogue"]
-            found[(model, scenario, repeat), entry["playing"]] = {
+            free[(model, scenario, repeat), entry["playing"]] = {
                 (name, role): (calls, Usage(prompt_tokens=prompt, completion_tokens=completion))
                 for name, role, calls, prompt, completion in entry["free"]
             }
-    return found
+    return free

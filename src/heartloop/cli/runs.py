@@ -19,25 +19,27 @@ runs_app = typer.Typer(rich_markup_mode=None)
 
 @runs_app.command()
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="A, what is there already.")],
-    run_b: Annotated[Path | None, typer.Argument(help="B, what is new; without it, two models of the first run.")] = None,
-    model_a: Annotated[str | None, typer.Option(help="Model of A, where it has several.")] = None,
-    model_b: Annotated[str | None, typer.Option(help="Model of B, where it has several.")] = None,
-    min_difference: Annotated[float | None, typer.Option(help="The smallest difference that matters, in points.")] = None,
+    run_a: Annotated[Path, typer.Argument(help="Run A, the reference.")],
+    run_b: Annotated[Path | None, typer.Argument(help="Run B. Without it, compare two models of run A.")] = None,
+    model_a: Annotated[str | None, typer.Option(help="Model of A, if it has several.")] = None,
+    model_b: Annotated[str | None, typer.Option(help="Model of B, if it has several.")] = None,
+    min_difference: Annotated[
+        float | None, typer.Option(help="Smallest difference that matters, in points of the score.")
+    ] = None,
     worse_than: Annotated[
-        float | None, typer.Option(help="A gate: exit 1 if B is worse than A by more points, the whole 95 % interval agreeing.")
+        float | None, typer.Option(help="Exit with code 1 if the 95 % interval of B - A lies below minus this number of points.")
     ] = None,
 ) -> None:
-    """B against A on the dialogues scored in both: difference, interval, test, and where they differ."""
+    """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
     from heartloop.evaluation.comparison import choose_sides, worse_by
     from heartloop.evaluation.comparison import compare as compared
     from heartloop.evaluation.comparison_text import comparison_text
     from heartloop.evaluation.runs import read_run
 
     a, b = choose_sides(read_run(run_a), read_run(run_b) if run_b is not None else None, model_a, model_b)
-    found = compared(a, b, min_difference=min_difference)
-    failed = worse_than is not None and worse_by(found, worse_than)
-    typer.echo(comparison_text(found, min_difference=min_difference))
+    comparison = compared(a, b, min_difference=min_difference)
+    failed = worse_than is not None and worse_by(comparison, worse_than)
+    typer.echo(comparison_text(comparison, min_difference=min_difference))
     if failed:
         typer.echo(f"B is worse than A by more than {worse_than:g}.", err=True)
         raise typer.Exit(1)
@@ -47,10 +49,10 @@ def compare(
 
 @runs_app.command()
 def merge(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories that differ in shard, models, repeats or seed alone.")],
-    out: Annotated[Path, typer.Option(help="The new run directory.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run directories that differ only in shard, models, repeats or seed.")],
+    out: Annotated[Path, typer.Option(help="New run directory.")],
 ) -> None:
-    """Put shards, further models or further repeats together into one run. The runs stay as they are."""
+    """Merge shards, or runs with other models or seeds, into one new run. The source runs are not changed."""
     from heartloop.evaluation.merging import merge_runs
 
     typer.echo(merge_runs(runs, out).summary)
@@ -59,11 +61,11 @@ def merge(
 
 @runs_app.command()
 def rescore(
-    run: Annotated[Path, typer.Argument(help="A run directory; it stays as it is.")],
+    run: Annotated[Path, typer.Argument(help="Run directory; it is not changed.")],
     option: given.OptionValues = None,
     out: given.NewRun = None,
 ) -> None:
-    """Rescore a run from its stored transcripts with other score options (-E). No model call."""
+    """Compute a run's scores again from its transcripts with other score options (-E). No model call."""
     from heartloop.cli.running import read_options
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.rescoring import rescore_run
@@ -78,10 +80,10 @@ def rescore(
 
 @runs_app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories, of evaluations or of training, finished or not.")],
-    out: Annotated[Path | None, typer.Option(help="Where the site goes; by default report/ in the first run.")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first run.")] = None,
 ) -> None:
-    """Write the report of one or several runs: leaderboards of evaluations, curves of training."""
+    """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
     from functools import partial
 
     from rich.console import Console
@@ -95,7 +97,7 @@ def report(
 
 
 def _leaderboard(run: Path) -> bool:
-    """Prints it; whether more dialogues are unscored than is allowed."""
+    """Writes the scores and prints the leaderboard; returns whether too many dialogues are unscored."""
     from rich.console import Console
 
     from heartloop.evaluation.leaderboard import leaderboard

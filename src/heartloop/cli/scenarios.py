@@ -1,4 +1,4 @@
-"""The `heartloop scenarios` commands: list, show, check and save scenarios; `write` has models write new ones."""
+"""`heartloop scenarios`: list, show, check and save scenarios, and write new ones with models."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 __all__ = ["scenarios_app"]
 
 scenarios_app = typer.Typer(
-    help="List, show, check and save scenarios, or have models write new ones.", no_args_is_help=True, rich_markup_mode=None
+    help="List, show, check and save scenarios, or write new ones with models.", no_args_is_help=True, rich_markup_mode=None
 )
 scenarios_app.add_typer(write_app)
 
 _SET = "Scenario set, file or folder."
 Environment = Annotated[
-    str | None, typer.Option("--environment", help="Environment of a file that none recognises by its first record.")
+    str | None, typer.Option("--environment", help="Environment of the file, if its first record does not identify it.")
 ]
 
 
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str | None, typer.Argument(help=f"{_SET} Without it, the sets of every environment.")] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeatable.")] = None,
+    scenarios: Annotated[str | None, typer.Argument(help=f"{_SET} Without it, list the sets of every environment.")] = None,
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
     environment: Environment = None,
 ) -> None:
-    """List scenarios, one a line, or the shipped sets."""
+    """List the scenarios of a set, or the shipped sets."""
     from heartloop.environments.registry import specs
 
     if scenarios is None:
@@ -46,14 +46,14 @@ def scenarios_list(
 
 @scenarios_app.command("show")
 def scenarios_show(
-    scenario: Annotated[str, typer.Argument(help="Id of a scenario.")],
-    scenarios: Annotated[str | None, typer.Option("--from", help=f"{_SET} By default every shipped set.")] = None,
+    scenario: Annotated[str, typer.Argument(help="Scenario id.")],
+    scenarios: Annotated[str | None, typer.Option("--from", help=f"{_SET} Default: every shipped set.")] = None,
 ) -> None:
-    """Print a scenario as a user simulator reads it, with its written lines."""
+    """Print a scenario as the user simulator reads it, with its prepared lines."""
     from heartloop.environments.registry import find_scenario
 
-    spec, found = find_scenario(scenario, scenarios)
-    typer.echo(spec.scenarios.sheet(found))
+    spec, record = find_scenario(scenario, scenarios)
+    typer.echo(spec.scenarios.sheet(record))
 
 
 @scenarios_app.command("check")
@@ -61,7 +61,7 @@ def scenarios_check(
     scenarios: Annotated[str, typer.Argument(help=_SET)],
     environment: Environment = None,
 ) -> None:
-    """Check a set: schema, rules of the environment, near-duplicates, persons of the same name and occupation."""
+    """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation."""
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
@@ -84,10 +84,10 @@ def scenarios_check(
 @scenarios_app.command("save")
 def scenarios_save(
     scenarios: Annotated[str, typer.Argument(help=_SET)],
-    out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist.")],
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Leave out scenarios with this tag; repeatable.")] = None,
+    out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist yet.")],
+    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
 ) -> None:
-    """Write a set as JSON lines, one scenario a line. No model call."""
+    """Write a set as JSON lines, one scenario per line. No model call."""
     from pydantic import BaseModel
 
     from heartloop.core.errors import UseError
@@ -98,7 +98,7 @@ def scenarios_save(
     kind = owner_of(scenarios).scenarios
     loaded = kind.load(scenarios, exclude_tags=exclude_tag or [])
     if not all(isinstance(scenario, BaseModel) for scenario in loaded):
-        raise UseError(f"{scenarios} is read from its folder only; pass that folder to --scenarios")
+        raise UseError(f"{scenarios} cannot be saved as JSON lines; pass its folder to --scenarios")
     write_records(out, loaded, exclude_unset=not all(map(kind.written, loaded)))
     typer.echo(f"{amount(len(loaded), 'scenario')} written to {out}")
 

@@ -1,4 +1,4 @@
-"""The `heartloop train` command."""
+"""`heartloop train`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ train_app = typer.Typer(rich_markup_mode=None)
 def train(
     recipe: Annotated[str, typer.Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, its calls and tokens, and what is missing here; train nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan, its calls and tokens, and what this machine lacks; do not train.")
     ] = False,
     variant: Annotated[
-        list[str] | None, typer.Option("--variant", help="Variant of the recipe, e.g. no_process; may be repeated.")
+        list[str] | None, typer.Option("--variant", help="Variant of the recipe, e.g. no_process; repeatable.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Override a setting, e.g. batch.steps=20; may be repeated (docs/recipe-settings.md)."),
+        typer.Option("--set", help="Override a setting, e.g. batch.steps=20; repeatable (docs/recipe-settings.md)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed; overrides the recipe's.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory; default: runs/ and a name with the hash of the settings.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: that of the recipe.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/RECIPE-HASH.")] = None,
 ) -> None:
-    """Train a policy against a user simulator, on verl. Rerun the same command to resume."""
+    """Train a policy against a user simulator with verl. Rerun the same command to resume."""
     from heartloop.core.errors import InputError, UseError
     from heartloop.models.names import load_env
     from heartloop.training.dataset import split_of
@@ -82,7 +80,7 @@ def _train(recipe: Recipe, run: Path) -> int:
     failures = ended.failures
     if failures.failed:
         share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"
-        typer.echo(f"{share}; they were left out of training.", err=True)
+        typer.echo(f"{share}; they were excluded from training.", err=True)
     if ended.code:
         typer.echo(
             f"heartloop: verl stopped with exit status {ended.code} after step {ended.step}: {ended.why}\n"

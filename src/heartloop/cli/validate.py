@@ -1,4 +1,4 @@
-"""The `heartloop validate` command; the same rules as in `cli`."""
+"""`heartloop validate`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ validate_app = typer.Typer(rich_markup_mode=None)
 
 @validate_app.command()
 def validate(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories of one environment, played or imported; not changed.")],
-    suite: Annotated[str | None, typer.Option(help="Validity suite; without it, the error lists those of the run.")] = None,
-    judge: Annotated[str | None, typer.Option(help="Judge of the stored replies: service/model, or embedded (free).")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run directories of one environment, played or imported; they are not changed.")
+    ],
+    suite: Annotated[
+        str | None, typer.Option(help="Validity suite; without it, the error message lists the suites of the environment.")
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Judge of the stored replies: service/model, or embedded.")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Number of dialogues per run, sampled; rerun with a larger limit to continue.")
     ] = None,
     option: given.OptionValues = None,
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set or file; by default as played.")] = None,
+    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")] = None,
     sampling: given.JudgeSampling = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
@@ -35,7 +39,7 @@ def validate(
     yes: given.Yes = False,
     retry_failed: given.RetryJudging = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the judged variants, validity.json and the page; by default beside the run.")
+        Path | None, typer.Option(help="Folder of the judged variants, validity.json and the page. Default: beside the run.")
     ] = None,
     cache: given.Cache = None,
 ) -> None:
@@ -54,7 +58,7 @@ def validate(
     spec = environment_of(runs)
     chosen = suite_of(spec, suite)
     if judge is None:
-        raise UseError("--judge is missing; pass service/model, or embedded (rules, free)")
+        raise UseError("--judge is missing; pass service/model, or embedded")
     by = Judging(
         judge, sampling, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
         timeout=timeout, retries=retries, max_connections=max_connections,

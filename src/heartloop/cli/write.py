@@ -1,4 +1,4 @@
-"""`heartloop scenarios write`, `distil` and `enrich`: models write scenarios."""
+"""`heartloop scenarios write`, `distil` and `enrich`: write scenarios with models."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 __all__ = ["write_app"]
 
 ALLOWED_FAILED = 0.05  # share of the scenarios that may be refused or fail
-SHOWN = 5  # reasons that the terminal prints
-REFUSED_SHOWN = 50  # records of a source that it prints
+SHOWN = 5  # maximum number of reasons to print
+REFUSED_SHOWN = 50  # maximum number of refused records to print
 
 write_app = typer.Typer(rich_markup_mode=None)
 
 Environment = Annotated[str, typer.Argument(help="Name of the environment to write for.")]
 Writer = Annotated[str, typer.Option(help="Model that writes: service/model.")]
-Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; every step is stored beside it.")]
+Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; the log of every step is written beside it.")]
 
 
 @write_app.command()
 def write(
     environment: Environment,
     writer: Writer,
-    auditor: Annotated[str, typer.Option(help="Model that may only correct, and that recognises repeated scenarios.")],
+    auditor: Annotated[str, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")],
     out: Out,
     n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Write only for this scene, hidden intention or other group; repeatable.")
+        list[str] | None, typer.Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of what the scenarios are made from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
     sampling: given.WriterSampling = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
@@ -53,7 +53,7 @@ def write(
     max_tokens: given.MaxTokens = None,
     prices: given.Prices = None,
 ) -> None:
-    """Write new scenarios with models: seed, draft, audit, comparison with the shipped ones. Rerun the command to resume."""
+    """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
     by = _Calls(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     written, cost = _write(writing, out, by, n=n, seed=seed, only=only or ())
@@ -63,21 +63,21 @@ def write(
 @write_app.command()
 def distil(
     environment: Environment,
-    source: Annotated[Path, typer.Argument(help="File of dialogues, or a folder with files of that form.")],
-    form: Annotated[str, typer.Option(help="esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
-    writer: Annotated[str | None, typer.Option(help="Model that reads and writes: service/model.")] = None,
-    auditor: Annotated[
-        str | None, typer.Option(help="Model that may only correct, and that recognises repeated scenarios.")
+    source: Annotated[Path, typer.Argument(help="File of dialogues, or a folder of such files.")],
+    form: Annotated[str, typer.Option(help="Format: esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
+    writer: Annotated[str | None, typer.Option(help="Model that writes: service/model.")] = None,
+    auditor: Annotated[str | None, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON-lines file of scenarios; the log of every step is written beside it.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="JSON-lines file of scenarios; every step is stored beside it.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
     exclude_tag: Annotated[
-        list[str] | None, typer.Option(help="Skip dialogues with this tag, for example suicide; repeatable.")
+        list[str] | None, typer.Option(help="Exclude dialogues with this tag, e.g. suicide; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; call no model and write nothing.")] = False,
-    show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as a model reads them.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count only: no model call, no file written.")] = False,
+    show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as the model reads them.")] = 0,
     embedder: given.Embedder = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, of places and names.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
     sampling: given.WriterSampling = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
@@ -86,12 +86,12 @@ def distil(
     max_tokens: given.MaxTokens = None,
     prices: given.Prices = None,
 ) -> None:
-    """Write scenarios from real dialogues of yours. Rules remove personal data before a model reads a dialogue."""
+    """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
     from heartloop.core.errors import UseError
     from heartloop.environments.raw_dialogues import read_dialogues
 
     if show and not dry_run:
-        raise UseError("--show prints dialogues as a model would read them; use it with --dry-run")
+        raise UseError("--show applies only with --dry-run")
     make = _part(environment, "distil")
     read = read_dialogues(source, form)
     writing: Writing = make(read.dialogues, exclude_tags=exclude_tag or [])
@@ -115,7 +115,7 @@ def distil(
 @write_app.command()
 def enrich(
     environment: Environment,
-    source: Annotated[Path, typer.Argument(help="Imported scenarios, as heartloop import writes them.")],
+    source: Annotated[Path, typer.Argument(help="Scenario file written by heartloop import.")],
     writer: Writer,
     out: Out,
     limit: Annotated[
@@ -132,7 +132,7 @@ def enrich(
     max_tokens: given.MaxTokens = None,
     prices: given.Prices = None,
 ) -> None:
-    """Complete imported scenarios with a model, for example by a persona. Rerun the command to resume."""
+    """Complete imported scenarios with a model, e.g. with a persona. Rerun the same command to resume."""
     writing = _part(environment, "enrich")(source)
     n = limit or sys.maxsize
     by = _Calls(writer, None, None, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
@@ -142,10 +142,10 @@ def enrich(
 
 
 def _part(environment: str, command: str) -> Callable[..., Writing]:
-    """The environment's part of a command.
+    """The environment's implementation of a command.
 
     Raises:
-        UseError: it has none; names the environments that have one.
+        UseError: it has none; the message names the environments that have one.
     """
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import load_environment, specs
@@ -160,11 +160,11 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
 
 
 class _Calls(NamedTuple):
-    """Who writes, and the limits of the calls."""
+    """The models that write, and the limits of their calls."""
 
     writer: str
     auditor: str | None
-    """`None` where nothing is audited or compared."""
+    """`None`: no audit and no comparison with other scenarios."""
     embedder: str | None
     sampling: list[str]
     max_connections: int
@@ -185,7 +185,7 @@ def _write(
     only: Sequence[str] = (),
     unread: Sequence[Refused] = (),
 ) -> tuple[Written, str]:
-    """Writes; returns the result and its cost in words."""
+    """Writes the scenarios; returns the result and a text of its cost."""
     import asyncio
 
     from heartloop.authoring.neighbours import MeteredEmbedder
@@ -197,11 +197,11 @@ def _write(
     from heartloop.models.endpoint import EndpointChat
     from heartloop.models.names import Meter, close, counted, is_scripted, load_env, load_prices, resolve
 
-    writing.seeds(n, seed, only)  # wrong use is refused before a file is made
+    writing.seeds(n, seed, only)  # raises before a file is made
     load_env()
     for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
         if name is not None and is_scripted(name):
-            raise UseError(f"{flag} is {name}, a scripted policy; expected service/model")
+            raise UseError(f"{flag} is {name}, a baseline that only replies; expected service/model")
     samplings = read_samplings(by.sampling, roles=("writer", "auditor") if by.auditor else ("writer",))
     names = [name for name in (by.writer, by.auditor, by.embedder) if name]
     meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
@@ -211,7 +211,7 @@ def _write(
     }
     vectors = models[by.embedder] if by.embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
-        raise UseError(f"--embedder is {by.embedder}, which has no embeddings; expected service/model, or omit it")
+        raise UseError(f"--embedder is {by.embedder}, which gives no embeddings; expected service/model, or omit it")
     settings = settings_of(
         writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
     )
@@ -237,7 +237,7 @@ def _write(
 
 
 def _print_read(read: RawDialogues) -> None:
-    """Prints what was read, repaired and refused."""
+    """Prints the counts of read, repaired and refused records."""
     from heartloop.core.wording import amount
     from heartloop.environments.raw_dialogues import REPAIRS
 
@@ -254,11 +254,11 @@ def _print_removed(removed: Mapping[str, int]) -> None:
     from heartloop.core.wording import amount
 
     kinds = ", ".join(amount(count, kind) for kind, count in removed.items())
-    typer.echo(f"Personal data removed by rules: {kinds or 'none found'}. Rules miss some: read a sample yourself.")
+    typer.echo(f"Personal data removed by rules: {kinds or 'none found'}. Rules miss some: check a sample yourself.")
 
 
 def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
-    """Prints what a run would read and ask, and dialogues as a model would read them."""
+    """Prints the selected dialogues, the number of calls, and `show` dialogues as the model would read them."""
     from heartloop.authoring.writing import outlook
     from heartloop.core.wording import amount
 
@@ -275,7 +275,7 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
 
 
 def _on(line: ProgressLine) -> Callable[[Progress], None]:
-    """Shows the progress of a writing run on the line that evaluations have."""
+    """Shows the progress of a writing run on the progress line of evaluations."""
     import time
 
     from heartloop.evaluation.runner import Progress as Shown

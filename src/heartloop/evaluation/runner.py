@@ -110,7 +110,7 @@ async def work_through(
     max_connections: int = 32,
     retry_failed: bool = False,
     pilot: Callable[[Estimate], bool] | None = None,
-    hear_first: Sequence[str] = (),
+    pilot_models: Sequence[str] = (),
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript, DialogueScope], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -124,7 +124,7 @@ async def work_through(
         retry_failed: play failed dialogues again, too.
         pilot: asked with an estimate after the first dialogues that cost something; `False` ends the run there. A pilot of
             which every dialogue failed ends the run with the cause.
-        hear_first: models that the pilot must hear, one dialogue each; at least two dialogues in all.
+        pilot_models: models that the pilot must hear, one dialogue each; at least two dialogues in all.
         affords: asked before a dialogue is begun, with how many are in flight; a sentence says that the budget does
             not bear one more. So dialogues are not begun, paid for and then cut off.
         finished: called with every dialogue that is finished, and what of it was free.
@@ -215,12 +215,12 @@ async def work_through(
     rest = open_jobs
     if pilot is not None and open_jobs:
         heard: list[Transcript] = []
-        first = _pilot_jobs(rest, hear_first, PILOT)
+        first = _pilot_jobs(rest, pilot_models, PILOT)
         while stopped is None and first:
             taken = {job.key for job in first}
             rest = [job for job in rest if job.key not in taken]
             heard += [transcript for transcript in await batch(first) if transcript.key in seen]
-            unheard = [name for name in hear_first if name not in {t.model for t in heard}]
+            unheard = [name for name in pilot_models if name not in {t.model for t in heard}]
             first = _pilot_jobs(rest, unheard, PILOT - len(heard))
         if stopped is None and heard and all(t.failure for t in heard):
             failures = [t.failure for t in heard if t.failure]
@@ -267,12 +267,12 @@ def _all_stored(transcript: Transcript, now: DialogueScope) -> bool:
     return 0 < now.free_calls >= asked and not broke_off
 
 
-def _pilot_jobs(jobs: Sequence[Job], hear_first: Sequence[str], at_least: int) -> list[Job]:
+def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
     """The first dialogue of each model to be heard, filled up to `at_least`."""
-    first = [job for name in hear_first for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
+    first = [job for name in pilot_models for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
     taken = {job.key for job in first}
     others = [job for job in jobs if job.key not in taken]
-    others.sort(key=lambda job: job.model not in hear_first)
+    others.sort(key=lambda job: job.model not in pilot_models)
     return [*first, *others[: max(0, at_least - len(first))]]
 
 
