@@ -197,7 +197,7 @@ def play_run(
     lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
 
-    def count(transcript: Transcript, free: _Free) -> None:
+    def account(transcript: Transcript, free: _Free) -> None:
         paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
         for key, (_, usage) in free.items():
             paid[key] = _less(paid.get(key, Usage()), usage)
@@ -220,7 +220,7 @@ def play_run(
                 for call_usage in usages:
                     meter.record(*key, call_usage)
                 meter.refund(*key, given, usage)
-        count(transcript, free)
+        account(transcript, free)
 
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await play_job(job)
@@ -243,7 +243,7 @@ def play_run(
             free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
             directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
         lines[transcript.key] += 1
-        count(transcript, now.free)
+        account(transcript, now.free)
 
     directory = RunDirectory(path, settings, found=charge)
     logged_free = _free_of(directory.log)
