@@ -5,6 +5,7 @@ Does not cover the protocols and the turn loop (`episode`), nor the rules of a d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -107,7 +108,7 @@ class SystemPrompts:
         return made[1]
 
 
-class Staged(Generic[Somebody, User, Chosen]):
+class Staged(ABC, Generic[Somebody, User, Chosen]):
     """Scenarios by id, who plays the roles, and the options; a subclass says its `name` and `options_type`.
 
     Args:
@@ -159,13 +160,13 @@ class Staged(Generic[Somebody, User, Chosen]):
             raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
         return self.scenarios[scenario_id]
 
+    @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """A fresh episode.
 
         Raises:
             InputError: no such scenario.
         """
-        raise NotImplementedError
 
     def described(
         self, scenario_id: str, told: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
