@@ -22,45 +22,45 @@ PAGE = Path(__file__).parents[1] / "docs" / "results" / "faults.md"
 _OUTCOMES = ("retried", "re-asked", "valid", "unscored", "final message")
 _HEAD = """# Fault tolerance
 
-Four programmes, each repeatable with one command and without network (extra `dev`: `pip install -e ".[dev]"`). The numbers are those of
-the JSON files in `benchmarks/results/`; `python benchmarks/fault_page.py` writes this page from them.
+Four programmes, each repeatable with one command and without network (extra `dev`: `pip install -e ".[dev]"`). The numbers are
+those of the JSON files in `benchmarks/results/`; `python benchmarks/fault_page.py` writes this page from them.
 """
 _CALLS = """## 10,000 calls with faults
 
-`python benchmarks/faults.py` plays whole dialogues with `heartloop eval` against a local server whose faults are drawn from a seed. About
-three calls in ten are faulty. The person's emotion follows from the seed of the request alone, so the right score of every dialogue is
-computed beforehand, and each scored dialogue is compared with it, emotion by emotion.
+`python benchmarks/faults.py` plays whole dialogues with `heartloop eval` against a local server whose faults are drawn from a
+seed. About three calls in ten are faulty. The person's emotion follows from the seed of the request alone, so the right score
+of every dialogue is computed beforehand, and each scored dialogue is compared with it, emotion by emotion.
 
-Outcomes of a fault: *retried*, the same request was sent again. *Re-asked*, the question was sent again with the error in the answer.
-*Valid*, the answer was accepted all the same. *Unscored*, the dialogue ended; its cause is named, and it enters no mean. *Final message*,
-only a message after the last measurement was lost.
+Outcomes of a fault: *retried*, the same request was sent again. *Re-asked*, the question was sent again with the error in the
+answer. *Valid*, the answer was accepted all the same. *Unscored*, the dialogue ended; its cause is named, and it enters no
+mean. *Final message*, only a message after the last measurement was lost.
 """
 _KILLS = """## 100 kills
 
-`python benchmarks/kills.py` starts one run repeatedly and ends each process with SIGKILL at a random moment. Some kills leave torn lines
-and files; some happen while a second process opens the same directory. At the end transcripts, scores and settings are compared with
-those of an uninterrupted run.
+`python benchmarks/kills.py` starts one run repeatedly and ends each process with SIGKILL at a random moment. Some kills leave
+torn lines and files; some happen while a second process opens the same directory. At the end transcripts, scores and settings
+are compared with those of an uninterrupted run.
 """
 _FUZZ = """## 100,000 generated inputs
 
-`python benchmarks/fuzz.py` gives generated inputs to every parser of external data: valid, mutated and broken ones. Each parser returns a
-value that contains nothing invented, or raises one of our own errors, and never another exception. `make test` tries some hundred of the
-same inputs.
+`python benchmarks/fuzz.py` gives generated inputs to every parser of external data: valid, mutated and broken ones. Each parser
+returns a value that contains nothing invented, or raises one of our own errors, and never another exception. `make test` tries
+some hundred of the same inputs.
 """
 _CANARY = """## The API key
 
-`python benchmarks/canary.py` runs `heartloop eval` with a canary as its key through every fault of the server. The server repeats the key
-wherever it can: in answers, errors, headers and redirects; whole, URL-encoded and in base64. Further runs end by SIGKILL, Ctrl-C, SIGABRT
-with printed stacks and an unexpected exception, log everything, or hold the key in the address. Every file and all output is searched for
-the key and for `Authorization`.
+`python benchmarks/canary.py` runs `heartloop eval` with a canary as its key through every fault of the server. The server
+repeats the key wherever it can: in answers, errors, headers and redirects; whole, URL-encoded and in base64. Further runs end
+by SIGKILL, Ctrl-C, SIGABRT with printed stacks and an unexpected exception, log everything, or hold the key in the address.
+Every file and all output is searched for the key and for `Authorization`.
 """
 _FOUND = """## Found by these programmes, and fixed
 
 - An answer of any size was read whole. Now an answer beyond 4 MiB is refused, and no more than that is held in memory.
-- A server with a very long error message stopped the whole run while the message was searched for the name of a parameter, in quadratic
-  time.
-- Errors of the wrong types (422 with a number for a place), a token count of 10^400, a finish reason of half an emoji and a `Retry-After`
-  in the year 10^20 ended the run with a traceback. Finished dialogues were not lost, but the run stopped.
+- A server with a very long error message stopped the whole run while the message was searched for the name of a parameter, in
+  quadratic time.
+- Errors of the wrong types (422 with a number for a place), a token count of 10^400, a finish reason of half an emoji and a
+  `Retry-After` in the year 10^20 ended the run with a traceback. Finished dialogues were not lost, but the run stopped.
 - The key was visible in a finish reason, in base64, and in an error that repeated an address with `?api-key=`.
 - A torn line in `log.jsonl`, left by a kill, made the next line unreadable, and hid the run's date and its spending.
 - A transcript could hold a score of NaN or infinity, which breaks every mean.
@@ -71,8 +71,8 @@ _FOUND = """## Found by these programmes, and fixed
 
 - What a process spent since its last finished dialogue is not counted after `kill -9`.
 - A 400 for text that a content filter refuses leaves a dialogue unscored.
-- A secret that a server returns in another form than whole, cut, URL-encoded or base64 is not recognised; nor is one of fewer than twelve
-  characters, except whole.
+- A secret that a server returns in another form than whole, cut, URL-encoded or base64 is not recognised; nor is one of fewer
+  than twelve characters, except whole.
 """
 
 

@@ -1,12 +1,12 @@
 """Ten thousand calls, about three in ten faulty: `python benchmarks/faults.py`
 
-A user simulator and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The faults of
-the server are drawn from a seed. The person's emotion follows from the request's seed alone, so the right score of every dialogue is
-known beforehand. A second run without faults gives the memory to compare with. Takes about six minutes.
+A user simulator and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The faults
+of the server are drawn from a seed. The person's emotion follows from the request's seed alone, so the right score of every
+dialogue is known beforehand. A second run without faults gives the memory to compare with. Takes about six minutes.
 
-Outcomes of a fault: *retried*, the same request was sent again; *re-asked*, the question was sent again with the error; *valid*, the
-answer was accepted; *unscored*, the dialogue ended; *final message*, only a message after the last measurement was lost. Exits with 1
-when a check fails.
+Outcomes of a fault: *retried*, the same request was sent again; *re-asked*, the question was sent again with the error;
+*valid*, the answer was accepted; *unscored*, the dialogue ended; *final message*, only a message after the last measurement was
+lost. Exits with 1 when a check fails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A run is killed a hundred times at random moments and resumed each time: `python benchmarks/kills.py`
 
-`heartloop eval` plays dialogues behind a local server and gets SIGKILL at a random moment, repeatedly: three quarters of the kills
-before the run is finished, the rest while the finished run is opened, scored and reported. Some kills leave torn lines, as a power
-failure would; some happen while a second process opens the same directory. At the end the transcripts must equal those of an
-uninterrupted run. Takes about seven minutes. Exits with 1 when a check fails.
+`heartloop eval` plays dialogues behind a local server and gets SIGKILL at a random moment, repeatedly: three quarters of the
+kills before the run is finished, the rest while the finished run is opened, scored and reported. Some kills leave torn lines,
+as a power failure would; some happen while a second process opens the same directory. At the end the transcripts must equal
+those of an uninterrupted run. Takes about seven minutes. Exits with 1 when a check fails.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Learning curves of the laptop recipes: `python -m benchmarks.learning` (extra `train`; hours)
 
-Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control with learning rate 0; its ablations (EIBench
-Table 7); GRPO against PPO in SAGE. All start from one warm start. A finished run is not made again and an interrupted one resumes, so
-the programme can be stopped and started at any time. After each run it writes `benchmarks/results/learning.json`, the tables of
-docs/results/learning.md and the charts, and names what is missing. `--tables` only writes, `--only` makes some runs, such as `--only
-control` or `--only ablations`, `--at-once 2` makes two at a time. Does not read dialogues.
+Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control with learning rate 0; its ablations
+(EIBench Table 7); GRPO against PPO in SAGE. All start from one warm start. A finished run is not made again and an interrupted
+one resumes, so the programme can be stopped and started at any time. After each run it writes
+`benchmarks/results/learning.json`, the tables of docs/results/learning.md and the charts, and names what is missing. `--tables`
+only writes, `--only` makes some runs, such as `--only control` or `--only ablations`, `--at-once 2` makes two at a time. Does
+not read dialogues.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Time to open a large report: `python benchmarks/report_opening.py`
 
-Baselines play the shipped scenarios with the embedded user until there are 2,000 dialogues. Their report is written and opened from disk
-in Chromium, in a new browser each time, so that nothing is cached. Prints and writes medians and maxima. Covers opening the page, the
-list of dialogues, one dialogue, and both searches. Does not cover a slow disk or a phone; the operating system may still hold the files in
-memory.
+Baselines play the shipped scenarios with the embedded user until there are 2,000 dialogues. Their report is written and opened
+from disk in Chromium, in a new browser each time, so that nothing is cached. Prints and writes medians and maxima. Covers
+opening the page, the list of dialogues, one dialogue, and both searches. Does not cover a slow disk or a phone; the operating
+system may still hold the files in memory.
 """
 
 from __future__ import annotations

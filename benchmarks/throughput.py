@@ -1,14 +1,14 @@
 """Speed of an evaluation relative to its endpoint: `python benchmarks/throughput.py`
 
-Runs a whole evaluation (`evaluate`, a run directory, metered calls, the LLM user simulator with its prompts) against a local endpoint
-with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE, with two calls
-of the user simulator per turn, and EIBench, with one; SAGE also with Inspect, and one dialogue after the other, as its released code
-runs. Prints the table, writes it with the machine to `benchmarks/results/throughput.json` and `docs/results/throughput.md`. Takes
-about eight minutes; `--quick` about one.
+Runs a whole evaluation (`evaluate`, a run directory, metered calls, the LLM user simulator with its prompts) against a local
+endpoint with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE,
+with two calls of the user simulator per turn, and EIBench, with one; SAGE also with Inspect, and one dialogue after the other,
+as its released code runs. Prints the table, writes it with the machine to `benchmarks/results/throughput.json` and
+`docs/results/throughput.md`. Takes about eight minutes; `--quick` about one.
 
 The ideal is the larger of the longest dialogue's number of calls times the latency, and all calls times the latency over the
-concurrency. CPU is the client's alone, user and system, from opening the run directory to closing it. The endpoint runs on the same
-machine: with fewer than two free cores it slows what is measured.
+concurrency. CPU is the client's alone, user and system, from opening the run directory to closing it. The endpoint runs on the
+same machine: with fewer than two free cores it slows what is measured.
 """
 
 from __future__ import annotations

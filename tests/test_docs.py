@@ -1,8 +1,8 @@
 """Documentation is executed: generated pages are current, and every command in the README runs as written.
 
-The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an endpoint, an extra
-or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an endpoint`,
-`# needs the extra ...` or `# needs the package ...`). A block marked `python` is run whole.
+The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an
+endpoint, an extra or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an
+endpoint`, `# needs the extra ...` or `# needs the package ...`). A block marked `python` is run whole.
 """
 
 from __future__ import annotations

@@ -197,9 +197,10 @@ def set_loader(
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for JSON lines of one kind of record.
 
-    `load(set_or_path, *, exclude_tags=())` gives the scenarios of a shipped set, by default the first, or of a file, without those
-    that carry an excluded tag. It raises `UseError` for an unknown set that is no file either, an unknown tag, or where nothing is
-    left; and `InputError` with file, line and field for the first record that does not fit, two equal ids, or no record.
+    `load(set_or_path, *, exclude_tags=())` gives the scenarios of a shipped set, by default the first, or of a file, without
+    those that carry an excluded tag. It raises `UseError` for an unknown set that is no file either, an unknown tag, or where
+    nothing is left; and `InputError` with file, line and field for the first record that does not fit, two equal ids, or no
+    record.
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.

@@ -1,8 +1,9 @@
 """The report panel of EIBench: both axes in one plane, for all dialogues and for one, and published results.
 
-Every axis is counted from its own anchors (EIBench Eq. 1), so that all dialogues share one plane: the start in the middle, success
-at the upper right, failure at the lower left. Across is the relation, up the negative emotion turned round (up: less of it). Does
-not cover markup (`panel.html`, `panel.js`), nor one dialogue in its own units, which the browser draws the same way round.
+Every axis is counted from its own anchors (EIBench Eq. 1), so that all dialogues share one plane: the start in the middle,
+success at the upper right, failure at the lower left. Across is the relation, up the negative emotion turned round (up: less of
+it). Does not cover markup (`panel.html`, `panel.js`), nor one dialogue in its own units, which the browser draws the same way
+round.
 """
 
 from __future__ import annotations
