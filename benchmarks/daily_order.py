@@ -7,21 +7,16 @@ the claims of docs/decisions/0012 hold. Covers the embedded judges only, not lan
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
-from benchmarks.page import DOCS, rewrite
+from benchmarks.order import Claim, Means, Round, by_baseline, in_order, means_by_baseline, measure, transcripts, verdicts
+from benchmarks.page import DOCS
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.daily.embedded_user import EmbeddedUser
-from heartloop.environments.daily.environment import JUDGES, Daily
+from heartloop.environments.daily.environment import JUDGES
 from heartloop.environments.daily.scenario import SETS, load_scenarios
 from heartloop.environments.daily.scoring import METRICS
-from heartloop.environments.records import half_of
 from heartloop.models.baselines import RANKED
 
 PAGE = DOCS / "results" / "daily.md"
@@ -37,22 +32,9 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0012; within
 COLUMNS = ("mean", *JUDGES)
 
 
-def transcripts(half: str, seed: int) -> list[Transcript]:
-    """Dialogues of every baseline with one half (`tuning`, `held-out`, `all`) of the instances."""
-    instances = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
-    return talks(Daily(instances, EmbeddedUser()), seed, RANKED)
-
-
-def means_of(played: Sequence[Transcript]) -> Means:
-    """The mean of the six and each metric, by baseline."""
-    found: dict[str, dict[str, float]] = {}
-    for name in RANKED:
-        mine = [t for t in played if t.model == f"heartloop/{name}"]
-        found[name] = {
-            "mean": fmean(t.score for t in mine if t.score is not None),
-            **{judge: fmean(t.turns[0].evidence["scores"][judge] for t in mine) for judge in JUDGES},
-        }
-    return found
+def values(dialogue: Transcript) -> dict[str, float]:
+    """The mean of the six, and each metric."""
+    return {"mean": dialogue.score or 0.0, **{judge: dialogue.turns[0].evidence["scores"][judge] for judge in JUDGES}}
 
 
 def claims(means: Means) -> list[Claim]:
@@ -64,8 +46,8 @@ def claims(means: Means) -> list[Claim]:
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: means by baseline."""
-    dialogues = transcripts(arguments.half, seed)
-    means = means_of(dialogues)
+    dialogues = transcripts("daily", arguments.half, seed, RANKED)
+    means = means_by_baseline(dialogues, values)
     return by_baseline(dialogues, means, claims(means), 2)
 
 
@@ -73,8 +55,8 @@ def table(whole: Mapping[str, Any]) -> str:
     """The part of docs/results/daily.md that this program writes."""
     runs = whole["runs"]
     first = runs[0]
-    kept = [f"{sum(run['claims'].values())} of {len(run['claims'])} (seed {run['seed']})" for run in runs]
-    broken = sorted({text for run in runs for text, holds in run["claims"].items() if not holds})
+    held, broken = verdicts(runs)
+    kept = [f"{count} (seed {run['seed']})" for count, run in zip(held, runs, strict=True)]
     heads = ("mean", *(METRICS[judge].lower() for judge in JUDGES))
     lines = [
         f"Means, {whole['half']} half ({first['people']} of the {len(load_scenarios(SETS[0]))} instances), seed {first['seed']}; "
@@ -89,11 +71,8 @@ def table(whole: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Prints the tables; exits 1 if a claim does not hold. `--write` instead puts the committed record into the page."""
-    if "--write" in sys.argv[1:]:
-        rewrite(PAGE, "daily_order", table(json.loads(RESULTS.read_text(encoding="utf-8"))))
-        return
-    measure(__doc__, played)
+    """Prints the tables; exits 1 if a claim does not hold."""
+    measure(__doc__, played, committed=RESULTS, page=PAGE, text=table)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,10 @@ language models.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from itertools import pairwise
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 
-from benchmarks.order import Claim, Round, measure, talks
-from heartloop.core.dialogue import Transcript
-from heartloop.environments.eibench.embedded_user import EmbeddedUser
-from heartloop.environments.eibench.environment import EIBench
-from heartloop.environments.eibench.scenario import SCENES, load_scenarios
-from heartloop.environments.records import half_of
+from benchmarks.order import Claim, Round, by_group, grouped, in_order, means_of, measure, transcripts
+from heartloop.environments.eibench.scenario import SCENES
 from heartloop.models.baselines import BASELINES
 from heartloop.scoring.statistics import bootstrap_interval
 
@@ -30,47 +24,27 @@ ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0005; within
 }
 
 
-def transcripts(half: str, seed: int, names: Sequence[str] = NAMES) -> list[Transcript]:
-    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the test set."""
-    scenarios = [s for s in load_scenarios("test") if half in ("all", half_of(s.id))]
-    return talks(EIBench(scenarios, EmbeddedUser()), seed, names)
-
-
-def outcomes(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
-    """Outcomes times 100 by (scene, baseline)."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for t in played:
-        if t.score is not None:
-            found.setdefault((t.facts["scene"], t.model.removeprefix("heartloop/")), []).append(100.0 * t.score)
-    return found
-
-
-def claims(found: dict[tuple[str, str], list[float]]) -> list[Claim]:
+def claims(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Claim]:
     """The claims of docs/decisions/0005 on these outcomes."""
-    means = {key: fmean(values) for key, values in found.items()}
-    held: list[Claim] = []
-    for scene, groups in ORDER.items():
-        for higher, lower in pairwise(groups):
-            held += [Claim(f"{scene}: {a} > {b}", means[scene, a] > means[scene, b]) for a in higher for b in lower]
-        ranked = sorted((name for s, name in means if s == scene), key=lambda name: means[scene, name])
-        last, first = (bootstrap_interval(found[scene, name]) for name in (ranked[0], ranked[-1]))
+    means = means_of(scores)
+    held = in_order(ORDER, means)
+    best: dict[str, float] = {}
+    for scene in SCENES:
+        ranked = sorted(means, key=lambda name: means[name][scene])  # noqa: B023 - used at once
+        last, first = (bootstrap_interval(scores[name][scene]) for name in (ranked[0], ranked[-1]))
         held.append(Claim(f"{scene}: the intervals of {ranked[-1]} and {ranked[0]} lie apart", first.low > last.high))
-    best = {scene: max(means[s, name] for s, name in means if s == scene) for scene in SCENES}
+        best[scene] = means[ranked[-1]][scene]
     held.append(Claim("defense is the hardest scene", min(best, key=lambda scene: best[scene]) == "defense"))
     return held
 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: mean outcomes by scene."""
-    found = outcomes(transcripts(arguments.half, seed))
-    people = {scene: len(found[scene, "listener"]) for scene in SCENES}
-    table = [
-        f"{'':12}" + "".join(f"{scene:>10}" for scene in SCENES),
-        f"{'people':12}" + "".join(f"{people[scene]:10}" for scene in SCENES),
-        *(f"{name:12}" + "".join(f"{fmean(found[scene, name]):10.1f}" for scene in SCENES) for name in NAMES),
-    ]
-    means = {f"{scene}/{name}": round(fmean(values), 2) for (scene, name), values in found.items()}
-    return Round(f"{sum(people.values())} people", table, claims(found), {"people": people, "means": means})
+    scores = grouped(transcripts("eibench", arguments.half, seed, NAMES), lambda t: (t.facts["scene"],), points=100.0)
+    people = {scene: len(values) for scene, values in scores["listener"].items()}
+    means = {f"{scene}/{name}": round(mean, 2) for name, mine in means_of(scores).items() for scene, mean in mine.items()}
+    record = {"people": people, "means": means}
+    return Round(f"{sum(people.values())} scenarios", by_group(scores, SCENES, NAMES), claims(scores), record)
 
 
 def main() -> None:

@@ -10,49 +10,33 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
-from benchmarks.order import Claim, Round, measure, talks
+from benchmarks.order import Claim, Means, Round, grouped, means_of, measure, transcripts
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.records import half_of
-from heartloop.environments.sage.embedded_user import EmbeddedUser
-from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.models.baselines import GENERAL
 
 
-def transcripts(sets: Sequence[str], half: str, seed: int, names: Sequence[str] = tuple(GENERAL)) -> list[Transcript]:
-    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the sets."""
-    scenarios = [s for name in sets for s in load_scenarios(name) if half in ("all", half_of(s.id))]
-    return talks(Sage(scenarios, EmbeddedUser()), seed, names)
+def means(played: Sequence[Transcript]) -> Means:
+    """Mean final emotion by baseline and set, and by baseline and intention."""
+    return means_of(grouped(played, lambda t: (t.facts["family"], t.facts["intention"])))
 
 
-def means(played: Sequence[Transcript], fact: str = "family") -> dict[tuple[str, str], float]:
-    """Mean final emotion by (baseline, value of a fact)."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for t in played:
-        groups.setdefault((t.model.removeprefix("heartloop/"), t.facts[fact]), []).append(t.score or 0.0)
-    return {key: fmean(values) for key, values in groups.items()}
-
-
-def claims(played: Sequence[Transcript]) -> list[Claim]:
-    """The inequalities of docs/decisions/0002 on these dialogues."""
-    family, intention = means(played), means(played, "intention")
+def claims(means: Means) -> list[Claim]:
+    """The inequalities of docs/decisions/0002 on these means."""
 
     def above(higher: Sequence[str], lower: Sequence[str], where: str) -> list[Claim]:
-        table = intention if (higher[0], where) in intention else family
-        return [Claim(f"{where}: {a} > {b}", table[a, where] > table[b, where]) for a in higher for b in lower]
+        return [Claim(f"{where}: {a} > {b}", means[a][where] > means[b][where]) for a in higher for b in lower]
 
     found: list[Claim] = []
     weak = ["template", "lecturer", "flatterer"]
-    if ("listener", "support") in family:
+    if "support" in means["listener"]:
         found += above(["listener", "coach"], ["fixer"], "support")
         found += above(["fixer"], [*weak, "garbage"], "support")
         found += above(weak, ["silent"], "support")
         found += above(["coach"], ["listener"], "advice")
         found += above(["listener"], ["coach"], "listen")
         found += above(["listener"], ["coach"], "empathy")
-    if ("listener", "chat") in family:
+    if "chat" in means["listener"]:
         found += above(["listener", "coach"], weak, "chat")
         found += above(weak, ["silent"], "chat")
     return found
@@ -60,21 +44,21 @@ def claims(played: Sequence[Transcript]) -> list[Claim]:
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: mean final emotions by set and intention, and the distribution of changes."""
-    dialogues = transcripts(arguments.sets, arguments.half, seed)
-    by_family, by_intention = means(dialogues), means(dialogues, "intention")
-    columns = [*dict.fromkeys(k for _, k in by_family), *dict.fromkeys(k for _, k in by_intention)]
+    dialogues = transcripts("sage", arguments.half, seed, tuple(GENERAL), sets=arguments.sets)
+    by_group = means(dialogues)
+    columns = list(dict.fromkeys(t.facts[name] for name in ("family", "intention") for t in dialogues))
     changes = Counter(
         int(turn.change["emotion"]) for t in dialogues if t.model != "heartloop/garbage" for turn in t.turns if turn.change
     )
     total = sum(changes.values())
     table = [f"{'':10}" + "".join(f"{c[:9]:>10}" for c in columns)]
-    table += [f"{name:10}" + "".join(f"{ {**by_family, **by_intention}[name, c]:10.1f}" for c in columns) for name in GENERAL]
+    table += [f"{name:10}" + "".join(f"{by_group[name][c]:10.1f}" for c in columns) for name in GENERAL]
     table.append("changes " + "  ".join(f"{change:+d} {n / total:.0%}" for change, n in sorted(changes.items())))
     record = {
-        "means": {f"{a}/{b}": round(v, 2) for (a, b), v in {**by_family, **by_intention}.items()},
+        "means": {f"{name}/{c}": round(by_group[name][c], 2) for c in columns for name in GENERAL},
         "changes": dict(sorted(changes.items())),
     }
-    return Round(f"{len(dialogues)} dialogues", table, claims(dialogues), record)
+    return Round(f"{len(dialogues)} dialogues", table, claims(by_group), record)
 
 
 def main() -> None:

@@ -8,20 +8,16 @@ language models.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.order import Claim, Round, measure, talks
+from benchmarks.order import Claim, Means, Round, baseline_of, by_group, grouped, in_order, means_of, measure, transcripts
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, case_of
-from heartloop.environments.empa.scenario import load_scenarios
+from heartloop.environments.empa.environment import case_of
 from heartloop.environments.empa.scoring import AXES, trace
-from heartloop.environments.records import half_of
 from heartloop.models.baselines import RANKED
 
 LOW = ("template", "lecturer", "flatterer", "silent")
@@ -40,48 +36,23 @@ class Steps(NamedTuple):
     alignment: float
 
 
-def transcripts(half: str, seed: int, names: Sequence[str] = RANKED) -> list[Transcript]:
-    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the cases."""
-    cases = [s for s in load_scenarios() if half in ("all", half_of(s.id))]
-    return talks(Empa(cases, EmbeddedUser()), seed, names)
-
-
-def short(played: Transcript) -> str:
-    """The baseline's name."""
-    return played.model.removeprefix("heartloop/")
-
-
-def scores(played: Sequence[Transcript]) -> dict[tuple[str, str], list[float]]:
-    """EPM-Q by (dominant axis or "all", baseline)."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for t in played:
-        if t.score is not None:
-            for group in ("all", t.facts["axis"]):
-                found.setdefault((group, short(t)), []).append(t.score)
-    return found
-
-
 def steps(played: Sequence[Transcript]) -> dict[str, Steps]:
     """Size and alignment of each baseline's steps."""
     paths: dict[str, list[tuple[list[float], list[float]]]] = {}
     for t in played:
         path = trace(case_of(t), preset=t.preset)
         sizes: list[float] = np.linalg.norm(path.increment, axis=1).tolist()
-        paths.setdefault(short(t), []).append((sizes, path.alignment.tolist()))
+        paths.setdefault(baseline_of(t), []).append((sizes, path.alignment.tolist()))
     return {
         name: Steps(fmean(x for sizes, _ in rows for x in sizes), fmean(x for _, cos in rows for x in cos))
         for name, rows in paths.items()
     }
 
 
-def claims(found: dict[tuple[str, str], list[float]], did: dict[str, Steps]) -> list[Claim]:
+def claims(means: Means, did: Mapping[str, Steps]) -> list[Claim]:
     """The claims of docs/decisions/0009 on these dialogues."""
-    means = {key: fmean(values) for key, values in found.items()}
-    held: list[Claim] = []
-    for group, ranks in ORDER.items():
-        for higher, lower in pairwise(ranks):
-            held += [Claim(f"{group}: {a} > {b}", means[group, a] > means[group, b]) for a in higher for b in lower]
-    held.append(Claim("P: coach > fixer", means["P", "coach"] > means["P", "fixer"]))
+    held = in_order(ORDER, means)
+    held.append(Claim("P: coach > fixer", means["coach"]["P"] > means["fixer"]["P"]))
     best = max(did["listener"].size, did["coach"].size)
     good = min(did[name].alignment for name in ("listener", "coach", "fixer"))
     for name in ("flatterer", "template"):
@@ -95,25 +66,21 @@ def claims(found: dict[tuple[str, str], list[float]], did: dict[str, Steps]) -> 
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: EPM-Q by dominant axis, and the steps."""
-    dialogues = transcripts(arguments.half, seed)
-    found, did = scores(dialogues), steps(dialogues)
-    people = {group: len(found[group, "listener"]) for group in ("all", *AXES)}
-    table = [
-        f"{'':12}" + "".join(f"{group:>9}" for group in people) + f"{'|v|':>9}{'cos':>9}",
-        f"{'people':12}" + "".join(f"{n:9}" for n in people.values()),
-    ]
-    for name in RANKED:
-        row = "".join(f"{fmean(found[group, name]):9.1f}" for group in people)
-        table.append(f"{name:12}{row}{did[name].size:9.2f}{did[name].alignment:9.2f}")
+    dialogues = transcripts("empa", arguments.half, seed, RANKED)
+    scores, did = grouped(dialogues, lambda t: ("all", t.facts["axis"])), steps(dialogues)
+    head, counts, *rows = by_group(scores, ("all", *AXES), RANKED)
+    table = [f"{head}{'|v|':>9}{'cos':>9}", counts]
+    table += [f"{row}{did[name].size:9.2f}{did[name].alignment:9.2f}" for name, row in zip(RANKED, rows, strict=True)]
+    means = means_of(scores)
     record = {
-        "people": people,
+        "people": {group: len(values) for group, values in scores["listener"].items()},
         "dialogues": len(dialogues),
         "turns": sum(len(t.turns) for t in dialogues),
-        "means": {f"{group}/{name}": round(fmean(values), 2) for (group, name), values in found.items()},
+        "means": {f"{group}/{name}": round(mean, 2) for name, mine in means.items() for group, mean in mine.items()},
         "steps": {name: [round(x, 3) for x in step] for name, step in did.items()},
-        "success": {name: sum(t.stop == "success" for t in dialogues if short(t) == name) for name in RANKED},
+        "success": {name: sum(t.stop == "success" for t in dialogues if baseline_of(t) == name) for name in RANKED},
     }
-    return Round(f"{people['all']} cases", table, claims(found, did), record)
+    return Round(f"{len(scores['listener']['all'])} cases", table, claims(means, did), record)
 
 
 def main() -> None:

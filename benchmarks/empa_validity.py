@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.empa_order import transcripts
 from benchmarks.machine import machine
+from benchmarks.order import Claim, transcripts
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
@@ -43,16 +43,9 @@ RESULTS = Path(__file__).parent / "results" / "empa_validity.json"
 PAGE = DOCS / "results" / "empa_validity.md"
 
 
-class Claim(NamedTuple):
-    """One sentence of the decision, and whether it held."""
-
-    text: str
-    holds: bool
-
-
 def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
     """Every dialogue of a half in every variant."""
-    played = transcripts(half, seed, BASELINES)
+    played = transcripts("empa", half, seed, BASELINES)
     people = {scenario.id: scenario for scenario in load_scenarios()}
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     found: dict[str, list[Transcript]] = {}

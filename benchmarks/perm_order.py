@@ -8,19 +8,14 @@ rewritten. Covers the embedded judges only, not language models.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from benchmarks.order import Claim, Means, Round, by_baseline, in_order, measure, talks
-from benchmarks.page import DOCS, rewrite
+from benchmarks.order import Claim, Means, Round, by_baseline, in_order, means_by_baseline, measure, transcripts, verdicts
+from benchmarks.page import DOCS
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.perm.embedded_user import EmbeddedUser
-from heartloop.environments.perm.environment import JUDGES, Perm
-from heartloop.environments.perm.scenario import SETS, load_scenarios
-from heartloop.environments.records import half_of
+from heartloop.environments.perm.environment import JUDGES
 from heartloop.models.baselines import RANKED
 
 ORDER: dict[str, tuple[tuple[str, ...], ...]] = {  # docs/decisions/0011; within a group no order is claimed
@@ -38,24 +33,11 @@ RESULTS = Path(__file__).parent / "results" / "perm_order_held_out.json"
 PAGE = DOCS / "results" / "perm.md"
 
 
-def transcripts(half: str, seed: int) -> list[Transcript]:
-    """Dialogues of every baseline with one half (`tuning`, `held-out`, `all`) of the samples."""
-    samples = [s for s in load_scenarios(SETS[0]) if half in ("all", half_of(s.id))]
-    return talks(Perm(samples, EmbeddedUser()), seed, RANKED)
-
-
-def means_of(played: Sequence[Transcript]) -> Means:
-    """Mean reward and parts by baseline."""
-    found: dict[str, dict[str, float]] = {}
-    for name in RANKED:
-        mine = [t for t in played if t.model == f"heartloop/{name}"]
-        rows = [t.turns[0].evidence for t in mine]
-        found[name] = {
-            "reward": fmean(t.score for t in mine if t.score is not None),
-            **{judge: fmean(row["scores"][judge] for row in rows) for judge in JUDGES},
-            "alone": fmean(row["reward"]["empathy"] + row["reward"]["length"] for row in rows),
-        }
-    return found
+def values(dialogue: Transcript) -> dict[str, float]:
+    """The reward, its parts, and the reward without the bystander."""
+    evidence = dialogue.turns[0].evidence
+    alone = evidence["reward"]["empathy"] + evidence["reward"]["length"]
+    return {"reward": dialogue.score or 0.0, **{judge: evidence["scores"][judge] for judge in JUDGES}, "alone": alone}
 
 
 def claims(means: Means) -> list[Claim]:
@@ -71,19 +53,18 @@ def claims(means: Means) -> list[Claim]:
 
 def played(arguments: argparse.Namespace, seed: int) -> Round:
     """One seed: means by baseline."""
-    dialogues = transcripts(arguments.half, seed)
-    means = means_of(dialogues)
+    dialogues = transcripts("perm", arguments.half, seed, RANKED)
+    means = means_by_baseline(dialogues, values)
     return by_baseline(dialogues, means, claims(means), 3)
 
 
 def table(results: Mapping[str, Any]) -> str:
     """The page's part: what held under each seed, and the means under the first."""
     runs = results["runs"]
-    held = [f"{sum(run['claims'].values())} of {len(run['claims'])} under seed {run['seed']}" for run in runs]
-    failed = sorted({claim for run in runs for claim, holds in run["claims"].items() if not holds})
     first = runs[0]
-    same = len({one.partition(" under ")[0] for one in held}) == 1
-    told = f"{held[0].partition(' under ')[0]} under each of {len(runs)} seeds" if same else ", ".join(held)
+    held, failed = verdicts(runs)
+    by_seed = ", ".join(f"{count} under seed {run['seed']}" for count, run in zip(held, runs, strict=True))
+    told = f"{held[0]} under each of {len(runs)} seeds" if len(set(held)) == 1 else by_seed
     lines = [
         f"Means under preset `released`, {results['half']} half ({first['people']} of the 640 samples), seed {first['seed']}; "
         "`alone` is the reward with the bystander's weight at 0.",
@@ -100,15 +81,9 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _rewritten(out: Path) -> None:
-    """The page, where the numbers went to their place."""
-    if out.resolve() == RESULTS:
-        rewrite(PAGE, "perm_order", table(json.loads(out.read_text(encoding="utf-8"))))
-
-
 def main() -> None:
     """Prints the tables; exits 1 if a claim does not hold."""
-    measure(__doc__, played, written=_rewritten)
+    measure(__doc__, played, committed=RESULTS, page=PAGE, text=table)
 
 
 if __name__ == "__main__":

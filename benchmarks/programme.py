@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import random
-import re
 import signal
 import sys
 import time
@@ -22,24 +21,18 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the faulty server lives with the tests
 
 import heartloop
+from benchmarks.machine import processor
 from heartloop.core.dialogue import Transcript, read_transcripts
 from tests.faulty_server import Request, broken
 
 __all__ = [
-    "RESULTS", "Ended", "change_of", "command", "eval_words", "known_person", "machine", "run", "table", "transcripts", "write",
+    "RESULTS", "Ended", "change_of", "command", "eval_words", "known_person", "run", "table", "transcripts", "write",
 ]  # fmt: skip
 
 RESULTS = Path(__file__).parent / "results"
 """Where results are committed."""
 
 SERVICE = "VLLM"  # a service of one's own: no pilot, no question
-
-
-def machine() -> str:
-    """Cores, processor and Python, for the head of a table."""
-    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
-    processor = found[1].strip() if found else platform.processor()
-    return f"{os.cpu_count()} cores of {processor}, {platform.system()}, Python {platform.python_version()}"
 
 
 class Ended(NamedTuple):
@@ -143,5 +136,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def write(path: Path, results: Mapping[str, Any]) -> None:
     """Results as JSON, the machine first."""
+    where = f"{processor()}, {platform.system()}, Python {platform.python_version()}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine(), **results}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({"machine": where, **results}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

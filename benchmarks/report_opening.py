@@ -1,4 +1,4 @@
-"""Time to open a large report: `python benchmarks/report_opening.py`
+"""Time to open a large report: `python -m benchmarks.report_opening`
 
 Baselines play the shipped scenarios with the embedded user until there are 2,000 dialogues. Their report is written and opened
 from disk in Chromium, in a new browser each time, so that nothing is cached. Prints and writes medians and maxima. Covers
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import platform
 import shutil
 import statistics
@@ -21,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.machine import processor
 from heartloop.core.dialogue import write_line
 from heartloop.environments.episode import play
 from heartloop.environments.sage.embedded_user import EmbeddedUser
@@ -46,6 +46,18 @@ MOMENTS = {
 LIMIT_MS = 2000.0
 
 
+def chromium() -> str:
+    """The browser of this machine.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    raise SystemExit("no Chromium found; install it (Debian: apt-get install chromium)")
+
+
 def make_run(path: Path, dialogues: int) -> None:
     """A run directory with this number of dialogues: repeats of the shipped supportive scenarios by every baseline."""
     scenarios = load_scenarios("support")
@@ -65,9 +77,9 @@ def make_run(path: Path, dialogues: int) -> None:
     asyncio.run(go())
 
 
-def opened(chromium: BrowserType, executable: str, index: Path) -> dict[str, float]:
+def opened(browsers: BrowserType, executable: str, index: Path) -> dict[str, float]:
     """Milliseconds to each moment in a fresh browser with an empty profile."""
-    browser = chromium.launch(executable_path=executable, args=FLAGS)
+    browser = browsers.launch(executable_path=executable, args=FLAGS)
     try:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         # an observer written before the page's own scripts, so that no polling blurs the moment
@@ -113,21 +125,12 @@ def opened(chromium: BrowserType, executable: str, index: Path) -> dict[str, flo
         browser.close()
 
 
-def machine() -> str:
-    """Processor and Python, without a name of the host."""
-    model = platform.processor() or platform.machine()
-    if shutil.which("lscpu"):
-        lines = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout.splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("Model name")), model)
-    return f"{os.cpu_count()} cores of an {model}, Python {platform.python_version()}"
-
-
 def table(record: dict[str, object], took: dict[str, list[float]]) -> str:
     """The results as a Markdown page."""
     lines = [
         "# Time to open a large report",
         "",
-        "Written by `python benchmarks/report_opening.py`. A new browser each time; the operating system may hold the files in",
+        "Written by `python -m benchmarks.report_opening`. A new browser each time; the operating system may hold the files in",
         "memory. Target: the page and its list in under 2 seconds.",
         "",
         f"{record['dialogues']} dialogues, {record['openings']} openings, {record['browser']}, {record['machine']}.",
@@ -151,9 +154,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        raise SystemExit("no Chromium found; install it (Debian: apt-get install chromium)")
+    executable = chromium()
     with tempfile.TemporaryDirectory() as folder:
         run, site = Path(folder) / "run", Path(folder) / "site"
         make_run(run, arguments.dialogues)
@@ -166,7 +167,7 @@ def main() -> None:
     version = subprocess.run([executable, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     took = {name: [round(one[name], 1) for one in all_took] for name in MOMENTS}
     record: dict[str, object] = {
-        "machine": machine(), "browser": " ".join(version.split()[:2]), "dialogues": arguments.dialogues,
+        "machine": f"{processor()}, Python {platform.python_version()}", "browser": " ".join(version.split()[:2]), "dialogues": arguments.dialogues,
         "openings": arguments.openings, "writing_s": round(writing, 1), "index_kB": sizes[0] // 1000, "data_kB": sizes[1] // 1000,
     }  # fmt: skip
     arguments.out.write_text(json.dumps({**record, "milliseconds": took}, indent=1) + "\n", encoding="utf-8")

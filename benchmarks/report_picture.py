@@ -1,21 +1,20 @@
-"""The picture of the report in the README. `python benchmarks/report_picture.py`
+"""The picture of the report in the README. `python -m benchmarks.report_picture`
 
 Plays the demo into a folder of its own and writes docs/report.png: the first screens of its first page, with all environments at
 a glance, and of its PERM page, side by side in Chromium. Covers the picture alone; whether pages are right is tested
-(`tests/analysis/test_browser.py`).
+(`tests/report/test_browser.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+from benchmarks.report_opening import FLAGS, ROOT, chromium
+
 PAGES = ("index.html", "measurement-4.html")
 WIDTH, HEIGHT, SCALE = 1180, 1080, 0.58
 """Of one page in CSS pixels, and by how much the picture is made smaller."""
@@ -26,9 +25,6 @@ def take(site: Path, out: Path) -> int:
     """Writes the picture of a finished report and returns its size in bytes."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        raise SystemExit("no chromium on this machine; install it to take the picture")
     frames = "".join(f'<iframe src="{name}" scrolling="no"></iframe>' for name in PAGES)
     sheet = site / "picture.html"
     sheet.write_text(
@@ -38,7 +34,7 @@ def take(site: Path, out: Path) -> int:
         encoding="utf-8",
     )
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page(
             viewport={"width": len(PAGES) * WIDTH, "height": HEIGHT}, device_scale_factor=SCALE, color_scheme="light"
         )

@@ -19,7 +19,8 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.embedded_order import claims, transcripts
+from benchmarks.embedded_order import claims, means
+from benchmarks.order import transcripts
 from heartloop.appraisal import STRATEGIES, Appraisal, Flaw, Reading, Story, appraise
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
@@ -31,7 +32,7 @@ from heartloop.environments.sage.embedded_user import EmbeddedUser, needs, react
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import Scenario, load_scenarios
 from heartloop.environments.sage.story import story_of
-from heartloop.models.baselines import RANKED, Baseline
+from heartloop.models.baselines import GENERAL, RANKED, Baseline
 from tests.sage.attacks import ATTACKS
 
 SUPPORT = load_scenarios("support")
@@ -55,7 +56,8 @@ def final(scenarios: Sequence[Scenario], policy: Callable[[Sequence[Message]], s
 
 @pytest.mark.parametrize("seed", [0])  # benchmarks/embedded_order.py plays three
 def test_the_written_order_holds_on_the_held_out_half(seed: int) -> None:
-    broken = [claim.text for claim in claims(transcripts(["support", "chat"], "held-out", seed)) if not claim.holds]
+    dialogues = transcripts("sage", "held-out", seed, tuple(GENERAL), sets=("support", "chat"))
+    broken = [claim.text for claim in claims(means(dialogues)) if not claim.holds]
     assert not broken
 
 
