@@ -38,13 +38,12 @@ from benchmarks.machine import machine
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.training.chat_format import ChatFormat
-from heartloop.training.generation import Generated
 from heartloop.training.laptop.corpus import CorpusSettings, layout_of
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.launch import train
 from heartloop.training.progress import read_metrics
 from heartloop.training.recipe import Recipe, read_recipe
-from heartloop.training.rollouts import Sample, TokenPolicy, samples
+from heartloop.training.rollouts import Drawing, Generated, Sample, TokenPolicy, samples
 
 
 class Size(NamedTuple):
@@ -156,17 +155,14 @@ class PlainServer:
         self._model = model
         self._one = asyncio.Lock()
 
-    async def generate(
-        self, prompt: Sequence[int], *, max_tokens: int, temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0,
-        seed: int | None = None,
-    ) -> Generated:  # fmt: skip
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
         def draw() -> list[int]:
             ids = torch.tensor([list(prompt)], device=self._model.device)
             mask = torch.ones_like(ids)
             with torch.inference_mode():
                 out = self._model.generate(
-                    ids, attention_mask=mask, do_sample=True, temperature=temperature, top_p=top_p, top_k=top_k,
-                    max_new_tokens=max_tokens,
+                    ids, attention_mask=mask, do_sample=True, temperature=drawing.temperature, top_p=drawing.top_p,
+                    top_k=drawing.top_k, max_new_tokens=drawing.max_tokens,
                 )  # fmt: skip
             found: list[int] = out[0, len(prompt) :].tolist()
             return found

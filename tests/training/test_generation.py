@@ -23,6 +23,7 @@ import torch
 from heartloop.core.errors import UseError
 from heartloop.training.generation import BatchedGenerator, end_tokens
 from heartloop.training.key_values import Read, ReadTokens
+from heartloop.training.rollouts import Drawing
 from tests.training import tiny_policy
 
 NEVER = 10**6
@@ -51,7 +52,7 @@ def logits_of(model: Any, ids: list[int]) -> torch.Tensor:
 async def test_the_likeliest_reply_is_the_models_own_whatever_is_answered_beside_it(
     model: Any, generator: BatchedGenerator
 ) -> None:
-    answers = await asyncio.gather(*[generator.generate(prompt, max_tokens=6, temperature=0.0) for prompt in PROMPTS])
+    answers = await asyncio.gather(*[generator.generate(prompt, Drawing(max_tokens=6, temperature=0.0)) for prompt in PROMPTS])
     for prompt, answer in zip(PROMPTS, answers, strict=True):
         ids = list(prompt)
         for _ in range(6):  # without cache, batch or padding
@@ -64,7 +65,9 @@ async def test_the_likeliest_reply_is_the_models_own_whatever_is_answered_beside
 async def test_log_probabilities_are_those_that_the_loss_will_compare_with(
     model: Any, generator: BatchedGenerator, settings: dict[str, Any]
 ) -> None:
-    answers = await asyncio.gather(*[generator.generate(p, max_tokens=8, seed=i, **settings) for i, p in enumerate(PROMPTS)])
+    answers = await asyncio.gather(
+        *[generator.generate(p, Drawing(max_tokens=8, seed=i, **settings)) for i, p in enumerate(PROMPTS)]
+    )
     temperature = settings.get("temperature", 1.0) or 1.0
     for prompt, answer in zip(PROMPTS, answers, strict=True):
         logprobs = torch.log_softmax(logits_of(model, prompt + answer.tokens) / temperature, -1)
@@ -73,9 +76,9 @@ async def test_log_probabilities_are_those_that_the_loss_will_compare_with(
 
 
 async def test_equal_seeds_draw_equal_replies_alone_and_in_company(generator: BatchedGenerator) -> None:
-    alone = await generator.generate([5, 6, 7], max_tokens=12, seed=3)
-    beside = await asyncio.gather(*[generator.generate([5, 6, 7, 8, 9], max_tokens=5, seed=i) for i in range(7)],
-                                  generator.generate([5, 6, 7], max_tokens=12, seed=3))  # fmt: skip
+    alone = await generator.generate([5, 6, 7], Drawing(max_tokens=12, seed=3))
+    beside = await asyncio.gather(*[generator.generate([5, 6, 7, 8, 9], Drawing(max_tokens=5, seed=i)) for i in range(7)],
+                                  generator.generate([5, 6, 7], Drawing(max_tokens=12, seed=3)))  # fmt: skip
     assert beside[-1].tokens == alone.tokens
     assert len({tuple(answer.tokens) for answer in beside[:-1]}) > 1
 
@@ -85,7 +88,9 @@ async def test_top_k_and_top_p_keep_what_they_say(model: Any, generator: Batched
     ranked = chances.argsort(descending=True).tolist()
 
     async def drawn(**settings: Any) -> Counter[int]:
-        answers = await asyncio.gather(*[generator.generate([5, 6, 7], max_tokens=1, seed=i, **settings) for i in range(400)])
+        answers = await asyncio.gather(
+            *[generator.generate([5, 6, 7], Drawing(max_tokens=1, seed=i, **settings)) for i in range(400)]
+        )
         return Counter(answer.tokens[0] for answer in answers)
 
     two = await drawn(top_k=2)
@@ -101,7 +106,7 @@ async def test_a_reply_ends_with_its_end_token_or_is_cut(model: Any) -> None:
     first = int(logits_of(model, [9])[-1].argmax())
     generator = BatchedGenerator(model, eos={first, NEVER}, pad=0)
     ended, cut = await asyncio.gather(
-        generator.generate([9], max_tokens=5, temperature=0.0), generator.generate([9], max_tokens=3, seed=1)
+        generator.generate([9], Drawing(max_tokens=5, temperature=0.0)), generator.generate([9], Drawing(max_tokens=3, seed=1))
     )
     assert (ended.tokens, ended.stop) == ([first], "stop")
     assert cut.stop == ("stop" if cut.tokens[-1] == first else "length")
@@ -110,7 +115,7 @@ async def test_a_reply_ends_with_its_end_token_or_is_cut(model: Any) -> None:
 
 async def test_requests_that_wait_are_answered_together(model: Any) -> None:
     generator = BatchedGenerator(model, eos=NEVER, pad=0, max_batch=16)
-    answers = await asyncio.gather(*[generator.generate([5, i], max_tokens=i % 3 + 1) for i in range(40)])
+    answers = await asyncio.gather(*[generator.generate([5, i], Drawing(max_tokens=i % 3 + 1)) for i in range(40)])
     assert [len(answer.tokens) for answer in answers] == [i % 3 + 1 for i in range(40)]
     assert generator.batches == 3
     generator.close()
@@ -119,12 +124,12 @@ async def test_requests_that_wait_are_answered_together(model: Any) -> None:
 async def test_new_weights_are_used_from_the_next_batch_on() -> None:
     generator = BatchedGenerator(tiny_policy.model(seed=0), eos=NEVER, pad=0)
     other = tiny_policy.model(seed=1)
-    before = await generator.generate([5, 6], max_tokens=8, temperature=0.0)
+    before = await generator.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))
     weights = {name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"}  # it is tied
     generator.load(weights)
-    after = await generator.generate([5, 6], max_tokens=8, temperature=0.0)
+    after = await generator.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))
     expected = BatchedGenerator(other, eos=NEVER, pad=0)
-    assert after.tokens == (await expected.generate([5, 6], max_tokens=8, temperature=0.0)).tokens != before.tokens
+    assert after.tokens == (await expected.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))).tokens != before.tokens
     assert generator.weights == 1
     with pytest.raises(UseError, match=r"model\.norm\.weight.* missing"):
         generator.load({name: weight for name, weight in weights.items() if name != "model.norm.weight"})
@@ -136,18 +141,18 @@ async def test_new_weights_are_used_from_the_next_batch_on() -> None:
 
 async def test_a_request_that_cannot_be_answered_fails_and_the_next_is_answered(model: Any, generator: BatchedGenerator) -> None:
     with pytest.raises(UseError, match="prompt of 0 tokens"):
-        await generator.generate([], max_tokens=3)
+        await generator.generate([], Drawing(max_tokens=3))
     with pytest.raises(UseError, match=r"top_p 1\.5"):
-        await generator.generate([5], max_tokens=3, top_p=1.5)
+        await generator.generate([5], Drawing(max_tokens=3, top_p=1.5))
     with pytest.raises(IndexError):
-        await generator.generate([5, 99_999], max_tokens=3)  # no such token
-    gone = asyncio.ensure_future(generator.generate([5], max_tokens=500))
+        await generator.generate([5, 99_999], Drawing(max_tokens=3))  # no such token
+    gone = asyncio.ensure_future(generator.generate([5], Drawing(max_tokens=500)))
     await asyncio.sleep(0.05)
     gone.cancel()
-    assert len((await generator.generate([5], max_tokens=3)).tokens) == 3
+    assert len((await generator.generate([5], Drawing(max_tokens=3))).tokens) == 3
     generator.close()
     with pytest.raises(UseError, match="was closed"):
-        await generator.generate([5], max_tokens=3)
+        await generator.generate([5], Drawing(max_tokens=3))
 
 
 def test_end_tokens_come_from_the_generation_settings_and_the_tokenizer(model: Any) -> None:
@@ -166,13 +171,13 @@ async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) 
         read.append(tuple(kwargs["input_ids"].shape))
         return inner(*args, **kwargs)
 
-    first = await asyncio.gather(*[kept.generate(p, max_tokens=i + 3, seed=i) for i, p in enumerate(PROMPTS)])
+    first = await asyncio.gather(*[kept.generate(p, Drawing(max_tokens=i + 3, seed=i)) for i, p in enumerate(PROMPTS)])
     later = [prompt + said.tokens + [11, 12] for prompt, said in zip(PROMPTS, first, strict=True)]
     later.append([21, 22, 23])  # somebody new among them
-    expected = await asyncio.gather(*[fresh.generate(p, max_tokens=6, seed=9) for p in later])
+    expected = await asyncio.gather(*[fresh.generate(p, Drawing(max_tokens=6, seed=9)) for p in later])
     model.forward = noted
     try:
-        answers = await asyncio.gather(*[kept.generate(p, max_tokens=6, seed=9) for p in later])
+        answers = await asyncio.gather(*[kept.generate(p, Drawing(max_tokens=6, seed=9)) for p in later])
     finally:
         del model.forward
     assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
@@ -187,11 +192,11 @@ async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) 
 async def test_new_weights_forget_what_the_old_ones_read() -> None:
     generator = BatchedGenerator(tiny_policy.model(seed=0), eos=NEVER, pad=0)
     other = tiny_policy.model(seed=1)
-    said = await generator.generate([5, 6], max_tokens=4, temperature=0.0)
+    said = await generator.generate([5, 6], Drawing(max_tokens=4, temperature=0.0))
     generator.load({name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"})
     later = [5, 6, *said.tokens, 7]
     expected = BatchedGenerator(other, eos=NEVER, pad=0)
-    answers = [await one.generate(later, max_tokens=8, temperature=0.0) for one in (generator, expected)]
+    answers = [await one.generate(later, Drawing(max_tokens=8, temperature=0.0)) for one in (generator, expected)]
     assert answers[0].tokens == answers[1].tokens
     generator.close()
     expected.close()

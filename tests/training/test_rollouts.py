@@ -25,8 +25,9 @@ from heartloop.environments.episode import SILENCE, play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Returns
 from heartloop.scoring.credit import REWARDS, RewardKind
-from heartloop.training.generation import Generated
 from heartloop.training.rollouts import (
+    Drawing,
+    Generated,
     PolicyTurn,
     RolloutRewards,
     Sample,
@@ -50,21 +51,11 @@ class FakeServer:
         self._ended = ended
         self.asked: list[dict[str, Any]] = []
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        seed: int | None = None,
-    ) -> Generated:
-        settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
-        self.asked.append({"prompt": list(prompt), **settings})
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
+        self.asked.append({"prompt": list(prompt), **drawing._asdict()})
         reply = next(self._replies)
         ids = tiny_policy.tokenizer().encode(reply) if isinstance(reply, str) else reply
-        ids = [*ids, END] if self._ended else ids[:max_tokens]
+        ids = [*ids, END] if self._ended else ids[: drawing.max_tokens]
         return Generated(ids, [-0.5 - 0.01 * i for i in range(len(ids))], "stop" if ids[-1] == END else "length")
 
 

@@ -28,8 +28,9 @@ from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
 from heartloop.models.names import close
 from heartloop.training.dialogue_settings import DialogueSettings
-from heartloop.training.generation import Generated
 from heartloop.training.rollouts import (
+    Drawing,
+    Generated,
     PolicyTurn,
     PromptFormat,
     RolloutRewards,
@@ -177,20 +178,11 @@ class _VerlServer:
         self._client, self._params, self._request_id, self._seeded = client, params, request_id, seeded
         self._called = False
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        seed: int | None = None,
-    ) -> Generated:
-        params = {**self._params, "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k}
-        params["logprobs"] = True
-        if self._seeded and seed is not None:
-            params["seed"] = seed
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
+        given = drawing._asdict()
+        if not self._seeded or drawing.seed is None:
+            del given["seed"]
+        params = {**self._params, **given, "logprobs": True}
         timing: dict[str, Any] = {}
         with simple_timer("generate", timing):
             out = await self._client.generate(request_id=self._request_id, prompt_ids=list(prompt), sampling_params=params)

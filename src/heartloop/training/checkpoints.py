@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
+from heartloop.training.rollouts import Drawing
 
 __all__ = ["PREFIX", "CheckpointModel"]
 
@@ -93,13 +94,13 @@ class CheckpointModel:
         room = loaded.longest - len(prompt)
         if room < 1:
             raise ModelError(f"{self.name}: the messages are {len(prompt)} tokens; expected fewer than {loaded.longest}")
-        drawn = await loaded.generator.generate(
-            prompt,
+        drawing = Drawing(
             max_tokens=min(room, sampling.max_tokens or self._max_tokens),
             temperature=(defaults.temperature or 0.0) if sampling.temperature is None else sampling.temperature,
             top_p=(defaults.top_p or 1.0) if sampling.top_p is None else sampling.top_p,
             seed=sampling.seed,
         )
+        drawn = await loaded.generator.generate(prompt, drawing)
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
 

@@ -16,15 +16,16 @@ import queue
 import random
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from heartloop.core.errors import UseError
 from heartloop.training.key_values import ReadTokens, keeps_all, laid_out, read_of
+from heartloop.training.rollouts import Drawing, Generated
 
-__all__ = ["BatchedGenerator", "Generated", "TokenServer", "end_tokens"]
+__all__ = ["BatchedGenerator", "end_tokens"]
 
 GATHER = 0.004
 """Seconds without a new request after which a batch starts: requests of one training step arrive closer together than that."""
@@ -33,47 +34,9 @@ SHRINK = 0.75
 """Share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values."""
 
 
-class Generated(NamedTuple):
-    """One reply as token ids. A closing end-of-text token is part of it."""
-
-    tokens: list[int]
-    logprobs: list[float]
-    """Of each token under the model at the sampling temperature, before top-p and top-k cut: what the loss compares with."""
-    stop: Literal["stop", "length"]
-    """`stop`: it has an end token. `length`: it reached the maximum."""
-
-
-class TokenServer(Protocol):
-    """Token ids in, token ids out: a `BatchedGenerator` in this process, or an inference engine on a cluster."""
-
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        seed: int | None = None,
-    ) -> Generated:
-        """One reply.
-
-        Args:
-            max_tokens: maximum number of tokens, the end-of-text token included.
-            temperature: 0 takes the likeliest token; its log-probabilities are those at temperature 1.
-            top_p: keep the likeliest tokens up to this share; 1 keeps all.
-            top_k: keep this many; 0 or less keeps all.
-            seed: equal seeds, prompts and weights draw equal replies.
-        """
-        ...
-
-
 class _Request(NamedTuple):
     prompt: list[int]
-    max_tokens: int
-    temperature: float
-    top_p: float
-    top_k: int
+    drawing: Drawing
     draw: random.Random
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Generated]
@@ -114,23 +77,15 @@ class BatchedGenerator:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        seed: int | None = None,
-    ) -> Generated:
-        """One reply; the arguments are those of `TokenServer.generate`.
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
+        """One reply.
 
         Raises:
             UseError: an empty prompt, a setting out of range, or a generator that was closed.
         """
-        if not prompt or max_tokens < 1:
-            raise UseError(f"a prompt of {len(prompt)} tokens with at most {max_tokens} to answer; expected at least 1 of each")
+        most, temperature, top_p, _, seed = drawing
+        if not prompt or most < 1:
+            raise UseError(f"a prompt of {len(prompt)} tokens with at most {most} to answer; expected at least 1 of each")
         if not 0.0 <= temperature < float("inf") or not 0.0 < top_p <= 1.0:
             raise UseError(f"temperature {temperature:g} with top_p {top_p:g}; expected at least 0, and more than 0 up to 1")
         if self._closed:
@@ -138,7 +93,7 @@ class BatchedGenerator:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Generated] = loop.create_future()
         draw = random.Random(self._draw.getrandbits(64) if seed is None else seed)
-        self._waiting.put(_Request(list(prompt), max_tokens, temperature, top_p, max(0, top_k), draw, loop, future))
+        self._waiting.put(_Request(list(prompt), drawing, draw, loop, future))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="generation")
             self._thread.start()
@@ -229,7 +184,7 @@ class BatchedGenerator:
                     continue
                 tokens[row].append(token)
                 logprobs[row].append(score)
-                if token in self._ends or len(tokens[row]) >= batch[row].max_tokens or batch[row].future.cancelled():
+                if token in self._ends or len(tokens[row]) >= batch[row].drawing.max_tokens or batch[row].future.cancelled():
                     unfinished.remove(row)
                     if self._keeps:
                         self._known.put(batch[row].prompt + tokens[row][:-1], read_of(cache, place, mask[place]))
@@ -255,7 +210,7 @@ class BatchedGenerator:
             return [0] * len(batch), None, torch.zeros(len(batch), 0, dtype=torch.long)
         cached = self._known.take([request.prompt for request in batch])
         new = max(len(request.prompt) - known for request, (known, _) in zip(batch, cached, strict=True))
-        room = new + max(request.max_tokens for request in batch)
+        room = new + max(request.drawing.max_tokens for request in batch)
         cache, mask = laid_out(self.model, [read for _, read in cached], room=room)
         return [known for known, _ in cached], cache, mask
 
@@ -269,7 +224,7 @@ class _Settings(NamedTuple):
 
     @classmethod
     def of(cls, batch: Sequence[_Request], device: torch.device) -> _Settings:
-        columns = [[r.temperature for r in batch], [r.top_p for r in batch], [r.top_k for r in batch]]
+        columns = zip(*((r.drawing.temperature, r.drawing.top_p, max(0, r.drawing.top_k)) for r in batch), strict=True)
         return cls(*(torch.tensor(column, device=device)[:, None] for column in columns))
 
     def select(self, rows: Tensor) -> _Settings:

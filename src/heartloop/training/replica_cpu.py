@@ -19,6 +19,7 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from heartloop.training.generation import BatchedGenerator, end_tokens
+from heartloop.training.rollouts import Drawing
 
 __all__ = ["ENGINE", "ReplicaCPU", "ServerCPU", "WeightSenderCPU"]
 
@@ -46,14 +47,14 @@ class ServerCPU:
 
     async def generate(self, request_id: str, prompt_ids: list[int], sampling_params: Mapping[str, Any], **_: Any) -> TokenOutput:
         """One reply; `request_id` is not used."""
-        drawn = await self._generator.generate(
-            prompt_ids,
+        drawing = Drawing(
             max_tokens=int(sampling_params.get("max_tokens") or self._response_length),
             temperature=float(sampling_params.get("temperature", 1.0)),
             top_p=float(sampling_params.get("top_p", 1.0)),
             top_k=int(sampling_params.get("top_k", 0)),
             seed=sampling_params.get("seed"),
         )
+        drawn = await self._generator.generate(prompt_ids, drawing)
         return TokenOutput(
             token_ids=drawn.tokens, log_probs=drawn.logprobs, stop_reason="completed", extra_fields={"global_steps": self._steps}
         )

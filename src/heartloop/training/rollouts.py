@@ -32,13 +32,43 @@ from heartloop.scoring.credit import (
     rewards_to_go,
 )
 
-if TYPE_CHECKING:  # needs torch
-    from heartloop.training.generation import TokenServer
-
 __all__ = [
-    "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "rollout_rewards", "samples",
-    "token_rewards",
+    "Drawing", "Generated", "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "TokenServer",
+    "rollout_rewards", "samples", "token_rewards",
 ]  # fmt: skip
+
+
+class Generated(NamedTuple):
+    """One reply as token ids. A closing end-of-text token is part of it."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    """Of each token under the model at the sampling temperature, before top-p and top-k cut: what the loss compares with."""
+    stop: Literal["stop", "length"]
+    """`stop`: it has an end token. `length`: it reached the maximum."""
+
+
+class Drawing(NamedTuple):
+    """How a reply is sampled."""
+
+    max_tokens: int
+    """Maximum number of tokens, the end-of-text token included."""
+    temperature: float = 1.0
+    """0 takes the likeliest token; its log-probabilities are those at temperature 1."""
+    top_p: float = 1.0
+    """Keep the likeliest tokens up to this share; 1 keeps all."""
+    top_k: int = 0
+    """Keep this many; 0 or less keeps all."""
+    seed: int | None = None
+    """Equal seeds, prompts and weights draw equal replies."""
+
+
+class TokenServer(Protocol):
+    """Token ids in, token ids out: a `BatchedGenerator` in this process, or an inference engine on a cluster."""
+
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
+        """One reply."""
+        ...
 
 
 class PromptFormat(Protocol):
@@ -77,7 +107,7 @@ class TokenPolicy:
         ends: tokens that end a reply.
         max_prompt: maximum number of prompt tokens; a longer prompt is answered with silence.
         max_tokens: maximum number of tokens of a reply, with its end token.
-        temperature: as in `TokenServer.generate`; so `top_p`, `top_k`.
+        temperature: as in `Drawing`; so `top_p`, `top_k`.
     """
 
     def __init__(
@@ -124,14 +154,14 @@ class TokenPolicy:
         if len(prompt) > self._max_prompt:
             self.turns.append(PolicyTurn(prompt, [], [], "", "", None))
             return Reply("", finish_reason="length", usage=Usage(prompt_tokens=len(prompt)))
-        generated = await self._server.generate(
-            prompt,
+        drawing = Drawing(
             max_tokens=min(self._max_tokens, sampling.max_tokens or self._max_tokens),
             temperature=self._temperature if sampling.temperature is None else sampling.temperature,
             top_p=self._top_p if sampling.top_p is None else sampling.top_p,
             top_k=self._top_k,
             seed=sampling.seed,
         )
+        generated = await self._server.generate(prompt, drawing)
         tokens = generated.tokens
         body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
         text = self._format.text(body)
