@@ -12,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,7 +23,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import AnswerForm, Ready, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.dataset import parted
-from heartloop.training.laptop.corpus import Example, whole_sentences
+from heartloop.training.laptop.corpus import Example, in_processes, whole_sentences
 from heartloop.training.laptop.tokenizer import Layout
 
 __all__ = ["SHARES", "AnswersSettings", "answers_of", "held_out_texts", "layout_of", "learned_scenarios"]
@@ -62,14 +60,14 @@ def learned_scenarios(settings: AnswersSettings) -> list[str]:
 
 def held_out_texts(settings: AnswersSettings) -> list[str]:
     """Texts of the held-out scenarios, sorted, as `corpus.held_out_texts`: for a tokenizer's words alone."""
-    texts = _training(settings.environment).texts
+    texts = _training(settings.environment)[0].texts
     return sorted({text for scenario in _scenarios(settings)[1] for text in texts(scenario)})
 
 
 def layout_of(settings: AnswersSettings) -> Layout:
     """What of a dialogue stands in a prompt, and the headings of an answer."""
-    form = _form(settings.environment)
-    return Layout(_training(settings.environment).prompt_headings, form.message_words, tuple(form.headings.values()))
+    training, form = _training(settings.environment)
+    return Layout(training.prompt_headings, form.message_words, tuple(form.headings.values()))
 
 
 def answers_of(settings: AnswersSettings, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
@@ -81,26 +79,15 @@ def answers_of(settings: AnswersSettings, *, processes: int = 1) -> tuple[list[E
     test = held_out[:: max(1, len(held_out) // max(1, settings.test))][: settings.test]
     learn = [(scenario.id, settings.seed + again) for again in range(settings.answers) for scenario in train]
     jobs = [*learn, *((scenario.id, settings.seed) for scenario in test)]
-    if processes == 1:
-        answers = _answered(jobs, settings)
-    else:
-        parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:  # as in `corpus`
-            answers = [example for examples in pool.map(_answered, parts, [settings] * len(parts)) for example in examples]
+    answers = in_processes(_answered, jobs, settings, processes)
     return answers[: len(learn)], answers[len(learn) :]
 
 
-def _training(environment: str) -> Training:
+def _training(environment: str) -> tuple[Training, AnswerForm]:
     training = load_environment(environment).training
     if training is None or training.answer_form is None:
         raise UseError(f"{environment} has no form of answers; leave policy.warm_start.corpus.answers out")
-    return training
-
-
-def _form(environment: str) -> AnswerForm:
-    form = _training(environment).answer_form
-    assert form is not None  # checked above
-    return form
+    return training, training.answer_form
 
 
 @cache
@@ -125,7 +112,7 @@ async def _answer(scenario: str, seed: int, baselines: Mapping[str, Baseline], s
         Message(role="user", content=await episode.open() or ""),
     ]
     rng = random.Random(f"{scenario}|{seed}")
-    form = _form(settings.environment)
+    _, form = _training(settings.environment)
     text = "".join(
         [heading + await _part(name, form, messages, baselines, settings, rng) for name, heading in form.headings.items()]
     )

@@ -36,8 +36,8 @@ from heartloop.models.baselines import Baseline
 from heartloop.training.laptop.tokenizer import Layout
 
 __all__ = [
-    "SHARES", "CorpusSettings", "Example", "Mixture", "Source", "dialogues_of", "environment_for", "held_out_texts", "layout_of",
-    "read_or_make", "whole_sentences", "words_in",
+    "SHARES", "CorpusSettings", "Example", "Mixture", "Source", "dialogues_of", "environment_for", "held_out_texts",
+    "in_processes", "layout_of", "read_or_make", "whole_sentences", "words_in",
 ]  # fmt: skip
 
 SHARES: Mapping[str, float] = {
@@ -212,15 +212,20 @@ def dialogues_of(settings: CorpusSettings, *, processes: int = 1) -> tuple[list[
     About 50 ms each on one core. A failed dialogue is a fault of ours and is raised.
     """
     learn, held_out = _jobs(settings.learn, settings.seed), _jobs(settings.held_out, settings.seed)
-    jobs = [*learn, *held_out]
-    if processes == 1:
-        played = _played(jobs, settings)
-    else:
-        parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
-        # spawned, not forked: the caller may have torch's threads running
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            played = [example for examples in pool.map(_played, parts, [settings] * len(parts)) for example in examples]
+    played = in_processes(_played, [*learn, *held_out], settings, processes)
     return played[: len(learn)], played[len(learn) :]
+
+
+def in_processes(
+    work: Callable[[Sequence[Any], Any], list[Example]], jobs: Sequence[Any], settings: Any, processes: int
+) -> list[Example]:
+    """The examples of all jobs, in order, made by one or several processes; `work(jobs, settings)` makes those of some."""
+    if processes == 1:
+        return work(jobs, settings)
+    parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
+    # spawned, not forked: the caller may have torch's threads running
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        return [example for examples in pool.map(work, parts, [settings] * len(parts)) for example in examples]
 
 
 def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Example]]]) -> tuple[list[Example], list[Example]]:
