@@ -52,11 +52,8 @@ class MeteredEmbedder:
     def __init__(self, model: EndpointChat, meter: Meter) -> None:
         meter.admit(model.name)
         self._model = model
+        self.name = model.name
         self._meter = meter
-
-    @property
-    def name(self) -> str:
-        return self._model.name
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         messages = [Message(role="user", content=text) for text in texts]

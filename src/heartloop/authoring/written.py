@@ -228,13 +228,10 @@ class Kept:
 
     def __init__(self, model: ChatModel, steps: Steps, *, role: str, of: str, prompt: str) -> None:
         self._model = model
+        self.name = model.name
         self._steps = steps
         self._facts = {"of": of, "role": role, "prompt": prompt}
         self._given: dict[str, int] = {}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

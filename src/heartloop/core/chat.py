@@ -70,17 +70,13 @@ class ScriptedChat:
         name: str = "scripted",
         cycle: bool = False,
     ) -> None:
-        self._name = name
+        self.name = name
         self._answers = answers
         self._cycle = cycle
         self.asked: list[tuple[Message, ...]] = []
         """The messages of every call."""
         self.schemas: list[Mapping[str, Any] | None] = []
         self.samplings: list[Sampling | None] = []
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -94,7 +90,7 @@ class ScriptedChat:
         else:
             if number >= len(self._answers) and not self._cycle:
                 raise ModelError(
-                    f"scripted model {self._name!r} has {len(self._answers)} answers and got call {number + 1}; add answers"
+                    f"scripted model {self.name!r} has {len(self._answers)} answers and got call {number + 1}; add answers"
                 )
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):

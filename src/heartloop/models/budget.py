@@ -392,12 +392,9 @@ class Metered:
     def __init__(self, model: ChatModel, meter: Meter, role: str) -> None:
         meter.admit(model.name)
         self.model = model
+        self.name = model.name
         self.meter = meter
         self.role = role
-
-    @property
-    def name(self) -> str:
-        return self.model.name
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -324,15 +324,12 @@ class Cached:
 
     def __init__(self, model: ChatModel, cache: AnswerCache, role: str) -> None:
         self.model = model
+        self.name = model.name
         self.cache = cache
         self.role = role
         self._heads: dict[tuple[str, str, str], Any] = {}
         # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
-
-    @property
-    def name(self) -> str:
-        return self.model.name
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -178,7 +178,7 @@ class EndpointChat:
         parts = _address(base_url, self._url_variable, self._key_variable)
         if api_key and not all("!" <= character <= "~" for character in api_key):
             raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
-        self._name = name
+        self.name = name
         self._model = writable(model)
         self._url, self._embeddings_url = (
             urlunsplit(parts._replace(path=parts.path.rstrip("/") + path)) for path in ("/chat/completions", "/embeddings")
@@ -197,16 +197,12 @@ class EndpointChat:
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
     def address(self) -> str:
         """The base URL without query, key or password."""
         return self._address
 
     def __repr__(self) -> str:
-        return f"EndpointChat({self._name!r}, base_url={self._address!r})"
+        return f"EndpointChat({self.name!r}, base_url={self._address!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -332,15 +328,15 @@ class EndpointChat:
             }.get(trouble.status, "check the model's name and its sampling settings")
             if 300 <= trouble.status < 400:
                 advice = f"set {url} to the address it redirects to"
-            return RefusedByServer(f"{self._name} at {self._address} answered {trouble.text}; {advice}")
+            return RefusedByServer(f"{self.name} at {self._address} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self._name} at {self._address} returned no {wanted} in {count}; the last response was {trouble.text}; "
+                f"{self.name} at {self._address} returned no {wanted} in {count}; the last response was {trouble.text}; "
                 f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
-            f"{self._name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
+            f"{self.name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
             "check that the server runs, or lower --max-connections, then retry"
         )
 

@@ -167,7 +167,7 @@ class FunctionBaseline:
     """
 
     def __init__(self, name: str, path: str, *, seed: int = 0) -> None:
-        self._name = name
+        self.name = f"heartloop/{name}"
         self._seed = seed
         try:
             self._function = pkgutil.resolve_name(path)
@@ -177,10 +177,6 @@ class FunctionBaseline:
             ) from error
         if not callable(self._function):
             raise UseError(f"heartloop/{name}: {path!r} is {type(self._function).__name__}; expected a function")
-
-    @property
-    def name(self) -> str:
-        return f"heartloop/{self._name}"
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -212,16 +208,12 @@ class PythonChat:
     """
 
     def __init__(self, name: str, *, timeout: float = TIMEOUT) -> None:
-        self._name = name
+        self.name = name
         self._timeout = timeout
         self._function = _load(name)
         self.source = _source_of(self._function)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -239,17 +231,17 @@ class PythonChat:
             raise
         except TimeoutError as error:
             raise TransportError(
-                f"{self._name} returned nothing within {self._timeout:g} s; raise --timeout or make it faster"
+                f"{self.name} returned nothing within {self._timeout:g} s; raise --timeout or make it faster"
             ) from error
         except Exception as error:
             description = _without_keys(f"{type(error).__name__}: {error}")
             last = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{self._name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
+            text = f"{self.name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
             # an error that contained a key is not chained, or the traceback would print it
             raise ModelError(text) from (error if description.endswith(str(error)) else None)
         text = answer.text if isinstance(answer, Reply) else answer
         if not isinstance(text, str):
-            raise ModelError(f"{self._name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
+            raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
         text = writable(text)
         usage = answer.usage if isinstance(answer, Reply) else Usage()
         if not usage.total:
@@ -276,12 +268,12 @@ class PythonChat:
             except Exception as raised:
                 answer, error = None, raised
             except BaseException as raised:  # sys.exit() in the function ends the call, not the run
-                answer, error = None, ModelError(f"{self._name} raised {type(raised).__name__}({raised})")
+                answer, error = None, ModelError(f"{self.name} raised {type(raised).__name__}({raised})")
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended earlier
                 loop.call_soon_threadsafe(settle, answer, error)
 
         # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
-        threading.Thread(target=work, daemon=True, name=self._name).start()
+        threading.Thread(target=work, daemon=True, name=self.name).start()
         answer = await result
         return await answer if inspect.isawaitable(answer) else answer
 

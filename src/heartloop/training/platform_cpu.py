@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import tempfile
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +25,20 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 __all__ = ["PlatformCPU"]
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
-def _zero(*_: Any, **__: Any) -> int:
-    return 0
+def _always(value: Any) -> Callable[..., Any]:
+    """A function that returns the same whatever it is called with."""
+    return lambda *_, **__: value
 
 
 class _Device(types.ModuleType):
     """A replacement for `torch.cuda`: `torch.cpu`, and the functions that it lacks."""
 
-    max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = staticmethod(_zero)
-    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = staticmethod(_nothing)
+    max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = staticmethod(_always(0))
+    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = staticmethod(_always(None))
+    get_device_name = staticmethod(_always("cpu"))
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
     get_rng_state = staticmethod(torch.get_rng_state)
     set_rng_state = staticmethod(torch.set_rng_state)
-
-    @staticmethod
-    def get_device_name(*_: Any) -> str:
-        return "cpu"
 
     @staticmethod
     def mem_get_info(*_: Any) -> tuple[int, int]:
@@ -62,70 +56,27 @@ _DEVICE = _Device("heartloop.training.cpu_device")
 class PlatformCPU(PlatformBase):  # type: ignore[misc]
     """The CPU as verl's device. Never chosen automatically, only by `VERL_PLATFORM=cpu`."""
 
-    @property
-    def device_name(self) -> str:
-        return "cpu"
+    device_name = property(lambda self: "cpu")
+    vendor_name = property(lambda self: "generic")
+    device_module = property(lambda self: _DEVICE)
 
-    @property
-    def vendor_name(self) -> str:
-        return "generic"
-
-    @property
-    def device_module(self) -> types.ModuleType:
-        return _DEVICE
-
-    def is_available(self) -> bool:
-        return True
-
-    def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        return False
-
-    def current_device(self) -> Any:
-        return "cpu"  # verl passes it to torch as a device
-
-    def device_count(self) -> int:
-        return 1
-
-    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        return None, None
-
-    def communication_backend_name(self) -> str:
-        return "gloo"
-
-    def visible_devices_envvar(self) -> str:
-        return "CUDA_VISIBLE_DEVICES"
-
-    def ray_resource_name(self) -> str:
-        return "GPU"
-
-    def ray_noset_envvars(self) -> list[str]:
-        return []
-
-    def is_ipc_supported(self) -> bool:
-        return False
+    is_available = _always(True)
+    is_platform_available = _always(False)
+    is_ipc_supported = _always(False)
+    current_device = _always("cpu")  # verl passes it to torch as a device
+    device_count = _always(1)
+    get_device_capability = _always((None, None))
+    communication_backend_name = _always("gloo")
+    visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
+    ray_resource_name = _always("GPU")
+    ray_noset_envvars = _always([])
+    nvtx_range = _always(nullcontext())
+    set_device = synchronize = set_allocator_settings = empty_cache = profiler_start = profiler_stop = cudart = _always(None)
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
     manual_seed_all = manual_seed
-
-    @contextmanager
-    def nvtx_range(self, msg: str) -> Iterator[None]:
-        yield
-
-    def set_device(self, device_index: int) -> None: ...
-
-    def synchronize(self, device_index: int | None = None) -> None: ...
-
-    def set_allocator_settings(self, settings: str) -> None: ...
-
-    def empty_cache(self) -> None: ...
-
-    def profiler_start(self) -> None: ...
-
-    def profiler_stop(self) -> None: ...
-
-    def cudart(self) -> Any: ...
 
 
 def _rendezvous() -> str | None:

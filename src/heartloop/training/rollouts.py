@@ -123,7 +123,7 @@ class TokenPolicy:
         top_k: int = 0,
         name: str = "policy",
     ) -> None:
-        self._name = name
+        self.name = name
         self._server = server
         self._format = prompt_format
         self._ends = frozenset(ends)
@@ -131,10 +131,6 @@ class TokenPolicy:
         self._max_tokens = max_tokens
         self._temperature, self._top_p, self._top_k = temperature, top_p, top_k
         self.turns: list[PolicyTurn] = []
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def overflows(self) -> int:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from heartloop.training.dialogue_settings import AGENT
 from heartloop.training.recipe import Recipe
@@ -30,49 +30,23 @@ _FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
 
-class RunPaths(NamedTuple):
+class RunPaths:
     """The files of a run."""
 
-    run: Path
-
-    @property
-    def settings(self) -> Path:
-        return self.run / "settings.json"
-
-    @property
-    def train(self) -> Path:
-        return self.run / "data" / "train.parquet"
-
-    @property
-    def held_out(self) -> Path:
-        return self.run / "data" / "held_out.parquet"
-
-    @property
-    def agent_loops(self) -> Path:
-        return self.run / "agent_loops.yaml"
-
-    @property
-    def policies(self) -> Path:
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.settings = run / "settings.json"
+        self.train = run / "data" / "train.parquet"
+        self.held_out = run / "data" / "held_out.parquet"
+        self.agent_loops = run / "agent_loops.yaml"
+        self.policies = run.parent / "policies"
         """Laptop policies by the hash of their settings, beside the run, so that several runs share one."""
-        return self.run.parent / "policies"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.run / "checkpoints"
-
-    @property
-    def transcripts(self) -> Path:
-        return self.run / "transcripts"
-
-    @property
-    def metrics(self) -> Path:
+        self.checkpoints = run / "checkpoints"
+        self.transcripts = run / "transcripts"
+        self.metrics = run / "metrics.jsonl"
         """One line a step, over all attempts."""
-        return self.run / "metrics.jsonl"
-
-    @property
-    def attempts(self) -> Path:
+        self.attempts = run / "attempts"
         """One folder for each time that training was started: `log.txt`, `metrics.jsonl`."""
-        return self.run / "attempts"
 
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:

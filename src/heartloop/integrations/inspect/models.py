@@ -72,13 +72,10 @@ class InspectChat:
 
     def __init__(self, model: Model) -> None:
         self.inspect_model = model
+        self.name = str(model)
         self._converted: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
         self.messages: list[ChatMessage] = []
         """The messages of the latest call."""
-
-    @property
-    def name(self) -> str:
-        return str(self.inspect_model)
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -73,13 +73,9 @@ class Baseline:
     def __init__(self, name: str, *, seed: int = 0, verbatim: bool = False) -> None:
         if name not in BASELINES:
             raise UseError(f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {', '.join(BASELINES)}")
-        self._short = name
+        self._short, self.name = name, f"heartloop/{name}"
         self._seed = seed
         self._verbatim = verbatim
-
-    @property
-    def name(self) -> str:
-        return f"heartloop/{self._short}"
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
