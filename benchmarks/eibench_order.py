@@ -30,7 +30,7 @@ def claims(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Claim]:
     held = in_order(ORDER, means)
     best: dict[str, float] = {}
     for scene in SCENES:
-        ranked = sorted(means, key=lambda name: means[name][scene])  # noqa: B023 - used at once
+        ranked = sorted(means, key=lambda name: means[name][scene])
         last, first = (bootstrap_interval(scores[name][scene]) for name in (ranked[0], ranked[-1]))
         held.append(Claim(f"{scene}: the intervals of {ranked[-1]} and {ranked[0]} lie apart", first.low > last.high))
         best[scene] = means[ranked[-1]][scene]

@@ -38,14 +38,14 @@ def parts() -> dict[str, str]:
         kinds = ", ".join(sorted(kind for kind in counts if kind[0].isupper()))
         fuzzed.append([name, sum(counts.values()), values, sum(counts.values()) - values, kinds])
     return {
-        "faults": f"Measured on {faults['machine']}, client and server: {faults['calls']} calls, {faults['faulty']} of them faulty; "
-        f"{faults['dialogues']} dialogues, {faults['unscored']} unscored; {faults['seconds']} s and at most "
+        "faults": f"Measured on {faults['machine']}, client and server: {faults['calls']} calls, {faults['faulty']} of them "
+        f"faulty; {faults['dialogues']} dialogues, {faults['unscored']} unscored; {faults['seconds']} s and at most "
         f"{faults['peak MB']} MB, without faults {calm['calls']} calls, {calm['seconds']} s and {calm['peak MB']} MB. "
         "Other programs ran on the machine.\n\n"
         + table(["fault", "calls", *_OUTCOMES], [*rows, ["all", faults["faulty"], *sums]])
         + _checks(faults),
-        "kills": f"Measured on {kills['machine']}: {kills['kills']} kills of a run of {kills['dialogues']} dialogues; torn lines and "
-        f"files made on purpose {sum(kills['torn'].values())} times.\n\n"
+        "kills": f"Measured on {kills['machine']}: {kills['kills']} kills of a run of {kills['dialogues']} dialogues; torn lines "
+        f"and files made on purpose {sum(kills['torn'].values())} times.\n\n"
         + table(["killed while", "times"], list(kills["moments"].items()))
         + _checks(kills),
         "fuzz": f"Measured on {fuzz['machine']}: {fuzz['inputs']} inputs, {len(fuzz['broken'])} parsers broken.\n\n"

@@ -26,8 +26,8 @@ from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import Baseline
 
 __all__ = [
-    "Claim", "Means", "Round", "baseline_of", "by_baseline", "by_group", "grouped", "in_order", "means_by_baseline", "means_of", "measure",
-    "transcripts", "verdicts",
+    "Claim", "Means", "Round", "baseline_of", "by_baseline", "by_group", "grouped", "in_order", "means_by_baseline", "means_of",
+    "measure", "transcripts", "verdicts",
 ]  # fmt: skip
 
 Means = Mapping[str, Mapping[str, float]]

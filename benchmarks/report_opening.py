@@ -167,7 +167,8 @@ def main() -> None:
     version = subprocess.run([executable, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     took = {name: [round(one[name], 1) for one in all_took] for name in MOMENTS}
     record: dict[str, object] = {
-        "machine": f"{processor()}, Python {platform.python_version()}", "browser": " ".join(version.split()[:2]), "dialogues": arguments.dialogues,
+        "machine": f"{processor()}, Python {platform.python_version()}",
+        "browser": " ".join(version.split()[:2]), "dialogues": arguments.dialogues,
         "openings": arguments.openings, "writing_s": round(writing, 1), "index_kB": sizes[0] // 1000, "data_kB": sizes[1] // 1000,
     }  # fmt: skip
     arguments.out.write_text(json.dumps({**record, "milliseconds": took}, indent=1) + "\n", encoding="utf-8")

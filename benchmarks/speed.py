@@ -1,8 +1,8 @@
 """How long do embedded dialogues of an environment take on one core? `python -m benchmarks.speed eibench`
 
 Plays dialogues one after the other, in one process and one thread, and writes no dialogue; making the scenarios is not counted.
-EIBench: 10,000 dialogues of the composed training set with baselines of different quality, some minutes. EMPA: every case with the
-seven baselines, a minute. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
+EIBench: 10,000 dialogues of the composed training set with baselines of different quality, some minutes. EMPA: every case with
+the seven baselines, a minute. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
 """
 
 from __future__ import annotations
