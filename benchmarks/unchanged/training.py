@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import heartloop
 from benchmarks.unchanged.models import SENTENCES, Draw
@@ -123,14 +123,6 @@ class Letters:
         return bytes(one for one in ids if one < END).decode("utf-8", "replace")
 
 
-class Generated(NamedTuple):
-    """A reply in tokens."""
-
-    tokens: list[int]
-    logprobs: list[float]
-    stop: str
-
-
 class LettersServer:
     """A token server that samples a baseline's replies; with `think` nearly always after a think block."""
 
@@ -139,12 +131,12 @@ class LettersServer:
         self._policy = Baseline(baseline)
         self._think = think
 
-    async def generate(self, prompt: Sequence[int], *, max_tokens: int, seed: int | None = None, **_: Any) -> Any:
-        """The ids of the reply, cut at `max_tokens`."""
+    async def generate(self, prompt: Sequence[int], drawing: rollouts.Drawing) -> rollouts.Generated:
+        """The ids of the reply, cut at the maximum."""
         text = (await self._policy.complete(self._format.messages)).text
-        draw = Draw(f"{seed}|{self._format.messages[0].content}|{text}")
+        draw = Draw(f"{drawing.seed}|{self._format.messages[0].content}|{text}")
         if self._think and draw.number("think", 40):
             text = f"<think>{draw.pick('thought', SENTENCES)}</think>\n{text}"
         tokens = [*text.encode(), END]
-        stop = "stop" if len(tokens) <= max_tokens else "length"
-        return Generated(tokens[:max_tokens], [-(one % 7) / 8 for one in tokens[:max_tokens]], stop)
+        cut = tokens[: drawing.max_tokens]
+        return rollouts.Generated(cut, [-(one % 7) / 8 for one in cut], "stop" if len(cut) == len(tokens) else "length")
