@@ -16,6 +16,7 @@ import multiprocessing
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ from tests.faulty_server import FaultyServer
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="Hi")]
 EVAL = (*LAB[:-2], "--cache", "answers.sqlite")
 """Four dialogues of four turns over HTTP: seven calls each, and a farewell where one is taken."""
+
+
+def asked_more_than(server: FaultyServer, requests: int) -> bool:
+    return len(server.requests) > requests
 
 
 def transcripts(run: Path) -> list[str]:
@@ -278,7 +283,7 @@ async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path)
         for _ in range(3):
             so_far = len(server.requests)
             await asyncio.to_thread(
-                killed, *words, cwd=tmp_path, when=lambda n=so_far: len(server.requests) >= n + 25,
+                killed, *words, cwd=tmp_path, when=partial(asked_more_than, server, so_far + 24),
                 LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
             )  # fmt: skip
         done = await over_http(server, *words, cwd=tmp_path)

@@ -44,8 +44,6 @@ SHIPPED = WRITER | {
     "manner_challenging": set(),
 }
 """Every prompt of a dialogue with the blanks that `LLMUser` fills; tests/sage/test_llm_user.py sees them filled."""
-WRITER = {"audit_sage", "sage_persona", "sage_scene", "sage_voice"}
-"""Prompts of the scenario writer (tests/authoring)."""
 
 
 def prompt(text: str) -> Prompt:
@@ -118,7 +116,7 @@ def test_a_prompt_that_does_not_exist_is_a_prompt_error(package_name: str) -> No
 
 def test_every_shipped_prompt_file_is_known_to_this_specification() -> None:
     files = {Path(entry.name).stem for entry in (resources.files(SAGE) / "prompts").iterdir() if entry.name.endswith(".md")}
-    assert files == set(SHIPPED) | WRITER
+    assert files == set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -51,7 +51,7 @@ class Absent:
         """Every scenario."""
 
     def describe(self, *variant: str) -> Mapping[str, Any]:
-        described: Mapping[str, Any] = self._player.describe(*variant)  # type: ignore[attr-defined]
+        described: Mapping[str, Any] = self._player.describe(*variant)
         return described
 
 

@@ -43,7 +43,7 @@ class ScriptedUser:
         self.felt: list[View] = []
         self.spoke: list[View] = []
 
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = "vanilla") -> Mapping[str, Any]:
         return {"models": {"user": "sim"}, "prompts": {"feel": "abc"}}
 
     def admit(self, scenario: AnyScenario) -> None:

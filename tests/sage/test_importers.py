@@ -18,7 +18,7 @@ from heartloop.environments.published import published
 from heartloop.environments.records import write_records
 from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.released import intention_of, load_people
+from heartloop.environments.sage.released import ReleasedScenario, intention_of, load_people
 from tests.released_form import TASKS, log, profile, write
 
 TABLES = "heartloop.environments.sage.report"
@@ -33,8 +33,9 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}
     assert {line["source"] for line in written} == {"test.jsonl"}
-    back = load_people(tmp_path / "out" / "imported.jsonl")
-    assert [person.record.model_dump(exclude_unset=True, mode="json") for person in back] == records
+    back = load_people(str(tmp_path / "out" / "imported.jsonl"))
+    released = [scenario for scenario in back if isinstance(scenario, ReleasedScenario)]
+    assert [scenario.record.model_dump(exclude_unset=True, mode="json") for scenario in released] == records
 
 
 def test_what_a_run_and_a_report_need_is_worked_out(tmp_path: Path) -> None:

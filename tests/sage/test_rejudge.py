@@ -38,7 +38,7 @@ class Feels:
         self._leaves_at = leaves_at
         self.views: list[View] = []
 
-    def describe(self, variant: str) -> Mapping[str, Any]:
+    def describe(self, variant: str = "vanilla") -> Mapping[str, Any]:
         return {"models": {"user": self.name}, "prompts": {"feel": "1", "speak": "1"}}
 
     def admit(self, scenario: object) -> None:
