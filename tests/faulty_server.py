@@ -364,15 +364,9 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
                 "code": "unsupported_parameter",
             },
         ),
-        "no_temperature": (
-            400,
-            {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"},
-        ),
+        "no_temperature": (400, {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"}),
         "no_seed": (400, {"message": "unknown field: seed"}),
-        "unauthorized": (
-            401,
-            {"message": f"Incorrect API key provided: {header.removeprefix('Bearer ')}. Header was {header}"},
-        ),
+        "unauthorized": (401, {"message": f"Incorrect API key provided: {header.removeprefix('Bearer ')}. Header was {header}"}),
         "unknown_model": (404, {"message": f"The model {asked.body.get('model')!r} does not exist", "code": "model_not_found"}),
         "bad_request": (400, {"message": "This model's maximum context length is 4096 tokens"}),
         "no_quota": (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}),

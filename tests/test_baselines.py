@@ -218,9 +218,7 @@ class TestAnyText:
 
     @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
     @settings(max_examples=40)
-    @given(
-        said=st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join),
-    )
+    @given(said=st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join))
     async def test_fragments_of_speech_and_braces(self, name: str, said: str) -> None:
         await dialogue(name, [said, said[::-1], said])
 

@@ -390,10 +390,7 @@ def test_whatever_json_comes_is_read_as_the_standard_library_reads_it(found: Any
 
 @pytest.mark.parametrize(
     ("faults", "formats"),
-    [
-        (["no_schema"], ["json_schema", "json_object", "json_object"]),
-        (["no_json"], ["json_schema", "json_object", None, None]),
-    ],
+    [(["no_schema"], ["json_schema", "json_object", "json_object"]), (["no_json"], ["json_schema", "json_object", None, None])],
 )
 async def test_a_schema_falls_back_to_json_then_to_the_prompt(faults: list[str], formats: list[str | None]) -> None:
     async with served(*faults) as (server, model, clock):
@@ -555,8 +552,7 @@ async def test_the_key_is_in_no_error_repr_log_or_traceback(fault: str, caplog: 
 
 
 @pytest.mark.parametrize(
-    "text",
-    [f"bad key {KEY}", f"Bearer {KEY}!", f"key {KEY[:-6]} is cut", "url ?key=a%2Bb%2Fc%3D0123456789", "a+b/c=0123456789"],
+    "text", [f"bad key {KEY}", f"Bearer {KEY}!", f"key {KEY[:-6]} is cut", "url ?key=a%2Bb%2Fc%3D0123456789", "a+b/c=0123456789"]
 )
 def test_scrubbing_finds_the_key_whole_encoded_or_cut(text: str) -> None:
     secret = KEY if KEY[:8] in text else "a+b/c=0123456789"

@@ -218,15 +218,9 @@ class Feeling(BaseModel):
 @pytest.mark.parametrize("fault", ["bad_json", "out_of_range", "length@feel"])
 async def test_over_http_an_invalid_answer_is_asked_again_or_raised(fault: str) -> None:
     question = [Message(role="system", content='Answer with {"change": 0}'), QUESTION[1]]
-    async with (
-        FaultyServer(f"{fault}:2") as server,
-        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
-    ):
+    async with FaultyServer(f"{fault}:2") as server, EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model:
         assert -10 <= (await ask(model, question, Feeling)).change <= 10
         assert len(server.requests) == 3
-    async with (
-        FaultyServer(fault) as server,
-        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
-    ):
+    async with FaultyServer(fault) as server, EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model:
         with pytest.raises(AnswerError, match="after 2 re-asks"):
             await ask(model, question, Feeling)

@@ -38,9 +38,7 @@ def one(field: str, value: Any) -> Correction:
 def test_a_number_a_text_and_the_tags_are_corrected_and_the_rest_stays() -> None:
     rule = SCENARIO["user"]["rules"][1]
     after, problem = corrected(
-        SCENARIO,
-        [one("anchors.a.success", 15), one("user.rules.1", rule + " Always."), one("tags", ["death"])],
-        WRITING.fixed,
+        SCENARIO, [one("anchors.a.success", 15), one("user.rules.1", rule + " Always."), one("tags", ["death"])], WRITING.fixed
     )
     assert problem == ""
     assert after is not None

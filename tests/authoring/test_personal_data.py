@@ -232,11 +232,7 @@ def test_placeholders_are_left_alone(texts: list[str]) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.sampled_from(WORDS), max_size=12),
-    DATA,
-    NAMES,
-)
+@given(st.lists(st.sampled_from(WORDS), max_size=12), DATA, NAMES)
 def test_a_planted_datum_never_survives(words: list[str], datum: str, name: str) -> None:
     middle = len(words) // 2
     text = " ".join([*words[:middle], datum, *words[middle:], name])

@@ -57,14 +57,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     ("words", "said"),
     [
         (("scenarios", "write", "chess", "--writer", PLAYED, "--auditor", PLAYED), "unknown environment 'chess'"),
-        (
-            ("scenarios", "write", "sage", "--writer", "heartloop/coach", "--auditor", PLAYED),
-            "--writer is heartloop/coach",
-        ),
-        (
-            ("scenarios", "write", "empa", "--writer", PLAYED, "--auditor", PLAYED),
-            "not available for empa; expected",
-        ),
+        (("scenarios", "write", "sage", "--writer", "heartloop/coach", "--auditor", PLAYED), "--writer is heartloop/coach"),
+        (("scenarios", "write", "empa", "--writer", PLAYED, "--auditor", PLAYED), "not available for empa; expected"),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),
         ((*EIBENCH, "--embedder", PLAYED), "gives no embeddings"),

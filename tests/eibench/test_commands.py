@@ -77,14 +77,8 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
     [
         (("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "-E", "relation_weight=2"), "relation_weight"),
         (("eval", "sage", "--user", "embedded", "-m", "heartloop/owner", "-E", "relation_weight=1"), "'relation_weight'"),
-        (
-            ("eval", "chess", "--user", "embedded", "-m", "heartloop/owner"),
-            "'chess'",
-        ),
-        (
-            ("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "chat"),
-            "'chat'",
-        ),
+        (("eval", "chess", "--user", "embedded", "-m", "heartloop/owner"), "'chess'"),
+        (("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "chat"), "'chat'"),
         (("scenarios", "show", "charm-nowhere-99"), "'charm-nowhere-99'"),
         (("scenarios", "list", "nothing"), "'nothing'"),
         (("rescore", "whole", "-E", "preset=corrected"), "'corrected'"),

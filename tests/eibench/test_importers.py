@@ -93,10 +93,7 @@ class TestRefused:
             ({"target_trust": True}, "rub_goals.target_trust: true; expected a number from 0 to 100"),
             ({"worst_anger_min": 101}, "worst_case.worst_anger_min: 101; expected a number from 0 to 100"),
             ({"scene_tag": "war"}, 'scene_tag: "war"; expected one of charm, defense, repair, support'),
-            (
-                {"opening_line": None},
-                "aggressor_profile.opening_line is missing; expected words",
-            ),
+            ({"opening_line": None}, "aggressor_profile.opening_line is missing; expected words"),
             ({"rub_goals": 7}, "rub_goals: 7; expected"),
             ({"form": "eibench-released/1"}, "it was imported before; use its file as it is: --scenarios"),
         ],

@@ -246,8 +246,7 @@ class TestSettings:
 
 class TestQuotes:
     @pytest.mark.parametrize(
-        "quote",
-        ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!", "vests"],
+        "quote", ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!", "vests"]
     )
     def test_found(self, quote: str) -> None:
         assert stands_in(quote, ["Well.", "Nobody asked me about the vests."])

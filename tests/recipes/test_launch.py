@@ -327,8 +327,7 @@ class TestTheLine:
         assert step_line([line], steps=2) == "step 2/2  held out +0.250  kl 0.0010  3 failed"
 
     @pytest.mark.parametrize(
-        ("line", "said"),
-        [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2.*step")],
+        ("line", "said"), [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2.*step")]
     )
     def test_a_broken_line_is_named_and_half_a_last_one_left_out(self, tmp_path: Path, line: str, said: str) -> None:
         file = tmp_path / "metrics.jsonl"

@@ -125,12 +125,7 @@ def write_run(tmp_path: Path) -> WriteRun:
     """Writes a run directory and returns its path; options of the environment and who plays its roles may be given by name."""
 
     def write(
-        dialogues: Sequence[Transcript],
-        name: str = "run",
-        *,
-        environment: str = "sage",
-        user: str = "embedded",
-        **settings: Any,
+        dialogues: Sequence[Transcript], name: str = "run", *, environment: str = "sage", user: str = "embedded", **settings: Any
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir()

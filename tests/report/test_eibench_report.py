@@ -29,10 +29,7 @@ def bench_runs(write_run: WriteRun) -> list[Path]:
         for n in range(2)
     ]
     other = [talk.model_copy(update={"user": "x/sim", "models": {**talk.models, "user": "x/sim"}}) for talk in talks]
-    return [
-        write_run(talks, "bench", **BENCH),
-        write_run(other, "other", **BENCH, user="x/sim"),
-    ]
+    return [write_run(talks, "bench", **BENCH), write_run(other, "other", **BENCH, user="x/sim")]
 
 
 @pytest.fixture

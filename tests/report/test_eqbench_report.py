@@ -74,12 +74,7 @@ def tables() -> list[Table]:
 
 @pytest.fixture
 def site(write_run: WriteRun, tmp_path: Path) -> Path:
-    settings: dict[str, Any] = {
-        "environment": "eqbench",
-        "preset": "released",
-        "variant": "repaired",
-        "max_turns": 12,
-    }
+    settings: dict[str, Any] = {"environment": "eqbench", "preset": "released", "variant": "repaired", "max_turns": 12}
     return write_site([write_run(DIALOGUES, user="lab/judge", **settings)], tmp_path / "site").parent
 
 

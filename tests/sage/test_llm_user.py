@@ -203,8 +203,7 @@ class TestAnswers:
         assert len(simulator.asked) == 1
 
     @pytest.mark.parametrize(
-        "reply",
-        ["NPC: I am sorry.", "He left.\nNPC: That must hurt.", "**Assistant**: Sure!", "  supporter : Right.", "AI：好"],
+        "reply", ["NPC: I am sorry.", "He left.\nNPC: That must hurt.", "**Assistant**: Sure!", "  supporter : Right.", "AI：好"]
     )
     async def test_an_answer_that_speaks_for_the_policy_is_asked_again(self, reply: str) -> None:
         transcript, simulator, _ = await dialogue([feel(), speak(reply), speak("He left."), feel()], max_turns=2)

@@ -86,8 +86,7 @@ class TestGroupAdvantages:
             group_advantages([0.1, bad, 0.3])
 
     @pytest.mark.parametrize(
-        ("more", "said"),
-        [({"sigma_min": -0.1}, "sigma_min"), ({"sigma_min": float("nan")}, "sigma_min"), ({"ddof": 2}, "ddof")],
+        ("more", "said"), [({"sigma_min": -0.1}, "sigma_min"), ({"sigma_min": float("nan")}, "sigma_min"), ({"ddof": 2}, "ddof")]
     )
     def test_settings_that_are_none(self, more: dict[str, float], said: str) -> None:
         with pytest.raises(InputError, match=said):

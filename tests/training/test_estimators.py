@@ -42,10 +42,7 @@ def rows_of(groups: Sequence[tuple[Sequence[float], Sequence[Sequence[float]]]],
     ]
 
 
-GROUPS = [
-    ([0.5, -0.25, 0.1], [[0.05, 0.01], [-0.02, 0.0, 0.04], [0.0]]),
-    ([0.2, 0.2], [[0.03, -0.01], [0.0, 0.0]]),
-]
+GROUPS = [([0.5, -0.25, 0.1], [[0.05, 0.01], [-0.02, 0.0, 0.04], [0.0]]), ([0.2, 0.2], [[0.03, -0.01], [0.0, 0.0]])]
 
 
 def estimated(rows: Sequence[Row | None], mask: torch.Tensor, *, shuffle: int = 0, **ctc: Any) -> torch.Tensor:

@@ -240,10 +240,7 @@ async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
         assert not broken.process.any()
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6),
-    st.integers(4, 40),
-)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6), st.integers(4, 40))
 def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(given: list[tuple[int, int, float]], room: int) -> None:
     """Whatever way a dialogue is cut into samples, and whichever turns have no tokens."""
     turns, prompt = [], [1]
