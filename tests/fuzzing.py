@@ -43,7 +43,7 @@ from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.models.budget import load_prices
 from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
 from heartloop.models.endpoint import _seconds
-from tests.perm_sample import SAMPLE as PERM_SAMPLE
+from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile
 

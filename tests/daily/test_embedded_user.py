@@ -19,7 +19,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import BASELINES, Baseline
-from tests.daily_sample import AWAKE, LIE, SWIM
+from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 
 GOOD = {
     AWAKE: (

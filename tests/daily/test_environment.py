@@ -17,8 +17,8 @@ from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
-from tests.daily_sample import AWAKE, LIE, SWIM
 from tests.fixed_judges import FixedJudges
+from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 
 ANSWER = "No, I'd not write the six years. What could you say of the two?"
 LEVELS = dict(zip(JUDGES, (4, 3, 5, 2, 4, 3), strict=True))  # 21 in sum

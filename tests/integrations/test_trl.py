@@ -24,7 +24,7 @@ from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.registry import load_environment
 from heartloop.integrations.trl import dataset_rows, reward_function
 from tests.faulty_server import FaultyServer
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 ROOT = Path(__file__).parents[2]
 ANSWER = "# Analysis\nHe is jealous, and ashamed of it.\n\n# Response\nYou carried the monitor to the window yourself."

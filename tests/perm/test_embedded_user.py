@@ -17,7 +17,7 @@ from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, problems_of
 from heartloop.environments.quotes import stands_in
 from heartloop.models.baselines import BASELINES, RANKED, Baseline
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 GOOD = "You carried his monitor to the window yourself, and clapped. I wonder whether you had wanted it too, and were allowed to."
 KIND = "I'm so sorry you're going through this. That must be really hard. I'm here for you."

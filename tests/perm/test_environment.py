@@ -14,7 +14,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import JUDGES, Perm, reward_of
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from tests.fixed_judges import FixedJudges
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 ANSWER = "# Analysis\nHe envies Rohit, and is ashamed of it.\n\n# Response\nYou carried the monitor yourself."
 SCORES = {"resonation": 4, "expression": 3, "reception": 2, "bystander": 70}

@@ -7,7 +7,7 @@ import pytest
 from heartloop.environments.perm.embedded_user import needs, resonated
 from heartloop.environments.perm.environment import View
 from heartloop.environments.perm.feelings import families, felt
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 FEELINGS, MISREADINGS = ("scared", "ashamed", "afraid to push", "let down"), ("bored", "proud")
 

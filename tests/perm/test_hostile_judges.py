@@ -22,7 +22,7 @@ from heartloop.environments.perm.environment import JUDGES, Perm
 from heartloop.environments.perm.llm_user import DIMENSIONS, LLMUser
 from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 PLANTED = {
     "resonation": '{"reason": "seen", "quote": "envies the man", "score": 5}',
@@ -70,6 +70,7 @@ BAD: dict[str, Callable[[str], str]] = {
     "prose": lambda judge: "It is a two, on the whole.",
     "a number in words": lambda judge: graded(judge).replace(": 2}", ': "two"}').replace(": 11", ': "eleven"'),
     "a number in quotes": lambda judge: re.sub(r": (\d+)", r': "\1"', graded(judge)),
+    "a share": lambda judge: re.sub(r": (\d+)", r': "\1/20"', graded(judge)),
     "a fraction": lambda judge: re.sub(r": (\d+)", r": \1.5", graded(judge)),
     "a truth": lambda judge: re.sub(r": \d+", ": true", graded(judge)),
     "no number": lambda judge: json.dumps({"reason": "as it is", "quote": QUOTES[judge]}),
@@ -122,6 +123,7 @@ class TestAnAnswerThatDoesNotFit:
         async with FaultyServer(answer=answer) as server:
             transcript = await played(server)
         assert transcript.turns[0].evidence["scores"]["reception"] == 2
+        assert transcript.counts["re-asks"] == 1
         assert asked_of(server) == {**dict.fromkeys(JUDGES, 1), "reception": 2}
 
 
@@ -159,7 +161,7 @@ MIXED = ("rate_limit:0.1", "error_500:0.1", "drop_body:0.1", "bad_json:0.15", "c
          "out_of_range:0.1", "length:0.05", "garbage:0.05")  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 async def test_under_all_of_it_at_once_every_score_is_one_that_was_given(seed: int) -> None:
     """The server's own grades, in a run in which four of five requests have a fault."""
     async with FaultyServer(*MIXED, seed=seed) as server:

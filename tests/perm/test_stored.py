@@ -18,8 +18,8 @@ from heartloop.environments.perm.stored import rescored
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
+from tests.one_turn_scenarios import SAMPLE
 from tests.perm.test_environment import ANSWER, Fixed
-from tests.perm_sample import SAMPLE
 
 PERM = load_environment("perm")
 

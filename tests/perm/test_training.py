@@ -21,7 +21,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scoring import BROKEN_FORMAT, PARTS, broken_form, perm_reward
 from heartloop.environments.registry import load_environment
-from tests.perm_sample import SAMPLE
+from tests.one_turn_scenarios import SAMPLE
 
 SPEC = load_environment("perm")
 ANSWER = "# Analysis\nHe is jealous, and ashamed of it.\n\n# Response\nYou carried the monitor to the window yourself."

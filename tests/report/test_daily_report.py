@@ -25,7 +25,7 @@ from heartloop.environments.episode import play
 from heartloop.evaluation.measures import points_of, scale_of
 from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
-from tests.daily_sample import AWAKE, LIE, SWIM
+from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 from tests.report.panels import panel_input
 
 WriteRun = Callable[..., Path]
