@@ -1,7 +1,7 @@
 """The command line in this process, which saves the start of Python; `process` where the process is the subject.
 
-Exit codes, output and files are the same: `main` itself runs, in a directory and with an environment of its own. Only the
-pauses between attempts are shorter.
+Exit codes, output and files are the same: `main` itself runs, in a directory and with an environment of its own. Only the pauses
+between attempts are shorter.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str]) -> Done:
     out, err = io.StringIO(), io.StringIO()
     code: object = None
     with (
-        contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.stdin",
-        io.StringIO()), mock.patch.object(sys, "argv", ["heartloop", *words]), mock.patch.dict(os.environ, environment(**more),
-        clear=True), mock.patch("heartloop.models.endpoint._FIRST_PAUSE", 0.01),
+        contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["heartloop", *words]), mock.patch.dict(os.environ, environment(**more), clear=True),
+        mock.patch("sys.stdin", io.StringIO()), mock.patch("heartloop.models.endpoint._FIRST_PAUSE", 0.01),
     ):  # fmt: skip
         try:
             main()

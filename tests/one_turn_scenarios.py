@@ -1,4 +1,4 @@
-"""Scenarios of one turn for tests, so that no test depends on the sets that are shipped: three of daily conversation, one of PERM."""
+"""Scenarios of one turn, so that no test depends on the shipped sets: three of daily conversation, one of PERM."""
 
 from __future__ import annotations
 

@@ -4,15 +4,11 @@
 2. A dry run counts, calls nothing, writes nothing, needs no model; `--show` prints what a model would read.
 3. Over HTTP with faults: no planted personal datum reaches the server or the files; cases are checked and played at once.
 4. Records that cannot be read are told, kept and counted; more than 5 % of them is exit code 1, and the rest is finished.
-5. `kill -9` half way: the same command goes on to the same file, and pays for no kept answer twice.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,12 +16,9 @@ import pytest
 from heartloop.authoring.written import steps_path
 from heartloop.environments.empa.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
-from tests.authoring.test_write_command import PLAYED, Command, here, served
-from tests.commands import KEY, files_with, killed, process
+from tests.authoring.test_write_command import PLAYED
+from tests.commands import KEY, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
-from tests.write_docs import ROOT
-
-__all__ = ["here"]
 
 PLANTED = (
     "Quillon", "Abara", "quillon.abara@mail.example", "otter_99", "+49 171 555 0199", "5550199", "4111 1111 1111 1111", "Ylva",
@@ -77,27 +70,27 @@ BY = ("--writer", PLAYED, "--auditor", PLAYED)
     ],
     ids=["form", "missing", "show", "tag", "supporter", "embedder"],
 )
-def test_wrong_use_gets_one_sentence_and_writes_nothing(tmp_path: Path, here: Command, words: tuple[str, ...], said: str) -> None:
+def test_wrong_use_gets_one_sentence_and_writes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     log(tmp_path)
-    done = here(*command(*words))
+    done = heartloop(*command(*words), cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["log.jsonl"]
 
 
-def test_a_source_that_is_not_there_is_refused(here: Command) -> None:
-    done = here(*command("--dry-run"))
+def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = heartloop(*command("--dry-run"), cwd=tmp_path)
     assert (done.code, "cannot read log.jsonl" in done.err) == (2, True)
 
 
 # 2. dry run
 
 
-def test_a_dry_run_counts_calls_nothing_and_writes_nothing(tmp_path: Path, here: Command) -> None:
+def test_a_dry_run_counts_calls_nothing_and_writes_nothing(tmp_path: Path) -> None:
     log(tmp_path, 3)
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hi"}]}\n')
-    done = here(*command("--dry-run", "--show", "1"))
+    done = heartloop(*command("--dry-run", "--show", "1"), cwd=tmp_path)
     assert done.code == 0, done
     assert "4 dialogues read, 0 records refused." in done.out
     assert "4 dialogues selected, 1 of them skipped without a call; 3 to 24 calls" in done.out
@@ -111,17 +104,14 @@ def test_a_dry_run_counts_calls_nothing_and_writes_nothing(tmp_path: Path, here:
 # 3. over HTTP
 
 
-async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_once(
-    tmp_path: Path, here: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_once(tmp_path: Path) -> None:
     log(tmp_path, 2)
     faults = ("rate_limit:2", "no_schema", "half_emoji:2")
     async with FaultyServer(*faults, retry_after="0.01", answer=Scribe().body) as server:
-        served(server, monkeypatch)
         words = command("--writer", "lab/w", "--auditor", "lab/a", "--out", "mine.jsonl")
-        done = await asyncio.to_thread(here, *words)
+        done = await over_http(server, *words, cwd=tmp_path)
         bodies = [json.dumps(body, ensure_ascii=False) for body in server.bodies]
-        again = await asyncio.to_thread(here, *words)
+        again = await over_http(server, *words, cwd=tmp_path)
     assert done.code == 0, done
     assert "1 of 2 scenarios in mine.jsonl; 1 skipped" in done.out
     assert "skipped: empa-" in done.err
@@ -136,23 +126,10 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
     assert (again.code, "1 of them from an earlier run" in again.out) == (0, True)
     assert len(server.bodies) == len(bodies)
     (case,) = load_scenarios(tmp_path / "mine.jsonl")
-    checked = here("scenarios", "check", "mine.jsonl")
+    checked = heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path)
     assert (checked.code, "no problem found" in checked.out) == (0, True), checked
-    played = await asyncio.to_thread(
-        here,
-        "eval",
-        "empa",
-        "--user",
-        "embedded",
-        "-m",
-        "heartloop/listener",
-        "--scenarios",
-        "mine.jsonl",
-        "-E",
-        "max_turns=2",
-        "--out",
-        "run",
-    )
+    words = ("eval", "empa", "--user", "embedded", "-m", "heartloop/listener", "--scenarios", "mine.jsonl", "-E", "max_turns=2")
+    played = heartloop(*words, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
     assert case.id in (tmp_path / "run" / "transcripts.jsonl").read_text()
 
@@ -160,11 +137,11 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
 # 4. records that cannot be read
 
 
-def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(tmp_path: Path, here: Command) -> None:
+def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(tmp_path: Path) -> None:
     log(tmp_path, 2)
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"messages": [{"role": "Tristram", "content": "hi"}]}\n{"half": \n')
-    done = here(*command(*BY, "--out", "mine.jsonl"))
+    done = heartloop(*command(*BY, "--out", "mine.jsonl"), cwd=tmp_path)
     assert done.code == 1, done
     assert "refused: log.jsonl, line 3: turn 1: 'role' is missing or no known speaker" in done.err
     assert "refused: log.jsonl, line 4: not JSON" in done.err
@@ -173,26 +150,3 @@ def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(t
     assert len(load_scenarios(tmp_path / "mine.jsonl")) == 1
     kept = [json.loads(line) for line in steps_path(tmp_path / "mine.jsonl").read_text().splitlines() if '"unread"' in line]
     assert [one["place"] for one in kept] == ["log.jsonl, line 3", "log.jsonl, line 4"]
-
-
-# 5. kill -9
-
-
-def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command) -> None:
-    log(tmp_path, 3)
-    words = command(*BY, "--max-connections", "2")
-    assert here(*words, "--out", "whole.jsonl").code == 0
-    words = (*words, "--out", "killed.jsonl")
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    asked_log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
-    slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(asked_log)}
-    steps = steps_path(out)
-    assert killed(*words, cwd=tmp_path, when=lambda: steps.exists() and steps.read_bytes().count(b"\n") >= 10, **slow)
-    with steps.open("a") as file:
-        file.write('{"scenario": 1, "step": "ans')
-    done = process(*words, cwd=tmp_path, **slow)
-    assert done.code == 0, done
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    asked = Counter(asked_log.read_text().splitlines())
-    assert len(asked) == 2 * 8 + 1
-    assert sum(asked.values()) - len(asked) <= 2  # only what was in flight when it was killed

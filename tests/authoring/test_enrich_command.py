@@ -5,15 +5,11 @@
 3. No personal datum that rules find reaches the server or the files.
 4. An answer that breaks a rule is asked again with the reason; one that stays so leaves its sample out, counted.
 5. A budget, and an endpoint that is down, stop it; the same command goes on.
-6. `kill -9` half way: the same command comes to the same file, and pays for no kept answer twice.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,12 +21,9 @@ from heartloop.environments.perm.drawn import FORM, DrawnSample, load_drawn, loa
 from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
-from tests.authoring.test_write_command import PLAYED, Command, here, served
-from tests.commands import KEY, files_with, killed, process
+from tests.authoring.test_write_command import PLAYED
+from tests.commands import KEY, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
-from tests.write_docs import ROOT
-
-__all__ = ["here"]
 
 WORDS = ("scenarios", "enrich", "perm", "drawn.jsonl", "--out", "mine.jsonl", "--writer")
 
@@ -68,33 +61,30 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
     ids=["supporter", "service", "sampling", "budget", "limit"],
 )
 def test_wrong_use_gets_one_sentence_and_writes_nothing(
-    words: tuple[str, ...], said: str, tmp_path: Path, here: Command, drawn: Callable[..., Path]
+    words: tuple[str, ...], said: str, tmp_path: Path, drawn: Callable[..., Path]
 ) -> None:
     drawn(sample(1))
-    done = here(*WORDS, *words)
+    done = heartloop(*WORDS, *words, cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["drawn.jsonl"]
 
 
-def test_a_file_of_another_form_is_refused_with_its_place(here: Command, drawn: Callable[..., Path]) -> None:
+def test_a_file_of_another_form_is_refused_with_its_place(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     drawn(sample(1), {**sample(2), "emotion": "moody"})
-    done = here(*WORDS, PLAYED)
+    done = heartloop(*WORDS, PLAYED, cwd=tmp_path)
     assert (done.code, "line 2, emotion" in done.err) == (2, True)
 
 
 # 2. over HTTP
 
 
-async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
-    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     before = load_drawn(drawn(*(sample(n) for n in range(4))))
     async with FaultyServer("rate_limit:1", "no_schema", "half_emoji:1", retry_after="0.01", answer=Scribe().body) as server:
-        served(server, monkeypatch)
-        tried = await asyncio.to_thread(here, *WORDS, "lab/w", "--limit", "2", "--sampling", "writer.temperature=0.9")
+        tried = await over_http(server, *WORDS, "lab/w", "--limit", "2", "--sampling", "writer.temperature=0.9", cwd=tmp_path)
         assert (tried.code, "2 of 2 scenarios in mine.jsonl" in tried.out) == (0, True), tried
-        done = await asyncio.to_thread(here, *WORDS, "lab/w", "--sampling", "writer.temperature=0.9")
+        done = await over_http(server, *WORDS, "lab/w", "--sampling", "writer.temperature=0.9", cwd=tmp_path)
     assert done.code == 0, done
     assert "4 of 4 scenarios in mine.jsonl, 2 of them from an earlier run" in done.out
     assert "auditor" not in done.out
@@ -108,11 +98,10 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
         assert one.persona.name in one.who
         assert one.tags == ("none",)
     assert not files_with(KEY, tmp_path)
-    assert here("scenarios", "check", "mine.jsonl").code == 0
+    assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).code == 0
     async with FaultyServer() as server:
-        served(server, monkeypatch)
         words = ("eval", "perm", "--scenarios", "mine.jsonl", "--limit", "1", "--model", "lab/p", "--user", "lab/j")
-        played = await asyncio.to_thread(here, *words, "--out", "run")
+        played = await over_http(server, *words, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
     assert all("ferry mechanic" in json.dumps(body) for body in server.bodies)
 
@@ -120,9 +109,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(
 # 3. personal data
 
 
-async def test_no_personal_datum_reaches_a_model_or_a_file(
-    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_personal_datum_reaches_a_model_or_a_file(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     drawn(
         sample(
             1,
@@ -131,8 +118,7 @@ async def test_no_personal_datum_reaches_a_model_or_a_file(
         )
     )
     async with FaultyServer(answer=Scribe().body) as server:
-        served(server, monkeypatch)
-        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+        done = await over_http(server, *WORDS, "lab/w", cwd=tmp_path)
     assert (done.code, "Personal data removed by rules:" in done.out) == (0, True), done
     path = tmp_path / "mine.jsonl"
     texts = [text.casefold() for text in (json.dumps(server.bodies), path.read_text(), steps_path(path).read_text())]
@@ -189,14 +175,13 @@ BROKEN: dict[str, tuple[Break, str]] = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 async def test_an_answer_that_breaks_a_rule_is_asked_again_with_the_reason(
-    kind: str, tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, drawn: Callable[..., Path]
 ) -> None:
     drawn(sample(1, tags=["suicide"]))
     breaks, reason = BROKEN[kind]
     scribe = Scribe(lambda stage, text, nth: breaks(text) if nth == 1 else None)
     async with FaultyServer(answer=scribe.body) as server:
-        served(server, monkeypatch)
-        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+        done = await over_http(server, *WORDS, "lab/w", cwd=tmp_path)
     assert done.code == 0, done
     assert len(server.bodies) == 2
     assert reason in server.bodies[1]["messages"][-1]["content"]
@@ -207,16 +192,15 @@ async def test_an_answer_that_breaks_a_rule_is_asked_again_with_the_reason(
 
 
 async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason(
-    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, drawn: Callable[..., Path]
 ) -> None:
     ada = {"name": "Ada", "age": 30, "gender": "woman", "occupation": "baker"}
     drawn(sample(1), sample(2), sample(3, persona=ada))
     scribe = Scribe(lambda stage, text, nth: BROKEN["too old"][0](text) if "gate 2" in text else None)
     async with FaultyServer(answer=scribe.body) as server:
-        served(server, monkeypatch)
-        done = await asyncio.to_thread(here, *WORDS, "lab/w")
+        done = await over_http(server, *WORDS, "lab/w", cwd=tmp_path)
         asked = len(server.bodies)
-        again = await asyncio.to_thread(here, *WORDS, "lab/w")
+        again = await over_http(server, *WORDS, "lab/w", cwd=tmp_path)
     assert done.code == again.code == 1
     assert "1 of 3 scenarios in mine.jsonl; 1 skipped; 1 refused" in done.out
     assert "persona.age" in done.err
@@ -229,58 +213,32 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
 
 
 async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_command_goes_on(
-    tmp_path: Path, here: Command, drawn: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, drawn: Callable[..., Path]
 ) -> None:
     drawn(*(sample(n) for n in range(6)))
     (tmp_path / "prices.toml").write_text('["lab/w"]\ninput = 1000\noutput = 1000\n')
     one_at_once = ("lab/w", "--max-connections", "1", "--sampling", "writer.max_tokens=200", "--retries", "0")
     async with FaultyServer("unauthorized", answer=Scribe().body) as server:
-        served(server, monkeypatch)
-        down = await asyncio.to_thread(here, *WORDS, *one_at_once)
+        down = await over_http(server, *WORDS, *one_at_once, cwd=tmp_path)
         assert (down.code, len(server.bodies)) == (1, 3)
     assert "the calls of 3 scenarios in a row failed" in down.err
     async with FaultyServer(answer=Scribe().body) as server:
-        served(server, monkeypatch)
         limits = ("--prices", "prices.toml", "--max-cost", "2")
-        spent = await asyncio.to_thread(here, *WORDS, *one_at_once, *limits)
+        spent = await over_http(server, *WORDS, *one_at_once, *limits, cwd=tmp_path)
         assert spent.code == 1, spent
         assert "--max-cost" in spent.err
         first = len(server.bodies)
         assert 0 < first < 6
-        done = await asyncio.to_thread(here, *WORDS, *one_at_once)
+        done = await over_http(server, *WORDS, *one_at_once, cwd=tmp_path)
         assert (done.code, len(server.bodies)) == (0, 6), done
     assert len(load_drawn(tmp_path / "mine.jsonl")) == 6
 
 
-# 6. kill -9
-
-
-def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path, here: Command, drawn: Callable[..., Path]) -> None:
-    drawn(*(sample(n) for n in range(12)))
-    words = ("scenarios", "enrich", "perm", "drawn.jsonl", "--writer", PLAYED, "--max-connections", "2")
-    assert here(*words, "--out", "whole.jsonl").code == 0
-    words = (*words, "--out", "killed.jsonl")
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
-    slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(log)}
-    assert killed(*words, cwd=tmp_path, when=lambda: out.exists() and out.read_bytes().count(b"\n") >= 4, **slow)
-    with out.open("a") as file:
-        file.write('{"form": "perm-dr')
-    with steps_path(out).open("a") as file:
-        file.write('{"scenario": 1, "step": "ans')
-    done = process(*words, cwd=tmp_path, **slow)
-    assert done.code == 0, done
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    asked = Counter(log.read_text().splitlines())
-    assert len(asked) == 12
-    assert sum(asked.values()) - len(asked) <= 2  # only what was in flight when it was killed
-
-
-def test_another_source_or_writer_on_the_same_file_is_refused(here: Command, drawn: Callable[..., Path]) -> None:
+def test_another_source_or_writer_on_the_same_file_is_refused(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     drawn(sample(1))
-    assert here(*WORDS, PLAYED).code == 0
+    assert heartloop(*WORDS, PLAYED, cwd=tmp_path).code == 0
     drawn(sample(1), sample(2))
-    done = here(*WORDS, PLAYED)
+    done = heartloop(*WORDS, PLAYED, cwd=tmp_path)
     assert (done.code, "source differ" in done.err) == (2, True), done
 
 

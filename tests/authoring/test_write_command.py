@@ -8,46 +8,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.cli.main import main
 from heartloop.environments.eibench.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
-from tests.commands import KEY, Done, files_with, killed, process
+from tests.commands import KEY, files_with, heartloop, killed, over_http, process
 from tests.faulty_server import FaultyServer
 from tests.write_docs import ROOT
 
 PLAYED = "python:tests.authoring.scribe:answer"
 EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLAYED)
-
-
-Command = Callable[..., Done]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command in this process and an empty directory; in another thread while a server of this one answers."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["heartloop", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return Done(int(left.value.code or 0), said.out, said.err)
-
-    return run
 
 
 # 1. wrong use
@@ -69,8 +46,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     ],
     ids=["environment", "no part", "scripted", "name", "service", "embedder", "only", "sampling", "n", "limit"],
 )
-def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path, here: Command) -> None:
-    done = here(*words, "--out", "new.jsonl")
+def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = heartloop(*words, "--out", "new.jsonl", cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert not [path for path in tmp_path.iterdir() if path.name.endswith("jsonl") and path.stat().st_size]
@@ -79,20 +56,10 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], 
 # 2. over HTTP
 
 
-def served(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_BASE_URL", server.base_url)
-    monkeypatch.setenv("LAB_API_KEY", KEY)
-
-
-async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
-    tmp_path: Path, here: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
     async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
-        served(server, monkeypatch)
-        done = await asyncio.to_thread(
-            here, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
-            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9",
-        )  # fmt: skip
+        done = await over_http(server, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
+            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9", cwd=tmp_path)  # fmt: skip
     assert done.code == 0, done
     assert "2 of 2 scenarios in new.jsonl; " in done.out
     assert "tokens" in done.out
@@ -108,12 +75,10 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
     assert {line["by"] for line in near} == {"lab/e"}
     assert not files_with(KEY, tmp_path)
     assert KEY not in done.out + done.err
-    checked = here("scenarios", "check", "new.jsonl")
+    checked = heartloop("scenarios", "check", "new.jsonl", cwd=tmp_path)
     assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
-    played = await asyncio.to_thread(
-        here, "eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "-E", "max_turns=2",
-        "--out", "run",
-    )  # fmt: skip
+    words = ("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "-E", "max_turns=2")
+    played = heartloop(*words, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
 
 
@@ -121,7 +86,7 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(
 
 
 async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(
-    here: Command, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     def instead(stage: str, text: str, nth: int) -> str | None:
         return "no" if stage == "profile" and "## The scene: defense" in text else None
@@ -130,37 +95,36 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
         "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl",
     )  # fmt: skip
     async with FaultyServer(answer=Scribe(instead).body) as server:
-        served(server, monkeypatch)
-        done = await asyncio.to_thread(here, *command, "--max-tokens", "5000")
+        done = await over_http(server, *command, "--max-tokens", "5000", cwd=tmp_path)
         assert done.code == 1, done
         assert "Stopped early: --max-tokens 5000" in done.err
         assert "2 scenarios were not finished" in done.err
         before = len(server.requests)
-        done = await asyncio.to_thread(here, *command)
+        done = await over_http(server, *command, cwd=tmp_path)
         assert done.code == 1, done
         assert "1 of 2 scenarios in new.jsonl; 1 refused" in done.out
         assert "refused: defense-" in done.err
         assert "More than 5%" in done.err
         assert before > 0
         assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
-        done = await asyncio.to_thread(here, *command)
+        done = await over_http(server, *command, cwd=tmp_path)
         assert (done.code, "1 of them from an earlier run" in done.out) == (1, True)
 
 
 # 4. kill -9
 
 
-def test_killed_again_and_again_it_comes_to_the_same_file(tmp_path: Path, here: Command) -> None:
+def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path) -> None:
     words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
-    assert here(*words, "--out", "whole.jsonl").code == 0
+    assert heartloop(*words, "--out", "whole.jsonl", cwd=tmp_path).code == 0
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"
     slow = {"PYTHONPATH": paths, "SCRIBE_DELAY": "0.15", "SCRIBE_LOG": str(log)}
-    for wanted in (4, 16):
-        assert killed(
-            *words, "--out", out.name, cwd=tmp_path, **slow,
-            when=lambda n=wanted: steps_path(out).exists() and steps_path(out).read_bytes().count(b"\n") >= n,
-        )  # fmt: skip
+    steps = steps_path(out)
+    assert killed(
+        *words, "--out", out.name, cwd=tmp_path, **slow,
+        when=lambda: steps.exists() and steps.read_bytes().count(b"\n") >= 10,
+    )  # fmt: skip
     with out.open("a") as file:
         file.write('{"id": "support-')
     done = process(*words, "--out", out.name, cwd=tmp_path, **slow)
@@ -168,4 +132,4 @@ def test_killed_again_and_again_it_comes_to_the_same_file(tmp_path: Path, here: 
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     asked = Counter(log.read_text().splitlines())
     assert len(asked) == 3 * 5
-    assert sum(asked.values()) - len(asked) <= 2 * 2  # only what was in flight when it was killed
+    assert sum(asked.values()) - len(asked) <= 2  # only what was in flight when it was killed
