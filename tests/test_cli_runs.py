@@ -52,7 +52,7 @@ def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...
     done = heartloop("compare", "whole", *models, *gate, cwd=place)
     assert done.code == code, done
     assert "Paired on 8 dialogues of 8 scenarios" in done.out
-    assert "permutation p 0.0078 (all patterns of signs, by scenario)" in done.out  # 2 of 2^8
+    assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
     assert ("B is worse than A by more than 5." in done.err) is (code == 1)
 
 
@@ -67,7 +67,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
     models = ("--model-a", "heartloop/listener", "--model-b", "heartloop/listener")
     done = heartloop("compare", "whole", "whole-released", *models, cwd=place)
     assert done.code == 0, done
-    assert "A was computed as corrected and B as released" in done.out
+    assert "The preset is corrected in A and released in B" in done.out
     assert "B was rescored" in done.out
 
 
@@ -78,14 +78,14 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
         (("compare", "whole", "1"), "has several models"),
         (("compare", "whole", "nothing"), "nothing"),
         (("compare", "whole", "--model-a", "heartloop/listener", "--model-b", "x"), "has no model 'x'"),
-        (("compare", "1", "2", "--model-a", "heartloop/listener", "--model-b", "heartloop/listener"), "share no dialogue"),
+        (("compare", "1", "2", "--model-a", "heartloop/listener", "--model-b", "heartloop/listener"), "share no scored dialogue"),
         (
             ("compare", "whole", "1", "--model-a", "heartloop/listener", "--model-b", "heartloop/silent", "--worse-than", "-1"),
             "--worse-than is -1.0",
         ),
         (("merge", "1", "--out", "new"), "at least two different run directories"),
-        (("merge", "1", "whole", "--out", "new"), "shards of different divisions"),
-        (("merge", "1", "2", "--out", "whole"), "is there and not empty"),
+        (("merge", "1", "whole", "--out", "new"), "shards with different n"),
+        (("merge", "1", "2", "--out", "whole"), "exists and is not empty"),
         (("merge", "1", "2"), "--out"),
         (("rescore", "whole"), "-E"),
         (("rescore", "whole", "-E", "preset=best"), "'best'"),

@@ -143,7 +143,7 @@ async def test_imported_dialogues_are_read_by_a_model(tmp_path: Path) -> None:
         "rejudge", "run", "--judge", "lab/judge", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY
     )
     assert broken.code == 2
-    assert "raw.jsonl, line 1: not the dialogue with 0000-0000" in " ".join(broken.err.split())
+    assert "raw.jsonl, line 1: not scenario 0000-0000" in " ".join(broken.err.split())
 
 
 @pytest.fixture(scope="module")

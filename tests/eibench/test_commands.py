@@ -130,7 +130,7 @@ def test_rejudge_finds_the_same_with_the_same_judge(place: Path) -> None:
     assert done.code == 0, done
     assert "embedded against embedded, on 6 dialogues scored by both:" in done.out
     assert "mean difference +0.0" in done.out
-    assert "alike after 100% of" in done.out
+    assert "equal after 100% of" in done.out
     was, now = bodies(place / "whole"), bodies(place / "whole-judged-embedded")
     assert [talk["turns"] for talk in was] == [talk["turns"] for talk in now]
     assert heartloop("compare", "whole", "whole-judged-embedded", "--model-a", "heartloop/rigid", "--model-b", "heartloop/rigid",

@@ -118,7 +118,7 @@ def test_more_repeats_of_one_seed_are_laid_over_each_other(tmp_path: Path) -> No
     once, thrice = play(tmp_path / "once", settings(), score=1.0), play(tmp_path / "thrice", settings(repeats=3), score=2.0)
     merged = merge_runs([thrice, once], tmp_path / "out")
     assert (merged.dialogues, merged.left_out) == (15, 5)
-    assert "5 dialogues were in several runs" in merged.summary
+    assert "5 duplicate dialogues were left out" in merged.summary
     assert [d.score for d in read(merged.path)] == [1.0] * 5 + [2.0] * 10  # the last run named wins
     with RunDirectory(merged.path, settings(repeats=3)) as run:
         assert len(run.finished) == 15
@@ -184,12 +184,12 @@ class TestRefused:
 
     @pytest.mark.parametrize("other", [shard(2, 3), settings()])
     def test_shards_of_different_divisions(self, tmp_path: Path, other: EvaluationSettings) -> None:
-        with pytest.raises(UseError, match="shards of different divisions"):
+        with pytest.raises(UseError, match="shards with different n"):
             merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
 
     @pytest.mark.parametrize(("other", "what"), [(shard(2, seed=1), "scenarios"), (shard(1, seed=1, models=("n",)), "models")])
     def test_another_seed_with_other_people_or_models(self, tmp_path: Path, other: EvaluationSettings, what: str) -> None:
-        with pytest.raises(UseError, match=f"seeds 0 and 1 come with different {what}"):
+        with pytest.raises(UseError, match=f"seeds 0 and 1 have different {what}"):
             merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
 
     def test_one_run_or_the_same_twice(self, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ class TestRefused:
     def test_a_place_that_holds_something(self, tmp_path: Path) -> None:
         runs = [play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(2))]
         for out in (runs[0], tmp_path / "m" / "settings.json"):
-            with pytest.raises(UseError, match="is there and not empty"):
+            with pytest.raises(UseError, match="exists and is not empty"):
                 merge_runs(runs, out)
 
     def test_what_is_no_run(self, tmp_path: Path) -> None:

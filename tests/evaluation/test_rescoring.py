@@ -132,7 +132,7 @@ def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None
         rescore_run(corrected, options={"preset": "best"})
     with pytest.raises(UseError, match="failure_below"):
         rescore_run(corrected, options={"success_at": 5})
-    with pytest.raises(UseError, match="is there and not empty"):
+    with pytest.raises(UseError, match="exists and is not empty"):
         rescore_run(corrected, corrected, options={"preset": "released"})
     with pytest.raises(InputError, match="none is no run directory"):
         rescore_run(tmp_path / "none", options={"preset": "released"})

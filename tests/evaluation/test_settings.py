@@ -201,7 +201,7 @@ class TestShards:
 
     def test_a_shard_of_a_list_too_short_for_it_is_refused_before_the_run(self) -> None:
         sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), LLMUser(ScriptedChat([])))
-        with pytest.raises(UseError, match=r"no scenario is left to play; .* use fewer shards"):
+        with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
             prompts_of(sage)
 
 

@@ -34,13 +34,13 @@ def test_worked_by_hand() -> None:
     text = agreement_text(found, first="one", second="two")
     assert "two against one, on 3 dialogues scored by both:" in text
     assert "scores: Pearson 0.24 and Spearman 0.50" in text
-    assert "alike after 80% of 5 replies" in text
-    assert "1 dialogue cut: no further reply is stored where two would have gone on" in text
+    assert "equal after 80% of 5 replies" in text
+    assert "1 dialogue cut: two would have continued, but no further reply is stored" in text
 
 
 def test_what_is_not_defined_is_not_shown() -> None:
     alike = agreement([talk("a", 5), talk("b", 5)], [talk("a", 5), talk("b", None)])
     assert (alike.pearson, alike.spearman, alike.replies) == (None, None, 1)
-    assert "no correlation" in agreement_text(alike, first="x", second="y")
+    assert "correlation not defined" in agreement_text(alike, first="x", second="y")
     nothing = agreement([talk("a", 5)], [talk("b", 5)])
     assert agreement_text(nothing, first="x", second="y") == "No dialogue is scored by both x and y."

@@ -352,7 +352,7 @@ class TestTerminal:
     def test_other_commands_send_to_it(self, tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["compare", str(training_run(tmp_path / "run", made=1))])
         assert isinstance(done.exception, InputError)
-        assert "`heartloop report` draws its curves" in str(done.exception)
+        assert "`heartloop report` shows its curves" in str(done.exception)
 
     def test_it_needs_no_extra(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", made=2)

@@ -1,7 +1,7 @@
-"""How far two judges of the same words agree: scores over dialogues, directions over turns.
+"""Agreement of two judges on the same dialogues: scores by dialogue, direction of change by turn.
 
-Pure: dialogues of the source and of the rejudged run in, an `Agreement` and its words out. Does not cover the differences
-between models (`comparison`).
+Pure: dialogues of the source and of the rejudged run in, an `Agreement` and its text out. Does not cover differences between
+models (`comparison`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ __all__ = ["Agreement", "agreement", "agreement_text"]
 
 
 class Agreement(NamedTuple):
-    """A second judge against the first, on the dialogues scored by both and the replies judged by both."""
+    """Agreement on the dialogues scored by both judges and the replies judged by both."""
 
     dialogues: int
     pearson: float | None
-    """Of the scores; `None` with fewer than two dialogues, or where a judge scores all alike."""
+    """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
     spearman: float | None
     difference: Interval | None
-    """Mean of second less first, dialogues of one scenario taken together."""
+    """Mean of second minus first in points, clustered by scenario."""
     replies: int
     signs: float | None
-    """Share of replies after which both say better, both say the same, or both say worse."""
+    """Share of replies with the same sign of the change."""
     cut: int
-    """Dialogues that end, to the second judge, where no further reply is stored."""
+    """Dialogues that the second judge would have continued beyond the stored replies."""
 
 
 def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
-    """The two judges of the same dialogues, paired by model, scenario and repeat."""
+    """Agreement of two judges on dialogues paired by model, scenario and repeat."""
     before = {played.key: played for played in latest(tuple(first))}
     both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
     points = [(a, b, points_of(a), points_of(b)) for a, b in both]
@@ -58,27 +58,27 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     )
 
 
-def agreement_text(found: Agreement, *, first: str, second: str) -> str:
-    """The same in a few lines; the judges by name."""
-    if found.difference is None:
+def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
+    """The agreement as text, with the names of the judges."""
+    if agreed.difference is None:
         return printable(f"No dialogue is scored by both {first} and {second}.")
-    lines = [f"{second} against {first}, on {amount(found.dialogues, 'dialogue')} scored by both:"]
+    lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
     correlations = " and ".join(
-        f"{name} {value:.2f}" for name, value in (("Pearson", found.pearson), ("Spearman", found.spearman)) if value is not None
+        f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
     )
-    lines.append(f"  scores: {correlations or 'no correlation, it needs two dialogues and scores that differ'}")
-    mean, low, high = found.difference
+    lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
+    mean, low, high = agreed.difference
     ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
     lines.append(f"  mean difference {mean:+.1f}{ends}")
-    if found.signs is not None:
-        lines.append(f"  direction of the change: alike after {found.signs:.0%} of {amount(found.replies, 'reply', 'replies')}")
-    if found.cut:
-        lines.append(f"  {amount(found.cut, 'dialogue')} cut: no further reply is stored where {second} would have gone on")
+    if agreed.signs is not None:
+        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
+    if agreed.cut:
+        lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
     return "\n".join(printable(line) for line in lines)
 
 
 def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
-    """How far each reply that both judged moved the score, to either."""
+    """Change of the score by each reply that both judged, as pairs."""
     moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
     return list(zip(*moves, strict=False))
 
@@ -86,5 +86,5 @@ def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
 def _defined(value: Callable[[], float]) -> float | None:
     try:
         return value()
-    except UseError:  # too few, or all alike
+    except UseError:  # too few, or all equal
         return None

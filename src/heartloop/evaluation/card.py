@@ -1,4 +1,4 @@
-"""The score card as a value: what `scores.json` holds, field by field. Does not cover how the numbers come about (`scores`)."""
+"""The score card: the fields of `scores.json`. Does not cover its computation (`scores`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class _Frozen(BaseModel):
 
 
 class Outcomes(_Frozen):
-    """Points in sum. `mean` is `None` without dialogues, `low` and `high` where one scenario gives no interval."""
+    """Mean points with the 95 % interval, and counts of success and failure.
+
+    `mean` is `None` without dialogues; `low` and `high` are `None` with fewer than two scenarios.
+    """
 
     n: int
     mean: float | None = None
@@ -29,7 +32,7 @@ class Outcomes(_Frozen):
 
 
 class GroupMean(_Frozen):
-    """Mean points of one intention, scene or theme; `low` and `high` where the group is a result of its own."""
+    """Mean points of one intention, scene or theme; with an interval if the scale gives intervals by group."""
 
     key: str
     n: int
@@ -39,15 +42,15 @@ class GroupMean(_Frozen):
 
 
 class TurnLength(_Frozen):
-    """How long a model's visible replies of one turn are, over its scored dialogues that came so far."""
+    """Length of a model's visible replies in one turn, over its scored dialogues with that turn."""
 
     n: int
     characters: float
-    """The mean."""
+    """Mean."""
 
 
 class Cause(_Frozen):
-    """Why dialogues are unscored: whose instrument failed and how."""
+    """Cause of unscored dialogues: the role that failed, and the kind of failure."""
 
     role: str
     kind: str
@@ -61,7 +64,7 @@ class RoleUse(_Frozen):
     prompt_tokens: int
     completion_tokens: int
     estimated: bool
-    """Whether some tokens were counted by us, roughly, because the endpoint did not."""
+    """Whether some token counts are estimates, because the endpoint gave none."""
 
 
 class ModelScore(_Frozen):
@@ -70,50 +73,50 @@ class ModelScore(_Frozen):
     model: str
     standing: Standing
     rank: int | None
-    """Place among the ranked; equal means share it."""
+    """Rank from 1; equal means share a rank."""
     group: str | None = None
-    """Rank group of a ranked model, a letter: its paired interval to the group's first includes 0."""
+    """Letter of the rank group: the paired interval to the first model of the group includes 0."""
     planned: int | None
-    """Dialogues the settings ask for, where they say."""
+    """Dialogues planned in the settings; `None` if unknown."""
     played: int
     scored: int
     unscored: int
     unscored_share: float
     flagged: bool
-    """More than the allowed share is unscored."""
+    """Whether more than the allowed share is unscored."""
     causes: tuple[Cause, ...]
     headline: Outcomes
     """On the common set for a ranked model, on its own scored dialogues otherwise."""
     own: Outcomes
-    """On every dialogue of its own that was scored."""
+    """On all of its scored dialogues."""
     median_turns: float | None
     mean_turns: float | None
     reply_lengths: tuple[TurnLength, ...]
-    """By turn, from the first."""
+    """By turn, the first turn first."""
     silences: int
     truncated: int
     filtered: int
-    """Replies an endpoint's content filter stopped. A refusal in words is a reply like any other and is not counted."""
+    """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int
     repaired: int
-    """Answers of an instrument that did not parse at first and did after a re-ask."""
+    """Answers of a user simulator or judge that were valid only after a re-ask."""
     clamped: int
     at_limit: int
-    """Turns in which a state would have left its range and was kept at its end."""
+    """Turns in which a state was clipped to its range."""
     lost_farewells: int
     roles: dict[str, RoleUse]
     tokens_per_dialogue: float | None
     """Mean completion tokens of the policy over its scored dialogues."""
     cost: float | None
-    """In the currency of the price file; `None` where a model that costs money and was called has no price."""
+    """In the currency of the prices; `None` if a paid model was called and has no price."""
     groups: tuple[GroupMean, ...]
-    """By the card's `grouped_by`."""
+    """By the fact `grouped_by`."""
     themes: tuple[GroupMean, ...]
     stops: dict[str, int]
 
 
 class ScoreCard(_Frozen):
-    """A run in numbers: ranked models first, then unranked ones, then failure cases."""
+    """The scores of a run: ranked models first, then unranked ones, then failure cases."""
 
     schema_version: int = 2
     heartloop_version: str | None
@@ -124,7 +127,7 @@ class ScoreCard(_Frozen):
     grouped_by: str
     """The fact that groups scenarios: `intention` (SAGE), `scene` (EIBench)."""
     success_at: float
-    """Points from here on are counted as a success; another bound only recounts."""
+    """Points at or above this bound count as success."""
     failure_below: float
     played: int
     scored: int
@@ -132,9 +135,9 @@ class ScoreCard(_Frozen):
     unscored_share: float
     flagged: bool
     replaced: int
-    """Dialogues that were played again later; only the last playing counts."""
+    """Transcripts of dialogues that were played again later; only the last one counts."""
     common: int
-    """People, each in one repeat and with one seed, scored for all ranked models."""
+    """Scenarios, each with one repeat and seed, scored for all ranked models."""
     notes: tuple[str, ...]
-    """What a reader must know before comparing, in sentences."""
+    """Limitations of the scores, as sentences."""
     models: tuple[ModelScore, ...]

@@ -1,10 +1,9 @@
-"""One model against another on the dialogues scored in both: how much better, how sure, and where.
+"""Paired comparison of two models on the dialogues scored in both: difference, interval, test, effect size.
 
-Pure: dialogues and settings in, a `Comparison` out. Pairs are the same scenario, word for word (fingerprint), in the same
-repeat; the evidence is counted by scenario. Does not cover how it is printed (`comparison_text`) or more than two models
-(`scores`).
+Pure: dialogues and settings in, a `Comparison` out. A pair has the same scenario, with the same text (fingerprint), and the same
+repeat; statistics are clustered by scenario. Does not cover the text (`comparison_text`) or more than two models (`scores`).
 
-Differences are B - A: above 0, B scored higher.
+Differences are B - A in points: above 0, B scored higher.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ __all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "ch
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
 FEW_SCENARIOS = 10
-"""With fewer, a percentile bootstrap gives intervals that are too narrow."""
+"""With fewer scenarios the intervals of a percentile bootstrap are too narrow."""
 
 
 class Side(NamedTuple):
-    """A model in a run; one transcript a dialogue."""
+    """A model in a run, with one transcript per dialogue."""
 
     run: str
     model: str
@@ -51,7 +50,7 @@ class Side(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """One scenario in one repeat with both models."""
+    """The dialogues of both models with one scenario, in one repeat."""
 
     a: Transcript
     b: Transcript
@@ -61,12 +60,12 @@ class Pair(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Points with B less those with A."""
+        """B - A in points."""
         return self.score_b - self.score_a
 
 
 class GroupDifference(NamedTuple):
-    """The pairs whose scenario belongs to one group."""
+    """The difference within one group of scenarios."""
 
     key: str
     pairs: int
@@ -76,12 +75,12 @@ class GroupDifference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """B against A."""
+    """Result of `compare`, in points."""
 
     a: Side
     b: Side
     scale: Scale
-    """What the points are."""
+    """The scale of the points."""
     pairs: int
     scenarios: int
     mean_a: float
@@ -89,21 +88,21 @@ class Comparison(NamedTuple):
     difference: Interval
     p: float
     exact: bool
-    """Whether p counts every pattern of signs; otherwise 10,000 drawn ones."""
+    """Whether p is from all sign patterns; otherwise from 10,000 random ones."""
     effect: float
     """Cohen's d_z over scenarios."""
     rank_biserial: float
     sd: float | None
     """Standard deviation of the scenarios' mean differences; `None` with one scenario."""
     needed: int | None
-    """Scenarios needed to distinguish `aim` from 0 with 80 % power; `None` where that is not defined."""
+    """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
     aim: float
-    """The difference `needed` is about: the smallest that matters, or the one found."""
+    """The difference for `needed`: `min_difference`, or else the observed one."""
     left_out: tuple[tuple[str, int], ...]
-    """Why dialogues are in no pair, and how many."""
+    """Reasons why dialogues are in no pair, with their numbers."""
     groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
-    """The pairs that differ most, either way."""
+    """The pairs with the largest differences of either sign."""
     warnings: tuple[str, ...]
 
 
@@ -111,13 +110,13 @@ def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: st
     """The two sides of a comparison; with one run, two of its models.
 
     Raises:
-        UseError: a model that the run does not have, a run with several models and none named, one model with itself.
+        UseError: an unknown model, no model named in a run with several, or a model compared with itself.
     """
     if run_b is None and (model_a is None or model_b is None):
-        raise UseError("one run was given; name a second run, or two models of this one with --model-a and --model-b")
+        raise UseError("got one run; expected a second run, or two models of this one with --model-a and --model-b")
     a, b = _side(run_a, model_a, "--model-a"), _side(run_b or run_a, model_b, "--model-b")
     if a.model == b.model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
-        raise UseError(f"this compares {a.model} with itself; name two runs, or two models")
+        raise UseError(f"A and B are both {a.model} of the same run; expected two runs, or two models")
     return a, b
 
 
@@ -133,13 +132,14 @@ def _side(run: Run, model: str | None, option: str) -> Side:
 
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
-    """B against A on the pairs scored in both.
+    """Compares B with A on the pairs scored in both.
 
     Args:
-        min_difference: the smallest difference that matters; the sample size is given for it instead of for the one found.
+        min_difference: smallest difference that matters, in points; the sample size is computed for it instead of the observed
+            difference.
 
     Raises:
-        UseError: nothing is scored in both, or a `min_difference` that is not above 0.
+        UseError: no pair, two environments, or a `min_difference` that is not above 0 and within the scale.
     """
     scale = _scale_of(a, b)
     widest = scale.high - scale.low
@@ -148,7 +148,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     pairs, left_out = _paired(a.dialogues, b.dialogues)
     if not pairs:
         reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
-        raise UseError(f"{a.model} and {b.model} share no dialogue scored in both ({reasons}); run them on the same scenarios")
+        raise UseError(f"{a.model} and {b.model} share no scored dialogue ({reasons}); evaluate them on the same scenarios")
     differences = [pair.difference for pair in pairs]
     scenarios = [pair.a.scenario for pair in pairs]
     means = cluster_means(differences, scenarios)
@@ -179,29 +179,29 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
 
 
 def worse_by(comparison: Comparison, threshold: float) -> bool:
-    """Whether B is worse than A by more than `threshold`, the interval agreeing: all of it lies below -threshold.
+    """Whether the whole 95 % interval of B - A lies below -`threshold` points.
 
     Raises:
-        UseError: a negative threshold, or one scenario, which gives no interval.
+        UseError: a threshold that is negative or beyond the scale, or only one scenario, which gives no interval.
     """
     widest = comparison.scale.high - comparison.scale.low
     if not 0.0 <= threshold <= widest:
         raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")
     if comparison.scenarios < 2:
-        raise UseError("--worse-than cannot decide on one scenario, which gives no interval; compare on more scenarios")
+        raise UseError("--worse-than needs an interval, which one scenario does not give; compare on more scenarios")
     return comparison.difference.high < -threshold
 
 
 def _scale_of(a: Side, b: Side) -> Scale:
-    """How both sides' scores are read.
+    """The common scale of both sides.
 
     Raises:
-        UseError: they are of two environments, or of one that is not known.
+        UseError: two environments, or an unknown one.
     """
     names = {str(d.environment) for side in (a, b) for d in side.dialogues}
     names = names or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
-        raise UseError(f"runs of {' and '.join(sorted(names))} do not compare; expected two of one environment")
+        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
     return scale_of(names.pop())
 
 
@@ -242,7 +242,7 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
 
 
 def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int) -> Iterable[str]:
-    """What a reader must know about the difference, in sentences."""
+    """Warnings about the difference, as sentences."""
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     texts = dict(left_out).get(_TEXT_DIFFERS, 0)
@@ -254,16 +254,16 @@ def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
             f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
-            f"more than {ALLOWED_UNSCORED:.0%} is too many to rely on this."
+            f"above {ALLOWED_UNSCORED:.0%} the comparison is not reliable."
         )
     if scenarios == 1:
-        yield "Only one scenario: no interval, and no test."
+        yield "Only one scenario: no interval and no test."
     elif scenarios < FEW_SCENARIOS:
         yield f"Only {scenarios} scenarios: the interval is too narrow, and p cannot fall below {2 / 2**scenarios:.2g}."
 
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
-    """Where the dialogues themselves say that they were not played alike."""
+    """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
 
     def both(name: str) -> tuple[str, str]:
         mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
@@ -273,31 +273,31 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     for name, words in (
         ("user", "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'."),
         ("judge", "The judge is {} in A and {} in B: the difference may be the judges', not the models'."),
-        ("preset", "A was computed as {} and B as {}: the rules differ, so the scores do not compare."),
-        ("variant", "The variant is {} in A and {} in B: one of the two may be harder."),
+        ("preset", "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
+        ("variant", "The variant is {} in A and {} in B: their difficulty may differ."),
     ):
         mine, yours = both(name)
         if mine != yours and (name != "judge" or rejudged):
             yield words.format(mine, yours)
     others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
     for role in sorted(others):
-        by_a, by_b = ({d.models.get(role, "nobody") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        by_a, by_b = ({d.models.get(role, "missing") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
         if by_a != by_b:
-            yield f"The {role} was {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
+            yield f"The {role} is {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
     if any(pair.a.start != pair.b.start for pair in pairs):
-        yield "The start differs between A and B."
+        yield "The start state differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
     if prompts:
         yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
     roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
     if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
-        roles.discard("judge")  # one side has none, and that was said
-    for role in sorted(roles - {"policy"}):  # how the model under test is sampled is part of what is compared
+        roles.discard("judge")  # one side has no judge, which another warning says
+    for role in sorted(roles - {"policy"}):  # the sampling of the policy is part of what is compared
         yield f"The {role}'s sampling settings differ."
 
 
 def _named(dialogue: Transcript, name: str) -> object:
-    """A field; where a judge is named it judged, and `user` is who spoke, else the user did both."""
+    """A field of a dialogue. `judge` is the judge, or the user simulator where it judges; `user` is the user simulator."""
     if name == "judge":
         return dialogue.models.get("judge", dialogue.user)
     return (
@@ -312,9 +312,9 @@ def _plain(value: object) -> object:
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
     for option in load_environment(environment).options.declared():
         mine, yours = (_plain(options_of(side).get(option.name, option.default)) for side in (a, b))
-        if option.name not in ("preset", "variant") and mine != yours:  # these two the dialogues say themselves
+        if option.name not in ("preset", "variant") and mine != yours:  # compared by dialogue, in `_other_rules`
             yield f"Option {option.name} differs: {mine} in A, {yours} in B."
     if ("rescored" in a) != ("rescored" in b):
-        yield f"{'A' if 'rescored' in a else 'B'} was rescored from stored transcripts, the other was not."
+        yield f"{'A' if 'rescored' in a else 'B'} was rescored from its transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):
-        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge's appraisal of stored replies, no new dialogue."
+        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge scored stored replies, the dialogues are not new."

@@ -1,4 +1,4 @@
-"""A comparison as lines for the terminal. Covers words and columns; the numbers come from `comparison`."""
+"""A comparison as text for the terminal. Does not cover its numbers (`comparison`)."""
 
 from __future__ import annotations
 
@@ -13,44 +13,48 @@ from heartloop.scoring.statistics import Interval
 __all__ = ["comparison_text"]
 
 
-def comparison_text(found: Comparison, *, min_difference: float | None = None) -> str:
-    """Everything a reader needs, at most 100 columns wide where names allow."""
-    return "\n".join(printable(line) for line in _lines(found, min_difference))
+def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
+    """The comparison as text, about 100 columns wide.
+
+    Args:
+        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
+    """
+    return "\n".join(printable(line) for line in _lines(comparison, min_difference))
 
 
-def _lines(found: Comparison, min_difference: float | None) -> Iterable[str]:
-    for name, side, mean in (("A", found.a, found.mean_a), ("B", found.b, found.mean_b)):
-        yield f"{name}  {side.model}  ({side.run})  mean {found.scale.title} {mean:.1f}"
-    yield f"Paired on {amount(found.pairs, 'dialogue')} of {amount(found.scenarios, 'scenario')}, scored in both."
-    for reason, n in found.left_out:
+def _lines(comparison: Comparison, min_difference: float | None) -> Iterable[str]:
+    for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b)):
+        yield f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
+    yield f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
+    for reason, n in comparison.left_out:
         yield f"  left out: {n} {reason}"
-    for warning in found.warnings:
+    for warning in comparison.warnings:
         yield f"! {warning}"
     yield ""
-    yield f"B - A: {_signed(found.difference.mean)}{_ends(found.difference, ', 95 % interval ')}"
-    how = "all patterns of signs" if found.exact else "10,000 drawn patterns of signs"
-    yield f"permutation p {_p(found.p)} ({how}, by scenario)"
-    yield f"effect d_z {_effect(found.effect)}, rank-biserial {_signed(found.rank_biserial, 2)}"
-    yield _verdict(found, min_difference)
-    yield _needed(found)
-    if found.groups:
-        yield from ("", *_groups(found))
-    if found.extremes:
-        yield from ("", *_extremes(found))
+    yield f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"
+    how = "exact" if comparison.exact else "10,000 random sign patterns"
+    yield f"permutation test p {_p(comparison.p)} ({how}, by scenario)"
+    yield f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}"
+    yield _verdict(comparison, min_difference)
+    yield _needed(comparison)
+    if comparison.groups:
+        yield from ("", *_groups(comparison))
+    if comparison.extremes:
+        yield from ("", *_extremes(comparison))
 
 
-def _groups(found: Comparison) -> Iterable[str]:
+def _groups(comparison: Comparison) -> Iterable[str]:
     rows = [
         (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
-        for i in found.groups
+        for i in comparison.groups
     ]
-    yield from _table((f"by {found.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
-    if any(i.pairs < FEW_SCENARIOS for i in found.groups):
-        yield f"Few dialogues give too narrow an interval; by {found.scale.group} it is a hint, no finding."
+    yield from _table((f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
+        yield "Groups of fewer than 10 dialogues: their intervals are too narrow to conclude from."
 
 
-def _extremes(found: Comparison) -> Iterable[str]:
-    repeats = len({pair.a.repeat for pair in found.extremes}) > 1
+def _extremes(comparison: Comparison) -> Iterable[str]:
+    repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
     rows = [
         (
             pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""),
@@ -59,30 +63,30 @@ def _extremes(found: Comparison) -> Iterable[str]:
             _signed(pair.difference, 0),
             " ".join(pair.a.facts.get("title", "").split()),
         )
-        for pair in found.extremes
+        for pair in comparison.extremes
     ]
-    yield from _table(("differ most", "A", "B", "B - A", "title"), rows, left=(0, 4))
+    yield from _table(("largest differences", "A", "B", "B - A", "title"), rows, left=(0, 4))
 
 
-def _verdict(found: Comparison, min_difference: float | None) -> str:
-    low, high = found.difference.low, found.difference.high
+def _verdict(comparison: Comparison, min_difference: float | None) -> str:
+    low, high = comparison.difference.low, comparison.difference.high
     if math.isnan(low):
         return "One scenario: no verdict."
     if min_difference is not None and -min_difference < low and high < min_difference:
-        return f"Equivalent: the interval holds no difference of {min_difference:g} or more."
+        return f"Equivalent: the interval excludes differences of {min_difference:g} or more."
     if low > 0:
         return "B is better: the interval lies above 0."
     if high < 0:
         return "B is worse: the interval lies below 0."
-    return "Not distinguished: the interval includes 0, which does not prove that they are equal."
+    return "Not distinguished: the interval includes 0. This does not show that they are equal."
 
 
-def _needed(found: Comparison) -> str:
-    if found.needed is None:
-        return "The sample size is not defined: no difference, or no spread, was found."
+def _needed(comparison: Comparison) -> str:
+    if comparison.needed is None:
+        return "The sample size is not defined: the difference or its spread is 0."
     return (
-        f"A difference of {found.aim:.1f} needs about {found.needed:,} scenarios (80 % power, 95 % level); "
-        f"this comparison has {found.scenarios}."
+        f"A difference of {comparison.aim:.1f} needs about {comparison.needed:,} scenarios (80 % power, 95 % level); "
+        f"this comparison has {comparison.scenarios}."
     )
 
 
@@ -103,7 +107,7 @@ def _effect(value: float) -> str:
     if math.isnan(value):
         return "not defined for one scenario"
     if math.isinf(value):
-        return "infinite (every scenario differs by the same)"
+        return "infinite (the difference is the same in every scenario)"
     size = abs(value)
     words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
     return f"{_signed(value, 2)} ({words})"

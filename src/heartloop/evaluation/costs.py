@@ -1,4 +1,4 @@
-"""What dialogues cost, by the rule the meter of a run uses (`heartloop.models.budget`). Does not cover limits or estimates."""
+"""Cost of dialogues, by the same rule as the meter of a run (`heartloop.models.budget`). Does not cover limits or estimates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["cost_of", "merged_prices"]
 
 
 def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
-    """Money that dialogues took; `None` where a model that costs money was called and has no price.
+    """Cost of dialogues; `None` if a paid model was called and has no price.
 
-    A model that is free (scripted, embedded, a Python function, a server of one's own) needs no price and then costs 0;
-    a price given for it counts. Dialogues that were played again later are not known here, so their cost is not.
+    A free model (scripted, embedded, a Python function, a local server) without a price costs 0. Earlier transcripts of dialogues
+    that were played again are not included.
 
     Args:
-        prices: by model, the input and output price per million tokens, as a mapping or a pair; anything else is no price.
+        prices: input and output price per million tokens by model, as a mapping or a pair; other values are ignored.
     """
     total = 0.0
     for dialogue in dialogues:
@@ -30,7 +30,7 @@ def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
 
 
 def merged_prices(tables: Iterable[object]) -> dict[str, object]:
-    """Prices of several runs as one table; a model they price differently has none there, so that no cost is made up."""
+    """Prices of several runs in one table; a model that they price differently gets none, so that no cost is wrong."""
     merged: dict[str, object] = {}
     for table in tables:
         for model, price in table.items() if isinstance(table, Mapping) else ():
@@ -45,7 +45,7 @@ def _price(model: str, prices: object) -> Price | None:
 
 
 def _sides(given: object) -> Price | None:
-    """A price as written by hand, by JSON or by `load_prices`."""
+    """A price from a mapping or a pair; `None` if it is invalid."""
     pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         return None

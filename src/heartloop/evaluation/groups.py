@@ -1,7 +1,6 @@
-"""Rank groups: which models of a ranking the dialogues tell apart from the best of their group.
+"""Rank groups: the letters of the leaderboard.
 
-Covers the letters of the leaderboard. Does not cover the rule itself (`scoring.statistics.rank_groups`), nor one model
-against another in detail (`comparison`).
+Does not cover the rule (`scoring.statistics.rank_groups`), nor the comparison of two models (`comparison`).
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ Key = tuple[str, str, int, int]
 
 
 def rank_letters(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, str]:
-    """The group letter of each model, from its final emotions on the dialogues scored for all.
-
-    Empty where nothing is common, so that nothing is ranked.
-    """
+    """The group letter of each model, from its points on the dialogues scored for all; empty if there are none."""
     keys = sorted(common)
     if not keys:
         return {}

@@ -1,7 +1,7 @@
-"""A run directory for dialogues that were played elsewhere.
+"""Run directories of imported dialogues.
 
-Covers settings derived from the transcripts, writing the directory, and reading scenarios from its source lines. Does not cover
-reading released files (an environment's importers).
+Covers settings from the transcripts, writing the directory, and reading scenarios from its source lines. Does not cover reading
+released files (an environment's importers).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from heartloop.evaluation.settings import EvaluationSettings
 __all__ = ["RAW", "scenarios_of", "settings_of", "write_run"]
 
 RAW = "raw.jsonl"
-"""The source lines, byte for byte: line n is the source of transcript n."""
+"""File of the source lines, unchanged: line n is the source of transcript n."""
 
 
 def settings_of(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:
-    """The settings of a run with these dialogues. A scenario with two texts keeps the fingerprint of the first.
+    """The settings of a run with these dialogues; a scenario with two texts gets the fingerprint of the first.
 
     Raises:
         UseError: no transcript.
@@ -54,11 +54,11 @@ def write_run(path: Path, imported: Imported, *, scenario_set: str) -> None:
     """Writes `settings.json`, `transcripts.jsonl`, `log.jsonl` and, with source lines, `raw.jsonl`.
 
     Raises:
-        UseError: the directory exists and is not empty, or cannot be written.
+        UseError: no transcript, or the directory is not empty or cannot be written.
     """
     settings = settings_of(imported.transcripts, scenario_set=scenario_set)
     if path.is_dir() and any(path.iterdir()):
-        raise UseError(f"{path} is not empty; choose another --out, or remove it")
+        raise UseError(f"{path} exists and is not empty; choose another --out, or remove it")
     with RunDirectory(path, settings) as directory:
         if imported.raw:
             try:
@@ -72,26 +72,25 @@ def write_run(path: Path, imported: Imported, *, scenario_set: str) -> None:
 
 
 def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, from the source lines of the run.
+    """The scenario of each imported dialogue, in order, read from the source lines of the run.
 
     Raises:
-        InputError: the lines are missing, do not match the transcripts, or hold no scenarios; names file and line.
+        InputError: the lines are missing, do not match the transcripts, or contain no scenarios; names file and line.
     """
     path = run / RAW
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; import the source again (heartloop import)") from error
-    found: list[Any] = []
+    scenarios: list[Any] = []
     for number, (transcript, line) in enumerate(zip(transcripts, [*lines, *[b""] * len(transcripts)], strict=False), start=1):
         read = load_environment(transcript.environment).scenarios.imported
         if read is None:
-            raise InputError(f"{path} holds no scenarios of {transcript.environment}; pass --scenarios with a set or file")
+            raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
         try:
-            found.append(read(line))
+            scenarios.append(read(line))
         except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not the dialogue with {transcript.scenario} ({error}); import the source again "
-                "(heartloop import)"
+                f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
             ) from error
-    return found
+    return scenarios

@@ -1,4 +1,4 @@
-"""The score card as a table for the terminal, 80 columns wide. Does not cover the report site (`site`)."""
+"""The score card as a table for the terminal, 80 columns wide. Does not cover the report (`heartloop.report`)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ __all__ = ["leaderboard"]
 
 
 def leaderboard(card: ScoreCard) -> Table:
-    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences.
-
-    Printing it needs a `rich.console.Console`; rich is imported here, so that scoring alone does not load it.
-    """
+    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences, for a `rich` console."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -30,7 +27,7 @@ def leaderboard(card: ScoreCard) -> Table:
     scale = scale_of(card.environment)
     table.title = Text(scale.of, style="bold")
     table.add_column("#", justify="left", style="dim", no_wrap=True)
-    table.add_column("model", overflow="fold", min_width=12)  # the one column that may wrap: a name is shown whole
+    table.add_column("model", overflow="fold", min_width=12)  # the only column that wraps, so that names are complete
     bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if scale.group_intervals else []
     heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
@@ -40,7 +37,7 @@ def leaderboard(card: ScoreCard) -> Table:
     for row in card.models:
         if row.standing == "failure case" and previous != "failure case":
             table.add_section()
-        cells = _cells(row, groups)[: len(table.columns)]  # where all is scored, groups need the room of the last one
+        cells = _cells(row, groups)[: len(table.columns)]  # without unscored dialogues there is no column for them
         table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     table.caption = Text("\n".join(_caption(card)))
@@ -72,29 +69,31 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    """Both ends, joined by a word where one is below 0, since a dash would touch the sign."""
+    """Both ends; with a negative end `to` instead of a dash."""
     if low is None or high is None:
         return "–"
     return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{round(low)} to {round(high)}"
 
 
 def _groups(card: ScoreCard) -> list[str]:
-    """Groups of any model, in the published order."""
+    """Groups of all models, in the published order."""
     return in_group_order(scale_of(card.environment), (group.key for row in card.models for group in row.groups))
 
 
 def _caption(card: ScoreCard) -> list[str]:
     ranked = [row for row in card.models if row.standing == "ranked"]
     played_by = " and ".join(card.simulators) or "unknown"
-    lines = [f"simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"]
+    lines = [
+        f"user simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"
+    ]
     if ranked:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
     if len(ranked) > 1:
-        lines.append("same letter: not distinguished from the letter's first model on the same dialogues")
+        lines.append("same letter: not distinguished from the first model of that letter")
     if card.replaced:
-        lines.append(f"{card.replaced} replaced: played again later; the last one counts")
+        lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if "embedded" in card.simulators:
-        lines.append("The embedded user is rule-based: compare only with other embedded runs.")
+        lines.append("The user simulator is embedded (rules): compare only with runs of the same user simulator.")
     lines += card.notes
     return lines

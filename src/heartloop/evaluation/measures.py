@@ -1,7 +1,7 @@
-"""A dialogue's score in points, as its environment's `Scale` reads it: points, course, group, bounds.
+"""A dialogue's score in points of its environment's `Scale`: points, trajectory, group, bounds.
 
-Everything that all environments have in common reads a score through here. Does not cover sums over dialogues (`scores`) or how
-they look (`heartloop.report`).
+Evaluation and report read scores through these functions. Does not cover sums over dialogues (`scores`) or their display
+(`heartloop.report`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = [
 
 
 def scale_of(environment: str) -> Scale:
-    """How an environment's score is read.
+    """The scale of an environment's score.
 
     Raises:
-        UseError: there is no environment of that name.
+        UseError: an unknown environment.
     """
     return load_environment(environment).scale
 
 
 def points_of(transcript: Transcript) -> float | None:
-    """The score in points; `None` where it is unscored."""
+    """The score in points; `None` for an unscored dialogue."""
     return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
 
 
@@ -40,7 +40,7 @@ def course_of(transcript: Transcript) -> list[float]:
 
 
 def group_of(transcript: Transcript) -> str:
-    """The group its scenario belongs to, by the fact that groups scenarios; empty where it has none."""
+    """The group of its scenario, the fact named by `Scale.group`; empty if it has none."""
     return transcript.facts.get(scale_of(transcript.environment).group, "")
 
 
@@ -54,25 +54,25 @@ def group_means(dialogues: Iterable[Transcript]) -> dict[str, float]:
 
 
 def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
-    """Groups in the published order, unknown ones after them by name."""
+    """Groups in the published order, then other ones by name."""
     known = {key: place for place, key in enumerate(scale.group_order)}
     return sorted(set(keys), key=lambda key: (known.get(key, len(known)), key))
 
 
 def options_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The environment's options of a run, from its settings; empty where they hold none."""
+    """The environment's options in the settings of a run; empty if there are none."""
     options = settings.get("options")
     return options if isinstance(options, Mapping) else {}
 
 
 def roles_of(settings: Mapping[str, Any]) -> Mapping[str, str]:
-    """By role, who played it in a run: a model's name, or `embedded`; empty where the settings do not say."""
+    """The roles in the settings of a run, each a model's name or `embedded`; empty if there are none."""
     roles = settings.get("roles")
     return roles if isinstance(roles, Mapping) else {}
 
 
 def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:
-    """Bounds of success and failure in points: the options of the run where its environment has such, else the scale's."""
+    """Bounds of success and failure in points: options `success_at` and `failure_below` of the run, else the scale's."""
     options = options_of(settings)
     success_at, failure_below = (
         float(given) if isinstance(given := options.get(name), (int, float)) and abs(given) < 1e6 else getattr(scale, name)

@@ -1,12 +1,11 @@
-"""Several runs into one: shards, further models, further repeats.
+"""Merging runs into one: shards, further models, further repeats.
 
-Covers which runs belong together, what becomes of a dialogue that several of them have, and the new run directory. Does not
-cover scores (`heartloop.report`) or runs that are only to stand in one report: `heartloop report` takes several.
+Covers which runs can be merged, duplicate dialogues, and the new run directory. Does not cover scores (`scores`). To show several
+runs in one report no merge is needed: `heartloop report` takes several.
 
-Runs may differ in `shard`, `models`, `repeats` and `seed`; anything else that differs is named and refused.
-Runs of one seed are laid over each other. A dialogue (model, scenario, repeat) that several have is kept once: the last
-run named wins, except that an unscored dialogue never takes the place of a scored one; how many were left out is told.
-Runs of different seeds are further repeats: those of the second seed are numbered on after those of the first.
+Runs may differ in `shard`, `models`, `repeats` and `seed`; any other difference is an error that names it. Among runs of one
+seed, a dialogue (model, scenario, repeat) is written once: the last one, except that a scored dialogue is never replaced by an
+unscored one. Runs of different seeds are further repeats: the repeats of the second seed are numbered after those of the first.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
 
 
 class Merged(NamedTuple):
-    """What came of a merge."""
+    """Result of a merge."""
 
     path: Path
     runs: int
     dialogues: int
     left_out: int
-    """Dialogues that several runs had, beyond the one kept."""
+    """Duplicate dialogues that were not written."""
     seeds: tuple[int, ...]
     lost_parts: tuple[str, ...]
-    """Shards that no run brought; such a run opens, but no command goes on with it."""
+    """Missing shards; the merged run can be read, but not resumed."""
     versions: tuple[str, ...]
 
     @property
     def summary(self) -> str:
-        """The same in a few sentences."""
+        """The result in sentences."""
         parts = [f"{amount(self.dialogues, 'dialogue')} of {amount(self.runs, 'run')}."]
         if self.left_out:
-            found = f"{amount(self.left_out, 'dialogue')} {'was' if self.left_out == 1 else 'were'} in several runs"
-            parts.append(f"{found}; the last run's is kept, a scored one before an unscored one.")
+            duplicates = f"{amount(self.left_out, 'duplicate dialogue')} {'was' if self.left_out == 1 else 'were'} left out"
+            parts.append(f"{duplicates}: the last run's is used, or the last scored one.")
         if len(self.seeds) > 1:
             parts.append(f"Seeds {', '.join(map(str, self.seeds))} are numbered as further repeats, in this order.")
         if self.lost_parts:
@@ -61,20 +60,20 @@ class _Source(NamedTuple):
     settings: EvaluationSettings
 
 
-class _Kept(NamedTuple):
-    stored: TranscriptLine
+class _Dialogue(NamedTuple):
+    line: TranscriptLine
     scored: bool
 
 
 def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     """Writes a new run directory with the dialogues of all runs, in playing order.
 
-    With all shards there, or none, it is the run that one process would have made: the first command without `--shard`
-    (or with more models or repeats) goes on with it.
+    If no shard is missing, the result equals a run made by one process: the original command without `--shard`, or with the
+    merged models and repeats, resumes it.
 
     Raises:
-        UseError: fewer than two runs, runs that do not belong together (names what differs), or an `out` that is not empty.
-        InputError: a directory that is no run, or a file of it that does not fit.
+        UseError: fewer than two runs, runs that cannot be merged (names the differences), or an `out` that is not empty.
+        InputError: a directory that is no run, or an invalid file in it.
     """
     if len({path.resolve() for path in paths}) < 2:
         raise UseError(f"merge got {len(set(paths))} run; expected at least two different run directories")
@@ -89,82 +88,85 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     first = next(iter(parts.values()))
     repeats = sum(part.repeats for part in parts.values())
     settings = first.model_copy(update={"repeats": repeats, "prices": _prices(sources)})
-    kept: dict[tuple[str, str, int], _Kept] = {}
-    found = offset = 0
+    dialogues: dict[tuple[str, str, int], _Dialogue] = {}
+    total = offset = 0
     for seed, members in by_seed.items():
         for source in members:
             for (model, scenario, repeat), one in _dialogues(source.path).items():
                 key = (model, scenario, repeat + offset)
-                found += 1
-                if key not in kept or one.scored or not kept[key].scored:
-                    kept[key] = one
+                total += 1
+                if key not in dialogues or one.scored or not dialogues[key].scored:
+                    dialogues[key] = one
         offset += parts[seed].repeats
     places = {job.key: place for place, job in enumerate(settings.jobs)}
     with RunDirectory(out, settings) as directory:
-        for key in sorted(kept, key=lambda key: places.get(key, len(places))):
-            dialogue = kept[key].stored.read()
+        for key in sorted(dialogues, key=lambda key: places.get(key, len(places))):
+            dialogue = dialogues[key].line.read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
-        directory.note(merged=[str(path) for path in paths], dialogues=len(kept), left_out=found - len(kept))
-        for source in sources:  # dates, endpoints, and what was paid for calls that were lost
+        directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=total - len(dialogues))
+        for source in sources:  # dates, endpoints, and the cost of lost calls
             for noted in RunDirectory(source.path, source.settings).log:
                 directory.note(**noted)
     versions = tuple(dict.fromkeys(source.settings.heartloop_version for source in sources))
-    return Merged(out, len(paths), len(kept), found - len(kept), tuple(parts), _lost_parts(sources), versions)
+    left_out = total - len(dialogues)
+    return Merged(out, len(paths), len(dialogues), left_out, tuple(parts), _lost_parts(sources), versions)
 
 
-def _dialogues(path: Path) -> dict[tuple[str, str, int], _Kept]:
-    """Where each dialogue lies, the last written; read one by one, since all of them may not fit into memory."""
+def _dialogues(path: Path) -> dict[tuple[str, str, int], _Dialogue]:
+    """The last line of each dialogue; the transcripts are read one by one, since all of them may not fit into memory."""
     transcripts = path / "transcripts.jsonl"
     if not transcripts.exists():
         return {}
-    return {dialogue.key: _Kept(stored, dialogue.scored) for stored, dialogue in transcript_lines(transcripts)}
+    return {dialogue.key: _Dialogue(line, dialogue.scored) for line, dialogue in transcript_lines(transcripts)}
 
 
 def _check_alike(sources: Sequence[_Source]) -> None:
-    """The first run against each other one, in everything but what may differ."""
+    """Compares the first run with every other one, in all settings that must be equal."""
     one = sources[0]
     for other in sources[1:]:
         mine = one.settings.model_dump(mode="json")
         names = [n for n in one.settings.differences(other.settings.model_dump(mode="json")) if n not in _MAY_DIFFER]
         mixed = {**one.settings.weights, **other.settings.weights}
-        if mixed == {**other.settings.weights, **one.settings.weights}:  # no checkpoint of one name is two
+        if mixed == {**other.settings.weights, **one.settings.weights}:  # no name stands for two checkpoints
             names = [name for name in names if name != "weights"]
         other_settings = other.settings.model_dump(mode="json")
-        told = [f"{name} ({_difference(_entry(mine, name), _entry(other_settings, name))})" for name in names]
-        if told:
+        differences = [f"{name} ({_difference(_entry(mine, name), _entry(other_settings, name))})" for name in names]
+        if differences:
             raise UseError(
-                f"{one.path} and {other.path} do not belong together: {'; '.join(told)}; merge runs that differ in shard, "
-                "models, repeats or seed alone, or give both to `heartloop report`"
+                f"{one.path} and {other.path} cannot be merged: {'; '.join(differences)}; expected runs that differ only in "
+                "shard, models, repeats or seed; `heartloop report` shows other runs together"
             )
 
 
 def _entry(settings: Mapping[str, Any], name: str) -> Any:
-    """A setting by its name in `EvaluationSettings.differences`: of options and roles, `options.preset`."""
+    """A setting by its name in `EvaluationSettings.differences`, for example `limit` or `options.preset`."""
     setting, _, key = name.partition(".")
     return settings[setting].get(key) if key else settings[setting]
 
 
 def _difference(mine: Any, yours: Any) -> str:
-    """Two values in short; of two mappings the keys that differ."""
+    """Both values as JSON; for two mappings, the keys that differ."""
     if isinstance(mine, dict) and isinstance(yours, dict):
         return ", ".join(sorted(key for key in {*mine, *yours} if mine.get(key) != yours.get(key)))
     return f"{json.dumps(mine)} and {json.dumps(yours)}"
 
 
 def _united(members: Sequence[_Source]) -> EvaluationSettings:
-    """Runs of one seed laid over each other."""
+    """The merged settings of runs of one seed."""
     first = members[0]
     by_part: dict[int | None, _Source] = {}
     counts = {source.settings.shard.count if source.settings.shard else None for source in members}
     if len(counts) > 1:
         shards = ", ".join(f"{s.path}: {_shard_name(s.settings.shard)}" for s in members)
-        raise UseError(f"shards of different divisions cannot be merged ({shards}); expected parts of one --shard i/n")
+        raise UseError(f"shards with different n cannot be merged ({shards}); expected parts of one --shard i/n")
     for source in members:
         index = source.settings.shard.index if source.settings.shard else None
         twin = by_part.setdefault(index, source)
         if dict(twin.settings.scenarios) != dict(source.settings.scenarios):
             which = _difference(dict(twin.settings.scenarios), dict(source.settings.scenarios))
-            raise UseError(f"{twin.path} and {source.path} differ in scenarios or their texts: {which}; expected the same people")
+            raise UseError(
+                f"{twin.path} and {source.path} differ in scenarios or their texts: {which}; expected the same scenarios"
+            )
     scenarios = _scenarios(by_part)
     whole = first.settings.shard is None or len(by_part) == first.settings.shard.count
     return first.settings.model_copy(
@@ -179,27 +181,27 @@ def _united(members: Sequence[_Source]) -> EvaluationSettings:
 
 
 def _scenarios(by_part: dict[int | None, _Source]) -> dict[str, str]:
-    """All scenarios in the order that they were dealt out in: the first of each shard, the second of each, ..."""
-    dealt: list[tuple[int, int, str, str]] = []
+    """All scenarios in their order before sharding: the first of each shard, the second of each, ..."""
+    places: list[tuple[int, int, str, str]] = []
     for index, source in by_part.items():
-        dealt += [(place, index or 0, name, text) for place, (name, text) in enumerate(source.settings.scenarios.items())]
-    return {name: text for _, _, name, text in sorted(dealt)}
+        places += [(place, index or 0, name, text) for place, (name, text) in enumerate(source.settings.scenarios.items())]
+    return {name: text for _, _, name, text in sorted(places)}
 
 
 def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
-    """Different seeds are further repeats only where the same models met the same people."""
+    """Runs of different seeds are further repeats only if their models and scenarios are the same."""
     (seed, first), *others = parts.items()
     for other_seed, other in others:
         if set(first.models) != set(other.models) or dict(first.scenarios) != dict(other.scenarios):
             what = "models" if set(first.models) != set(other.models) else "scenarios"
             raise UseError(
-                f"seeds {seed} and {other_seed} come with different {what}; further repeats need the same models and scenarios, "
-                "and shards or models of one run need one seed"
+                f"seeds {seed} and {other_seed} have different {what}; expected the same models and scenarios for further "
+                "repeats, and the same seed for shards and further models"
             )
 
 
 def _prices(sources: Sequence[_Source]) -> dict[str, Any]:
-    """Every model's price, except where two runs price it differently, so that no cost is made up."""
+    """Prices by model; a model that two runs price differently gets none, so that no cost is wrong."""
     tables = [dict(source.settings.prices) for source in sources]
     priced = {model: price for table in tables for model, price in table.items()}
     return {model: price for model, price in priced.items() if all(table.get(model, price) == price for table in tables)}

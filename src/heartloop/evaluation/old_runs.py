@@ -1,4 +1,4 @@
-"""Settings of runs made by earlier versions, as today's code reads them. Does not cover transcripts (`core.renames`)."""
+"""Settings of runs of earlier versions in the current form. Does not cover transcripts (`core.renames`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ __all__ = ["current_settings"]
 
 
 def current_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's settings with `roles` and `options`; today's settings are returned as they are.
+    """A run's settings with `roles` and `options`; current settings are returned unchanged.
 
-    An option that the run had none of takes its default. Settings of an environment that is not installed keep the options they
-    have.
+    A missing option gets its default. If the environment is not installed, its options are not completed.
     """
     if not is_old_settings(saved):
         return dict(saved)
@@ -44,6 +43,6 @@ def current_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sampling(saved: Mapping[str, Any], roles: tuple[str, ...]) -> dict[str, Any]:
-    """What was set for the one simulator holds for each role that it played and that has no settings of its own."""
+    """Sampling settings of the former `simulator`, for every role that it played and that has no settings of its own."""
     played = dict.fromkeys(roles, saved["simulator"]) if "simulator" in saved else {}
     return {**played, **{role: values for role, values in saved.items() if role != "simulator"}}

@@ -1,6 +1,6 @@
 """The progress line of a run: done, elapsed, remaining, tokens and cost so far.
 
-Covers what a terminal shows; where output is no terminal, a plain line every 10 seconds.
+If standard error is no terminal, a plain line is printed every 10 seconds.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from heartloop.evaluation.runner import Progress
 __all__ = ["ProgressLine", "Spending"]
 
 PLAIN_EVERY = 10.0
-"""Seconds between plain lines where the output is no terminal."""
+"""Seconds between plain lines if standard error is no terminal."""
 
 
 class Spending(Protocol):
-    """Whatever can say in a few words what was spent so far."""
+    """Anything with a short text of the tokens and cost so far."""
 
     def summary(self) -> str: ...
 
 
 class ProgressLine:
-    """Shows `Progress` values on standard error while it is entered.
+    """Context manager that shows `Progress` values on standard error.
 
     Args:
-        what: is made, in the plural.
+        what: plural noun of the counted things.
     """
 
     def __init__(self, spending: Spending, *, what: str = "dialogues") -> None:
@@ -41,7 +41,7 @@ class ProgressLine:
         self._console = Console(stderr=True)
         self._latest: tuple[Progress, float] | None = None
         self._live: Live | None = None
-        self._said = time.monotonic()
+        self._printed = time.monotonic()
 
     def __enter__(self) -> Self:
         self.resume()
@@ -51,13 +51,13 @@ class ProgressLine:
         self.pause()
 
     def pause(self) -> None:
-        """Takes the line away, so that a question can be asked."""
+        """Hides the line, for a question."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def resume(self) -> None:
-        """Shows the line again where the output is a terminal."""
+        """Shows the line again if standard error is a terminal."""
         if sys.stderr.isatty():
             if self._latest is not None:
                 self._latest = (self._latest[0], time.monotonic())
@@ -65,14 +65,14 @@ class ProgressLine:
             self._live.start()
 
     def show(self, progress: Progress) -> None:
-        """The latest state of the run."""
+        """Shows the current progress."""
         self._latest = (progress, time.monotonic())
-        if self._live is None and not sys.stderr.isatty() and time.monotonic() - self._said >= PLAIN_EVERY:
-            self._said = time.monotonic()
+        if self._live is None and not sys.stderr.isatty() and time.monotonic() - self._printed >= PLAIN_EVERY:
+            self._printed = time.monotonic()
             self._console.print(self.text(progress), highlight=False, soft_wrap=True)
 
     def _now(self) -> Text:
-        """The line as it stands this moment: the clock and the spending go on between dialogues."""
+        """The line with the current time and cost, which change between dialogues."""
         if self._latest is None:
             return Text("")
         progress, since = self._latest
@@ -81,7 +81,7 @@ class ProgressLine:
         return Text(self.text(progress._replace(elapsed=progress.elapsed + passed, remaining=remaining)))
 
     def text(self, progress: Progress) -> str:
-        """One line for a state of the run."""
+        """The progress as one line."""
         parts = [f"{progress.done}/{progress.planned} {self._what}", f"{_clock(progress.elapsed)} elapsed"]
         if progress.remaining is not None and progress.done < progress.planned:
             parts.append(f"{_clock(progress.remaining)} left")

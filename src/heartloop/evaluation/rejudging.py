@@ -1,7 +1,7 @@
-"""A whole run read by another judge: which people, which settings, and one dialogue as a job for `work_through`.
+"""Rejudging a run: another judge scores its stored replies.
 
-Covers reading the source run and what the new run's `settings.json` says of it. Does not cover one dialogue
-(the environments' own `rejudge`), nor how far the two judges agree (`heartloop.report`). The source stays as it is.
+Covers reading the source run, the settings of the new run, and one dialogue as a job for `work_through`. Does not cover the
+judgement of one dialogue (`environments.stored`), nor the agreement of two judges (`agreement`). The source is not changed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["RejudgeSettings", "Rejudging"]
 
 
 class RejudgeSettings(EvaluationSettings):
-    """The source's settings with the judge as the only role, and where they come from.
+    """The source's settings with the judge as the only role.
 
-    `rejudged` holds `from`, the digest of its `transcripts`, its `user` and its `preset`. Where the source lies now does not
-    matter, only what it holds.
+    `rejudged` names the source: its path (`from`), the SHA-256 of its `transcripts`, its `user` and its `preset`. The path is not
+    compared when a run is resumed.
     """
 
     rejudged: Mapping[str, str]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """As of any run, wherever the source lies."""
+        """As `EvaluationSettings.differences`, without the path of the source."""
         source = other.get("rejudged")
         if isinstance(source, Mapping):
             other = {**other, "rejudged": {**source, "from": self.rejudged["from"]}}
@@ -42,18 +42,18 @@ class RejudgeSettings(EvaluationSettings):
 
 
 class Rejudging:
-    """A run and the judge who reads it.
+    """A run and the judge that scores its replies.
 
     Args:
         run: the source, played or imported.
-        options: the judged dialogue's rules where they are to differ from the source's; only `preset` can.
-        scenarios: the scenario set or file; by default what the source names, or its own raw lines where it was imported.
-        sampling: of the judge.
-        prices: by model, beside those of the source.
+        options: options that differ from the source's; only `preset` is allowed.
+        scenarios: scenario set or file; default: that of the source, or the source lines of an imported run.
+        sampling: sampling settings of the judge.
+        prices: prices by model, added to those of the source.
 
     Raises:
-        UseError: the run was rescored or rejudged itself, holds no dialogue, or an unknown preset.
-        InputError: it is no run directory, one of its files does not fit, or a person is not there or not as they were.
+        UseError: the run was rescored or rejudged itself, has no dialogue, or an option is not allowed.
+        InputError: it is no run directory, one of its files is invalid, or a scenario is missing or has changed.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class Rejudging:
         path = run / "transcripts.jsonl"
         stored = list(read_transcripts(path))
         if not stored:
-            raise UseError(f"{run} holds no dialogue to rejudge")
+            raise UseError(f"{run} has no dialogue to rejudge")
         scenario_list = _scenarios(self._spec, run, source, stored, scenarios)
         self.run = run
         self._judge = judge
         self.stored = {played.key: (played, scenario) for played, scenario in zip(stored, scenario_list, strict=True)}
-        """Every dialogue, and its scenario, by key."""
+        """Every transcript and its scenario, by key of the dialogue."""
         for played, scenario in self.stored.values():
             check_readable(played, scenario, judge)
         self.settings = RejudgeSettings(
@@ -102,13 +102,13 @@ class Rejudging:
 
     @property
     def jobs(self) -> list[Job]:
-        """Every stored dialogue; those that are unscored, which nobody is asked about, last."""
+        """Every stored dialogue, unscored ones last, since they need no call."""
         dialogues = sorted((played for played, _ in self.stored.values()), key=lambda played: not played.scored)
         return [Job(model=d.model, scenario=d.scenario, repeat=d.repeat, seed=d.seed) for d in dialogues]
 
     @property
     def beside(self) -> Path:
-        """The new run's directory where none is named."""
+        """Default path of the new run."""
         here = self.run if self.run.name not in ("", "..") else self.run.resolve()
         judge = re.sub(r"[^\w.-]+", "-", self._judge.name)
         preset = self._options.preset
@@ -116,7 +116,7 @@ class Rejudging:
         return here.with_name(f"{here.name}-judged-{judge}{other}")
 
     async def play(self, job: Job) -> Transcript:
-        """One dialogue as the judge appraises it."""
+        """One dialogue with the judge's scores."""
         played, scenario = self.stored[job.key]
         return await rejudged(self._spec, played, scenario, self._judge, self._options)
 
@@ -124,12 +124,12 @@ class Rejudging:
 def _scenarios(
     spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
 ) -> list[Scenario]:
-    """The scenario of each dialogue."""
+    """The scenario of each stored dialogue."""
     if scenarios is None and (run / RAW).is_file():
         return list(scenarios_of(run, stored))
     name = scenarios or source.scenario_set
     known = {scenario.id: scenario for scenario in spec.scenarios.load(name)}
     for played in stored:
         if played.scenario not in known:
-            raise InputError(f"{name} has no scenario {played.scenario!r}; give the scenarios of this run with --scenarios")
+            raise InputError(f"{name} has no scenario {played.scenario!r}; pass the scenarios of this run with --scenarios")
     return [known[played.scenario] for played in stored]

@@ -1,7 +1,7 @@
-"""Rescoring a run: computed from its stored transcripts by other score options, without a model call.
+"""Rescoring: a run's scores computed again from its transcripts with other score options, without a model call.
 
-Covers the new run directory, which names its source. Does not cover how one dialogue is computed (`Stored.rescored` of its
-environment) or the score card (`scores`). The source stays as it is.
+Covers the new run directory, whose settings name the source. Does not cover one dialogue (`Stored.rescored`) or the score card
+(`scores`). The source is not changed.
 """
 
 from __future__ import annotations
@@ -32,70 +32,71 @@ class Rescored(NamedTuple):
     path: Path
     dialogues: int
     changed: int
-    """Scores that differ from before, newly unscored dialogues left aside."""
+    """Scores that changed, not counting newly unscored dialogues."""
     unscored: dict[str, int]
-    """Dialogues that the stored transcripts cannot score, by cause."""
+    """Dialogues that became unscored, by cause."""
     gained: int
-    """Dialogues scored now that were not before."""
+    """Dialogues that became scored."""
     asked_again: int
-    """Dialogues now under `released` in which a change outside ±10 had been asked again instead of clamped."""
+    """Dialogues, now under preset `released`, with a change outside ±10 that was re-asked when played, not clamped."""
     copied: bool = False
-    """Whether nothing differs from before."""
+    """Whether the new run equals the source."""
 
     @property
     def summary(self) -> str:
-        """The same in a few sentences."""
+        """The result in sentences."""
         parts = [f"{amount(self.dialogues, 'dialogue')} rescored, {amount(self.changed, 'score')} changed."]
         if self.copied:
-            parts.append("Nothing changes: the run was played with these options, and the new one is a copy of it.")
+            parts.append("The run was played with these options: the new run is a copy of it.")
         if self.gained:
-            parts.append(f"{self.gained} {'is scored now that was' if self.gained == 1 else 'are scored now that were'} not.")
+            parts.append(f"{self.gained} became scored.")
         if self.asked_again:
             parts.append(
-                f"In {self.asked_again} a change outside ±10 was asked again; the later answer stands, "
-                "where released would have clamped the first."
+                f"In {self.asked_again} a change outside ±10 was re-asked; the later answer is used, "
+                "where preset released would have clamped the first."
             )
         for cause, n in self.unscored.items():
             parts.append(f"{n} became unscored: {cause}.")
         if "not judged" in self.unscored:
-            parts.append("Their last replies were never judged: `heartloop rejudge -E preset=corrected` asks a judge for it.")
+            parts.append("Their last replies were not judged: use `heartloop rejudge -E preset=corrected`.")
         return " ".join(parts)
 
 
 def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any]) -> Rescored:
-    """Writes `run` as other score options compute it into `out`, by default a directory beside it.
+    """Writes a copy of `run` with scores computed by other score options.
 
     Args:
+        out: the new run directory; default: beside the run.
         options: score options of the run's environment and their new values.
 
     Raises:
-        UseError: no option, one that does not fit or that changes play, a run that was rescored itself, another preset of a
-            rejudged run, or an `out` that is not empty.
-        InputError: a directory that is no run, or a file of it that does not fit.
+        UseError: no option, an unknown or invalid one, one that changes the dialogue, a run that was rescored itself, another
+            preset of a rejudged run, or an `out` that is not empty.
+        InputError: a directory that is no run, or an invalid file in it.
     """
     settings = saved_settings(run)
     spec = load_environment(str(settings.get("environment")))
     asked = _checked(spec, options)
     if "rescored" in settings:
-        raise UseError(f"{run} was itself rescored; rescore the run that it names in its settings.json")
+        raise UseError(f"{run} was itself rescored; rescore its source, which its settings.json names")
     if "rejudged" in settings and "preset" in asked:
         raise UseError(
-            f"{run} was rejudged; for another preset rejudge the run that it names in its settings.json, with -E preset=..."
+            f"{run} was rejudged; for another preset rejudge its source, which its settings.json names, with -E preset=..."
         )
     out = out if out is not None else _beside(run, asked)
     check_new(out)
     stored = run / "transcripts.jsonl"
     given = settings.get("options")
     if not isinstance(given, Mapping) or not isinstance(given.get("max_turns"), int):
-        raise InputError(f"{run / 'settings.json'}, options.max_turns: expected the turn limit the dialogues were played with")
+        raise InputError(f"{run / 'settings.json'}, options.max_turns: expected the turn limit of the dialogues")
     as_played = spec.read_options(given)
-    played = {dialogue.key: (place, dialogue.preset) for place, dialogue in transcript_lines(stored)}  # the last written
-    presets = sorted({was for _, was in played.values()}) or [as_played.preset]
+    played = {dialogue.key: (line, dialogue.preset) for line, dialogue in transcript_lines(stored)}  # the last line of each
+    presets = sorted({preset for _, preset in played.values()}) or [as_played.preset]
 
     def pairs() -> Iterator[tuple[Transcript, Transcript]]:
-        """Every dialogue as it was and as it is now, one at a time: all of them may not fit into memory."""
-        for place, _ in played.values():
-            dialogue = place.read()
+        """Every dialogue before and after, one at a time: all of them may not fit into memory."""
+        for line, _ in played.values():
+            dialogue = line.read()
             if dialogue.environment != spec.name:
                 raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
             yield dialogue, spec.stored.rescored(dialogue, _options_of(spec, as_played, dialogue, asked))
@@ -109,11 +110,11 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
 
 
 def _checked(spec: EnvironmentSpec, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The asked options, validated by themselves."""
+    """The given options, validated."""
     scores = [option.name for option in spec.options.declared() if option.affects == "score"]
     if not options:
-        raise UseError(f"nothing to rescore; give -E name=value with one of {', '.join(scores)}")
-    read = spec.read_options(options)  # refuses an unknown name first
+        raise UseError(f"no option given; pass -E name=value with one of {', '.join(scores)}")
+    read = spec.read_options(options)  # raises for an unknown name first
     for name in options:
         if name not in scores:
             raise UseError(f"option {name} of {spec.name} changes dialogues, not only scores; expected {' or '.join(scores)}")
@@ -121,12 +122,12 @@ def _checked(spec: EnvironmentSpec, options: Mapping[str, Any]) -> dict[str, Any
 
 
 def _options_of(spec: EnvironmentSpec, run: Options, dialogue: Transcript, asked: Mapping[str, Any]) -> Options:
-    """The options by which a dialogue is rescored: those it was played with, and the asked ones."""
+    """The options for rescoring a dialogue: those it was played with, updated by the given ones."""
     return spec.read_options({**run.model_dump(), **spec.stored.options(dialogue), **asked})
 
 
 def _beside(run: Path, asked: Mapping[str, Any]) -> Path:
-    """The new run's directory where none is named: the preset, and the other options as name-value."""
+    """Default path of the new run: the source's name, the preset, and the other options as name-value."""
     here = run if run.name not in ("", "..") else run.resolve()
     parts = [str(value) if name == "preset" else f"{name}-{_text(value)}" for name, value in asked.items()]
     return here.with_name(f"{here.name}-{'-'.join(re.sub(r'[^a-zA-Z0-9_.-]+', '-', part) for part in parts)}")
@@ -160,7 +161,7 @@ class _Counts:
     """Counts the results dialogue by dialogue.
 
     Args:
-        recounted: the options are other than the run's, which may change how dialogues are counted and none of them.
+        recounted: whether the options differ from the run's; then the run is no copy, even if no dialogue changes.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, recounted: bool) -> None:
@@ -170,7 +171,7 @@ class _Counts:
         self.unscored: Counter[str] = Counter()
 
     def count(self, pair: tuple[Transcript, Transcript]) -> Transcript:
-        """Counts one dialogue, as it was and as it is now; returns the latter."""
+        """Counts a pair of transcripts, before and after; returns the latter."""
         was, now = pair
         self.dialogues += 1
         self.copied = self.copied and (now is was or now == was)

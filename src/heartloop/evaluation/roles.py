@@ -1,6 +1,6 @@
-"""Who plays an environment's roles: `--user`, `--judge` and `--role name=MODEL` as a mapping.
+"""Models of an environment's roles: `--user`, `--judge` and `--role name=MODEL` as a mapping.
 
-Does not cover how a name becomes a model (`heartloop.models.names`).
+Does not cover resolving a name to a model (`heartloop.models.names`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from heartloop.models.budget import is_scripted
 __all__ = ["EMBEDDED", "assign_roles", "model_names"]
 
 EMBEDDED = "embedded"
-"""In place of a model's name: the built-in rules, without a model call."""
+"""Name for the built-in rules, which need no model call."""
 
 
 def assign_roles(
     spec: EnvironmentSpec, *, user: str | None = None, judge: str | None = None, roles: Sequence[str] = ()
 ) -> dict[str, str]:
-    """By role, the name of a model or `embedded`.
+    """The name of a model, or `embedded`, for every role of the environment.
 
     Args:
-        user: plays every role that is not given to somebody else.
-        judge: plays the role `judge`.
+        user: model of every role without one of its own.
+        judge: model of the role `judge`.
         roles: `name=MODEL` texts.
 
     Raises:
-        UseError: a role that this environment does not have or that is given twice, one that nobody plays, or a baseline.
+        UseError: an unknown role, a role given twice, a role without a model, or a baseline as the model of a role.
     """
     given: dict[str, str] = {} if judge is None else {"judge": judge}
     if judge is not None and "judge" not in spec.role_names:
         raise UseError(
-            f"--judge is {judge}; in {spec.name} the user appraises the replies: use --user, or `heartloop rejudge --judge` later"
+            f"--judge does not apply to {spec.name}, where the user simulator judges: use --user, or `heartloop rejudge --judge`"
         )
     for text in roles:
         name, equals, model = text.partition("=")
@@ -44,21 +44,21 @@ def assign_roles(
                 f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}; the nearest role is {near[0]!r}"
             )
         if name in given:
-            raise UseError(f"role {name} is given twice; name one model for it")
+            raise UseError(f"role {name} is given twice; expected one model")
         given[name] = model
     played = {name: given.get(name, user) for name in spec.role_names}
     missing = [name for name, model in played.items() if model is None]
     if missing:
         raise UseError(
-            f"nobody plays {' and '.join(missing)} in {spec.name}; pass --user MODEL, or --user {EMBEDDED} for the built-in rules"
+            f"no model for role {' and '.join(missing)} of {spec.name}; pass --user MODEL, or --user {EMBEDDED} (rules)"
         )
-    found = {name: model for name, model in played.items() if model is not None}
-    for name, model in found.items():
+    assigned = {name: model for name, model in played.items() if model is not None}
+    for name, model in assigned.items():
         if model != EMBEDDED and is_scripted(model):
             raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-    return found
+    return assigned
 
 
 def model_names(roles: Mapping[str, str]) -> list[str]:
-    """The models among the players, each once."""
+    """The distinct models of the roles, without `embedded`."""
     return list(dict.fromkeys(name for name in roles.values() if name != EMBEDDED))

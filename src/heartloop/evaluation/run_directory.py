@@ -1,7 +1,7 @@
-"""A run is a directory: `settings.json`, `transcripts.jsonl`, `scores.json`, `log.jsonl`.
+"""Writing a run directory: `settings.json`, `transcripts.jsonl`, `log.jsonl`.
 
-Covers making or reopening it, keeping a second process out, appending whole lines, and knowing what is
-finished. Does not cover scores (`heartloop.report`).
+Covers creating and reopening it, the lock against a second process, appending transcripts, and which dialogues are finished. Does
+not cover scores (`scores`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]
 
 
 class RunDirectory:
-    """A run directory held by this process; use it as a context manager.
+    """A run directory locked by this process; a context manager.
 
-    Opening reads what is finished and cuts off a last line that a killed process left half written.
+    Entering it reads the finished dialogues and removes an incomplete last line of a killed process.
 
     Args:
-        found: called with every transcript found on opening, such as to count what it spent.
+        found: called with every stored transcript on entering, for example to add up its tokens.
 
     Raises:
-        UseError: the directory cannot be written, holds something else, or another process has it.
-        SettingsMismatch: it belongs to other settings; names them.
-        InputError: a finished line cannot be read.
+        UseError: the directory cannot be written, has other content, or is locked by another process.
+        SettingsMismatch: it was made with other settings; names them.
+        InputError: a stored transcript cannot be read.
     """
 
     def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
@@ -46,9 +46,9 @@ class RunDirectory:
         self.settings = settings
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}
-        """Keys of finished dialogues; the value says whether they were scored."""
+        """Whether a finished dialogue was scored, by key."""
         self.failures: dict[tuple[str, str, int], list[str]] = {}
-        """How each dialogue failed (`Failure.kind`), playing by playing."""
+        """Kinds of failure (`Failure.kind`) of each failed dialogue, one per attempt."""
         self._lock = FileLock(path / ".lock")
         self._file: BinaryIO | None = None
 
@@ -61,7 +61,7 @@ class RunDirectory:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
-            ours = {".lock", "settings.part"}  # what a run killed before its settings were written leaves behind
+            ours = {".lock", "settings.part"}  # left by a run that was killed before it wrote its settings
             if self._fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
                 raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
             self.path.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class RunDirectory:
         except OSError as error:
             raise UseError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from error
         try:
-            self._open(self._fresh)  # asked again: another process may have been first
+            self._open(self._fresh)  # checked again: another process may have been first
         except BaseException:
             self._lock.release()
             raise
@@ -80,34 +80,38 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if self._file is not None:
-                with contextlib.suppress(OSError):  # a full disk was reported when the line was written
+                with contextlib.suppress(OSError):  # a full disk was reported on writing
                     self._file.close()
         finally:
             self._lock.release()
 
     def note(self, **facts: object) -> None:
-        """Appends a line to `log.jsonl`: what one process did, such as calls retried and settings an endpoint refused."""
+        """Appends a line to `log.jsonl`, for example with the retried calls of a process."""
         line = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with contextlib.suppress(OSError), (self.path / "log.jsonl").open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
-            torn = end > 0 and file.read(1) != b"\n"  # a killed process's half line must not take this one with it
+            torn = end > 0 and file.read(1) != b"\n"  # an incomplete line of a killed process
             file.write(b"\n" + line if torn else line)
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """What earlier processes noted; lines that cannot be read are passed over, a log is a convenience."""
-        found: list[dict[str, Any]] = []
+        """The entries of earlier processes; unreadable lines are skipped."""
+        entries: list[dict[str, Any]] = []
         with contextlib.suppress(OSError):
             for line in (self.path / "log.jsonl").read_bytes().split(b"\n"):
                 with contextlib.suppress(ValueError, RecursionError):  # ValueError: no JSON, no UTF-8
                     facts = json.loads(line)
                     if isinstance(facts, dict):
-                        found.append(facts)
-        return found
+                        entries.append(facts)
+        return entries
 
     def append(self, transcript: Transcript) -> None:
-        """One whole line in one write, handed to the operating system before this returns."""
+        """Writes a transcript as one line and flushes it.
+
+        Raises:
+            UseError: the file cannot be written.
+        """
         if self._file is None:
             raise RuntimeError("the run directory is not open")
         try:
@@ -115,7 +119,7 @@ class RunDirectory:
             self._file.flush()
         except OSError as error:
             raise UseError(
-                f"cannot write to {self.transcripts}: {error.strerror}; make room, then run the same command again"
+                f"cannot write to {self.transcripts}: {error.strerror}; free some space, then rerun the same command"
             ) from error
         self._count(transcript)
 
@@ -136,14 +140,14 @@ class RunDirectory:
             saved = _read_settings(self.path)
             if is_old_settings(saved):
                 raise SettingsMismatch(
-                    f"{self.path} was made by an earlier version of heartloop; it can be reported and rescored, not resumed: "
+                    f"{self.path} was made by an earlier version of heartloop; it can be reported and rescored, not resumed; "
                     "choose another --out"
                 )
             changed = self.settings.differences(saved)
             if changed:
                 raise SettingsMismatch(
                     f"{self.path} was made with other settings: {', '.join(changed)} differ; "
-                    "repeat the first command to go on with it, or choose another --out"
+                    "rerun the original command to resume it, or choose another --out"
                 )
         if self.transcripts.exists():
             cut_torn_tail(self.transcripts)
@@ -155,29 +159,29 @@ class RunDirectory:
 
 
 def saved_settings(run: Path) -> dict[str, Any]:
-    """The settings of a run directory; those of an earlier version with today's names.
+    """The settings of a run directory, with current names.
 
     Raises:
-        InputError: there is no settings.json, it cannot be read, or it holds no JSON object.
+        InputError: settings.json is missing, unreadable, or no JSON object.
     """
     return current_settings(_read_settings(run))
 
 
 def _read_settings(run: Path) -> dict[str, Any]:
-    """`settings.json` as it is.
+    """The content of `settings.json`, unchanged.
 
     Raises:
-        InputError: there is none, it cannot be read, or it holds no JSON object.
+        InputError: it is missing, unreadable, or no JSON object.
     """
     path = run / "settings.json"
     if not path.is_file():
         raise InputError(f"{run} is no run directory; expected settings.json in it")
     try:
-        saved = from_json(path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
+        saved = from_json(path.read_bytes(), allow_inf_nan=False)  # rejects lone surrogates too
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read {path}: {error}; expected the JSON that a run writes; "
-            "move the file away and repeat the command that made the run"
+            "remove the file and rerun the command that made the run"
         ) from error
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
@@ -185,16 +189,16 @@ def _read_settings(run: Path) -> dict[str, Any]:
 
 
 def played_settings(run: Path) -> EvaluationSettings:
-    """The settings of a run that was played or imported, not computed from another run.
+    """The settings of a run that was played or imported.
 
     Raises:
-        UseError: it was rescored or rejudged.
-        InputError: it is no run directory, or its settings do not fit.
+        UseError: the run was rescored or rejudged.
+        InputError: it is no run directory, or its settings are invalid.
     """
     saved = saved_settings(run)
     for kind in ("rescored", "rejudged"):
         if kind in saved:
-            raise UseError(f"{run} is a {kind} run; use the run that it was made from, which its settings.json names")
+            raise UseError(f"{run} is a {kind} run; use its source, which its settings.json names")
     try:
         return EvaluationSettings.model_validate(saved)
     except ValidationError as error:
@@ -204,20 +208,20 @@ def played_settings(run: Path) -> EvaluationSettings:
 
 
 def check_new(out: Path) -> None:
-    """Refuses a place that holds anything: a run made from other runs is never mixed into what is there.
+    """Checks that a path is free for a new run.
 
     Raises:
-        UseError: a file, a directory that is not empty, or a place that cannot be read.
+        UseError: it is a file, a directory that is not empty, or unreadable.
     """
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UseError(f"{out} is there and not empty; choose another --out, or remove it first")
+            raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
     except OSError as error:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Either the whole text or nothing, even if the process dies."""
+    """Writes a file atomically."""
     part = path.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

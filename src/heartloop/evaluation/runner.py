@@ -1,9 +1,9 @@
-"""The runner: plays the dialogues of a run concurrently and keeps each as soon as it is finished.
+"""The runner: plays the dialogues of a run concurrently and writes each transcript as soon as its dialogue is finished.
 
-Covers concurrency, resume, the pilot, the hard stop, and progress. Does not cover one dialogue
-(`environments.episode.play`), one call (`chat`), or scores (`analysis`).
+Covers concurrency, resuming, the pilot, the budget's stop, and progress. Does not cover one dialogue
+(`environments.episode.play`), one call (`core.chat`), or scores (`scores`).
 
-A dialogue all of whose answers were stored (`replay`) costs nothing: it is no pilot, and no part of an estimate.
+A dialogue that the cache answers completely costs nothing: it does not count as a pilot dialogue, nor in an estimate.
 """
 
 from __future__ import annotations
@@ -27,55 +27,55 @@ from heartloop.models.cache import DialogueScope, attempt_number, dialogue_scope
 __all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
 
 PILOT = 2
-"""Dialogues played at least before a paid run's estimate (they count as part of the run)."""
+"""Minimum number of dialogues before the estimate of a paid run. They are part of the run."""
 
 
 Play = Callable[[Job], Awaitable[Transcript]]
 """Plays one dialogue."""
 
 DECLINED = "stopped after the pilot"
-"""Why a run ended that was not to go on after its estimate."""
+"""`Run.stopped` of a run that did not continue after its estimate."""
 
 
 class Progress(NamedTuple):
-    """Where a run stands. Times in seconds."""
+    """Progress of a run. Times in seconds."""
 
     planned: int
     done: int
-    """Finished now or before, failed ones included."""
+    """Finished by this or an earlier process, failed ones included."""
     failed: int
     elapsed: float
     remaining: float | None
-    """Expected; `None` until a dialogue of this process is finished."""
+    """Estimate; `None` until this process has finished a dialogue."""
 
 
 class Run(NamedTuple):
-    """How a run ended."""
+    """Result of `work_through`, in dialogues."""
 
     planned: int
     played: int
-    """Dialogues finished by this process."""
+    """Finished by this process."""
     resumed: int
-    """Dialogues found finished."""
+    """Finished by earlier processes."""
     failed: int
-    """Finished but unscored, of all planned."""
+    """Finished but unscored, among all planned."""
     missing: int
-    """Planned but not played: budget or interruption."""
+    """Planned but not finished, because of the budget or an interruption."""
     stopped: str | None
-    """Why it stopped early, or `None`."""
+    """Reason of an early stop, or `None`."""
     seconds: float
 
 
 class Estimate(NamedTuple):
-    """What the rest of a run will take, from the dialogues already played."""
+    """Estimated calls and tokens of the remaining dialogues, from those already played."""
 
     dialogues: int
     calls: int
     tokens: int
 
 
-class _Seen(NamedTuple):
-    """What one finished dialogue took, stored answers left aside."""
+class _Spent(NamedTuple):
+    """Calls and tokens of one finished dialogue, without cached answers."""
 
     model: str
     calls: int
@@ -83,11 +83,11 @@ class _Seen(NamedTuple):
 
 
 def player(environment: Environment, policies: Mapping[str, ChatModel], sampling: Sampling | None = None) -> Play:
-    """Plays a job's scenario with its model.
+    """A function that plays a job's scenario with the job's model.
 
     Args:
-        policies: a model for every name in the jobs.
-        sampling: of the policy.
+        policies: models by the names in the jobs.
+        sampling: sampling settings of the policy.
     """
 
     async def play_job(job: Job) -> Transcript:
@@ -97,7 +97,7 @@ def player(environment: Environment, policies: Mapping[str, ChatModel], sampling
 
 
 async def evaluate(directory: RunDirectory, environment: Environment, policies: Mapping[str, ChatModel], **how: Any) -> Run:
-    """Plays every dialogue of the directory's settings that is not finished yet; `how` as in `work_through`."""
+    """Plays every unfinished dialogue of the directory's settings; `how` are further arguments of `work_through`."""
     play_job = player(environment, policies, directory.settings.sampling.get("policy"))
     return await work_through(directory, play_job, **how)
 
@@ -115,121 +115,121 @@ async def work_through(
     finished: Callable[[Transcript, DialogueScope], None] | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Run:
-    """Plays what is not finished yet.
+    """Plays the unfinished dialogues of a run.
 
     Args:
         play_job: plays one dialogue (`player`).
-        jobs: the dialogues; by default those of the settings.
-        max_connections: dialogues in flight; each has one call in flight at a time.
-        retry_failed: play failed dialogues again, too.
-        pilot: asked with an estimate after the first dialogues that cost something; `False` ends the run there. A pilot of
-            which every dialogue failed ends the run with the cause.
-        pilot_models: models that the pilot must hear, one dialogue each; at least two dialogues in all.
-        affords: asked before a dialogue is begun, with how many are in flight; a sentence says that the budget does
-            not bear one more. So dialogues are not begun, paid for and then cut off.
-        finished: called with every dialogue that is finished, and what of it was free.
-        report: called whenever a dialogue is finished.
+        jobs: the dialogues; default: those of the settings.
+        max_connections: maximum number of concurrent dialogues; each makes one call at a time.
+        retry_failed: play failed dialogues again.
+        pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
+            of the pilot failed, the run stops with the cause.
+        pilot_models: models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues.
+        affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
+            is too small for it. This avoids dialogues that are paid for and then cut off.
+        finished: called with every finished transcript and its free calls.
+        report: called with the progress after every finished dialogue.
 
     Raises:
-        UseError: the run directory cannot be written any more.
+        UseError: the run directory cannot be written.
     """
     jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}
     open_jobs = [job for job in jobs if not _finished(directory, job, retry_failed)]
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
-    seen: dict[tuple[str, str, int], _Seen] = {}
+    spent: dict[tuple[str, str, int], _Spent] = {}
     done = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
-    in_flight = 0
+    running = 0
     stopped: str | None = None
     changed = asyncio.Event()
 
-    def tell() -> None:
+    def report_progress() -> None:
         if report is not None:
             elapsed = time.monotonic() - started
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
     async def admitted() -> bool:
-        """Waits until the budget bears one more dialogue; `False` when it will not."""
+        """Waits until the budget suffices for another dialogue; `False` if it never will."""
         nonlocal stopped
-        while stopped is None and affords is not None and (reason := affords(in_flight)) is not None:
-            if in_flight == 0:
+        while stopped is None and affords is not None and (reason := affords(running)) is not None:
+            if running == 0:
                 stopped = reason
                 break
             changed.clear()
             await changed.wait()
         return stopped is None
 
-    async def one(job: Job) -> Transcript | None:
-        """One dialogue; a stored one, which is no part of a pilot, is told by having no entry in `seen`."""
-        nonlocal stopped, failed, in_flight, done
+    async def play_one(job: Job) -> Transcript | None:
+        """Plays one dialogue. A dialogue answered by the cache gets no entry in `spent`, so it is no pilot dialogue."""
+        nonlocal stopped, failed, running, done
         if not await admitted():
             return None
-        in_flight += 1
+        running += 1
         before = directory.finished.get(job.key)
         try:
             with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))) as now:
                 transcript = await play_job(job)
-        except BudgetSpent as spent:
-            stopped = str(spent)
+        except BudgetSpent as error:
+            stopped = str(error)
             return None
         finally:
-            in_flight -= 1
+            running -= 1
             changed.set()
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
         done += 1
-        if not _all_stored(transcript, now):
+        if not _all_cached(transcript, now):
             tokens = sum(usage.total for usage in transcript.usage.values()) - sum(usage.total for _, usage in now.free.values())
-            seen[job.key] = _Seen(job.model, len(transcript.calls) - now.free_calls, tokens)
+            spent[job.key] = _Spent(job.model, len(transcript.calls) - now.free_calls, tokens)
         if finished is not None:
             finished(transcript, now)
-        tell()
+        report_progress()
         return transcript
 
-    async def batch(some: Sequence[Job]) -> list[Transcript]:
-        queue = iter(some)  # one shared iterator: a worker takes the next job when it is free
-        kept: list[Transcript] = []
+    async def batch(batch_jobs: Sequence[Job]) -> list[Transcript]:
+        queue = iter(batch_jobs)  # shared by the workers, each takes the next job
+        transcripts: list[Transcript] = []
 
         async def worker() -> None:
             for job in queue:
-                transcript = await one(job)
+                transcript = await play_one(job)
                 if transcript is None:
                     return
-                if some is not rest:
-                    kept.append(transcript)
-                await asyncio.sleep(0)  # a scripted dialogue never waits; this lets the progress and other workers live
+                if batch_jobs is not rest:
+                    transcripts.append(transcript)
+                await asyncio.sleep(0)  # a scripted dialogue never awaits; this lets the progress line and other workers run
 
         try:
             with _collecting_rarely():
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(max(1, min(max_connections, len(some)))):
+                    for _ in range(max(1, min(max_connections, len(batch_jobs)))):
                         group.create_task(worker())
-        except BaseExceptionGroup as group_of_errors:  # a full disk, a bug: the first is the cause, the others followed
+        except BaseExceptionGroup as group_of_errors:  # the first error is the cause of the others
             raise group_of_errors.exceptions[0] from group_of_errors
-        return kept
+        return transcripts
 
-    tell()
+    report_progress()
     rest = open_jobs
     if pilot is not None and open_jobs:
-        heard: list[Transcript] = []
+        piloted: list[Transcript] = []
         first = _pilot_jobs(rest, pilot_models, PILOT)
         while stopped is None and first:
             taken = {job.key for job in first}
             rest = [job for job in rest if job.key not in taken]
-            heard += [transcript for transcript in await batch(first) if transcript.key in seen]
-            unheard = [name for name in pilot_models if name not in {t.model for t in heard}]
-            first = _pilot_jobs(rest, unheard, PILOT - len(heard))
-        if stopped is None and heard and all(t.failure for t in heard):
-            failures = [t.failure for t in heard if t.failure]
+            piloted += [transcript for transcript in await batch(first) if transcript.key in spent]
+            not_piloted = [name for name in pilot_models if name not in {t.model for t in piloted}]
+            first = _pilot_jobs(rest, not_piloted, PILOT - len(piloted))
+        if stopped is None and piloted and all(t.failure for t in piloted):
+            failures = [t.failure for t in piloted if t.failure]
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:
             asked = time.monotonic()
-            if not pilot(_estimate(list(seen.values()), rest)):
+            if not pilot(_estimate(list(spent.values()), rest)):
                 stopped = DECLINED
-            started += time.monotonic() - asked  # a person's thinking is no part of the run
+            started += time.monotonic() - asked  # the time of the answer is not part of the run
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
@@ -238,9 +238,9 @@ async def work_through(
 
 @contextlib.contextmanager
 def _collecting_rarely() -> Iterator[None]:
-    """Within it Python looks for reference cycles after 50,000 new objects, not 700: dialogues leave none worth the search."""
+    """Raises the threshold of garbage collection from 700 to 50,000 new objects: dialogues create few reference cycles."""
     before = gc.get_threshold()
-    if before[0]:  # else somebody turned it off
+    if before[0]:  # 0: collection is turned off
         gc.set_threshold(50_000, *before[1:])
     try:
         yield
@@ -248,27 +248,27 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _estimate(seen: Sequence[_Seen], jobs: Sequence[Job]) -> Estimate:
-    """Calls and tokens of further dialogues, each taken like those of its model, or like all where it was not heard."""
-    if not seen:
+def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job]) -> Estimate:
+    """Calls and tokens of `jobs`: the mean over the pilot dialogues of a job's model, or over all if its model has none."""
+    if not spent:
         return Estimate(len(jobs), 0, 0)
     calls = tokens = 0.0
     for job in jobs:
-        alike = [one for one in seen if one.model == job.model] or seen
+        alike = [one for one in spent if one.model == job.model] or spent
         calls += sum(one.calls for one in alike) / len(alike)
         tokens += sum(one.tokens for one in alike) / len(alike)
     return Estimate(len(jobs), round(calls), round(tokens))
 
 
-def _all_stored(transcript: Transcript, now: DialogueScope) -> bool:
-    """Whether nobody had to be asked: all answers that are not worked out by rules were there, and none failed to come."""
-    broke_off = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+def _all_cached(transcript: Transcript, now: DialogueScope) -> bool:
+    """Whether the cache gave every answer of a model that is not scripted, and no call failed."""
+    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
     asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)
-    return 0 < now.free_calls >= asked and not broke_off
+    return 0 < now.free_calls >= asked and not call_failed
 
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
-    """The first dialogue of each model to be heard, filled up to `at_least`."""
+    """The first job of each model in `pilot_models`, then further jobs up to `at_least`."""
     first = [job for name in pilot_models for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
     taken = {job.key for job in first}
     others = [job for job in jobs if job.key not in taken]

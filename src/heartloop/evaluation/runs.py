@@ -1,7 +1,7 @@
-"""A run directory as values: its settings and its dialogues, its score card, and which runs may share a table.
+"""Reading run directories: settings, transcripts, log; the score card; and which runs can share a table.
 
-Covers reading `settings.json`, `transcripts.jsonl` and `log.jsonl`, and writing `scores.json`. Does not cover writing the
-others (`heartloop.evaluation`).
+Covers reading `settings.json`, `transcripts.jsonl` and `log.jsonl`, and writing `scores.json`. Does not cover writing the other
+files (`run_directory`).
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_r
 
 
 class Run(NamedTuple):
-    """One run directory; `transcripts` as written, retried dialogues included, without the raw answers of their calls."""
+    """One run directory. `transcripts` has every line, also of dialogues played again, without the raw answers of calls."""
 
     path: Path
     settings: Mapping[str, Any]
     transcripts: tuple[Transcript, ...]
     log: tuple[Mapping[str, Any], ...] = ()
-    """What each process noted in `log.jsonl`; lines that cannot be read are not there, a log is a convenience."""
+    """The entries of `log.jsonl`; unreadable lines are skipped."""
 
     @property
     def started(self) -> str:
-        """Day of the first process that played in it, as far as its log says."""
+        """Date of the first process in the log, YYYY-MM-DD; empty if unknown."""
         starts = (entry.get("started") for entry in self.log)
         return min((start[:10] for start in starts if isinstance(start, str)), default="")
 
 
 class Measurement(NamedTuple):
-    """Runs whose numbers may stand in one table: the same environment, user, rules, prompts, sampling and kind of scenario.
+    """Comparable runs: the same environment, roles, rules, prompts, sampling and kind of scenario.
 
-    `transcripts` holds every playing; `settings` is the first run's with what differs put together: `models`, `scenarios`,
-    `seeds`, `scenario_sets`, `prices`.
+    `transcripts` has those of all runs. `settings` is the first run's, with the union of `models`, `scenarios`, `seeds`,
+    `scenario_sets` and `prices`.
     """
 
     runs: tuple[Run, ...]
@@ -54,13 +54,13 @@ class Measurement(NamedTuple):
 
 
 def read_run(path: Path) -> Run:
-    """A run directory; a run without a finished dialogue is a run with no transcripts.
+    """Reads a run directory; `transcripts` is empty if no dialogue is finished.
 
-    The raw answers kept in `Transcript.calls` make up most of a file and are in no score and on no page: they are dropped
-    line by line. Whoever needs them reads the file with `heartloop.core.dialogue.read_transcripts`.
+    The raw answers in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports use them;
+    `heartloop.core.dialogue.read_transcripts` reads them.
 
     Raises:
-        InputError: it is no run directory, or one of its files does not fit.
+        InputError: it is no run directory, or one of its files is invalid.
     """
     settings_path, transcripts_path = path / "settings.json", path / "transcripts.jsonl"
     if not settings_path.is_file() and not transcripts_path.is_file():
@@ -68,13 +68,13 @@ def read_run(path: Path) -> Run:
     settings: Any = {}
     if settings_path.is_file():
         try:
-            settings = from_json(settings_path.read_bytes(), allow_inf_nan=False)  # refuses half an emoji, too
+            settings = from_json(settings_path.read_bytes(), allow_inf_nan=False)  # rejects lone surrogates too
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {settings_path}: {error}; expected a JSON object") from error
         if not isinstance(settings, dict):
             raise InputError(f"{settings_path} holds {type(settings).__name__}; expected a JSON object")
         if isinstance(settings.get("recipe"), dict):
-            raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` draws its curves")
+            raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
     transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
     return Run(path, current_settings(settings), transcripts, _log_of(path / "log.jsonl"))
 
@@ -85,14 +85,14 @@ def _light(transcript: Transcript) -> Transcript:
 
 
 def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
-    """Works out the score card of a run, writes it to `scores.json` in its directory and returns it.
+    """Computes the score card of a run, writes it to `scores.json` in its directory and returns it.
 
     Args:
-        run: a run directory, or one already read, which saves reading it twice where a report follows.
-        prices: by model, the input and output price per million tokens; by default those in the run's settings.
+        run: a run directory, or a run already read.
+        prices: input and output price per million tokens, by model; default: those in the run's settings.
 
     Raises:
-        InputError: the directory does not fit, or the file cannot be written.
+        InputError: the directory is no valid run, or the file cannot be written.
     """
     run = run if isinstance(run, Run) else read_run(run)
     path = run.path
@@ -107,18 +107,18 @@ def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None)
 
 
 def _log_of(log: Path) -> tuple[Mapping[str, Any], ...]:
-    found: list[Mapping[str, Any]] = []
+    entries: list[Mapping[str, Any]] = []
     with contextlib.suppress(OSError):
         for line in log.read_bytes().split(b"\n"):
             with contextlib.suppress(ValueError, RecursionError):
                 entry = json.loads(line)
                 if isinstance(entry, dict):
-                    found.append(entry)
-    return tuple(found)
+                    entries.append(entry)
+    return tuple(entries)
 
 
 def judge_of(settings: Mapping[str, Any]) -> str:
-    """The judge of a rejudged run; empty for a run that was not rejudged."""
+    """The judge of a rejudged run; empty for other runs."""
     rejudged = settings.get("rejudged")
     roles = settings.get("roles")
     judge = roles.get("judge") if isinstance(rejudged, Mapping) and isinstance(roles, Mapping) else None
@@ -126,9 +126,9 @@ def judge_of(settings: Mapping[str, Any]) -> str:
 
 
 def comparable(runs: Sequence[Run]) -> list[Measurement]:
-    """Runs put together where their numbers compare, in the order of their first appearance.
+    """Groups runs that are comparable, in the order of first appearance.
 
-    A dialogue found in several of them counts once, as the last run has it; the score card says how many were replaced.
+    Of a dialogue in several runs the last one counts; the score card says how many were replaced.
     """
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
@@ -137,7 +137,7 @@ def comparable(runs: Sequence[Run]) -> list[Measurement]:
 
 
 def _rules(run: Run) -> tuple[object, ...]:
-    """What decides a score besides the model: two runs that differ here must not share a table."""
+    """What affects a score besides the model: runs that differ here are not comparable."""
     settings = run.settings
     if not run.transcripts:
         names = ("environment", "scenario_set", "sampling")
@@ -149,10 +149,10 @@ def _rules(run: Run) -> tuple[object, ...]:
 
 
 def shared_rules(run: Run) -> tuple[object, ...]:
-    """What must be the same for two runs of different simulators or judges to stand side by side.
+    """What must be equal in runs that are compared across user simulators or judges.
 
-    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and how the model under test was asked. Empty
-    for a run without a dialogue.
+    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and prompts and sampling of the policy. Empty for a
+    run without a dialogue.
     """
     if not run.transcripts:
         return ()
@@ -172,7 +172,7 @@ def _together(runs: list[Run]) -> Measurement:
         for key in ("models", "scenarios"):
             settings[key] = _union(run.settings.get(key) for run in runs)
         if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
-            settings["repeats"] = None  # how many dialogues such a union plans is unknown, so none is called missing
+            settings["repeats"] = None  # the planned number of dialogues is unknown, so none counts as missing
         settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
     settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
     settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)

@@ -1,13 +1,12 @@
 """The score card of a run: each model's scores, and what could not be measured.
 
-Pure: transcripts and settings in, numbers out. Scores are in points, as the environment's scale reads them (`measures`): mean,
-success and failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D.
-Does not cover how it looks (`leaderboard`, `site`), nor tests between two models (`heartloop compare`).
+Pure: transcripts and settings in, numbers out. Scores are in points of the environment's scale (`measures`): mean, success and
+failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D. Does not cover
+the display (`leaderboard`, `heartloop.report`), nor tests between two models (`comparison`).
 
-Three rules. A dialogue that was played twice counts once, the last time. An unscored dialogue is counted with its cause and
-enters no mean. Models are ranked on the dialogues scored for all of them, so that no model gains by an unscored hard scenario; a
-failure case (`heartloop/garbage`), or a model with less than half of its dialogues scored, is shown outside the ranking and does
-not shrink that common set.
+Three rules. If a dialogue was played twice, the last transcript counts. An unscored dialogue is counted with its cause and enters
+no mean. Models are ranked on the dialogues scored for all of them, so that no model gains from an unscored hard scenario. Failure
+cases (`heartloop/garbage`) and models with less than half of their dialogues scored are not ranked and do not shrink that set.
 """
 
 from __future__ import annotations
@@ -41,52 +40,53 @@ __all__ = [
 ]  # fmt: skip
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})
-"""Models that show what broken output looks like; they belong to no ranking."""
+"""Models that demonstrate broken output; they are not ranked."""
 ALLOWED_UNSCORED = 0.05
-"""A larger share of unscored dialogues is marked in every table."""
+"""Maximum share of unscored dialogues; larger shares are marked in every table."""
 _NOTICED_LOSS = 0.05
-"""A common set smaller than the best-scored model's own by more than this share is pointed out."""
+"""A note is added if the common set is smaller than the best-covered model's own by more than this share."""
 _LEAST_SCORED = 0.5
-"""A model with a smaller share of its dialogues scored is not ranked: it would shrink the common set of all others."""
+"""Minimum share of scored dialogues of a ranked model."""
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
-    """One transcript a dialogue: the last one written, in the order of first appearance.
+    """The last transcript of each dialogue, in the order of first appearance.
 
-    A dialogue is a model with a scenario, in one repeat and with one seed: runs that differ in their seed add up.
+    A dialogue is identified by model, scenario, repeat and seed.
     """
     return list({(transcript.model, *pairing_key(transcript)): transcript for transcript in transcripts}.values())
 
 
 def pairing_key(dialogue: Transcript) -> Key:
-    """What two models must share to be compared: scenario, its text (fingerprint), repeat and seed."""
+    """Key by which dialogues of two models are paired: scenario, fingerprint of its text, repeat, seed."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
 def common_keys(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
-    """The pairing keys scored for every one of some models, which the ranking rests on."""
-    met: dict[str, set[Key]] = {model: set() for model in models}
+    """The pairing keys that are scored for every one of `models`."""
+    scored: dict[str, set[Key]] = {model: set() for model in models}
     for dialogue in dialogues:
-        if dialogue.scored and dialogue.model in met:
-            met[dialogue.model].add(pairing_key(dialogue))
-    return set.intersection(*met.values()) if met else set()
+        if dialogue.scored and dialogue.model in scored:
+            scored[dialogue.model].add(pairing_key(dialogue))
+    return set.intersection(*scored.values()) if scored else set()
 
 
 def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
     """The score card of a run's transcripts.
 
-    Of `settings` it uses, where present, `models`, `scenarios`, `repeats`, `prices` (by model: input and output
-    price per million tokens, as a mapping or a pair), `options`, `rescored` and `heartloop_version`.
+    Args:
+        settings: `models`, `scenarios`, `repeats`, `prices` (by model: input and output price per million tokens, as a mapping or
+            a pair), `options`, `rescored`, `rejudged` and `heartloop_version` are read where present.
 
     Raises:
-        UseError: transcripts of several environments, or of one that is not known, or of none where there is no transcript.
+        UseError: several environments, an unknown one, or neither a transcript nor `environment` in `settings`.
     """
     names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
     if len(names) > 1:
-        raise UseError(f"dialogues of {' and '.join(names)} share no score card; expected those of one environment")
+        raise UseError(f"got dialogues of {' and '.join(names)}; expected dialogues of one environment")
     environment = names[0] if names else _text(settings.get("environment"))
     if environment is None:
-        raise UseError("neither a dialogue nor the settings name an environment; expected `environment` in the settings")
+        raise UseError("neither the dialogues nor the settings name an environment; expected `environment` in the settings")
     scale = scale_of(environment)
     bounds = bounds_of(settings, scale)
     dialogues = latest(transcripts)
@@ -133,7 +133,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the models under test as the settings give them: a list of names, or of objects with a name."""
+    """Names of the models under test in the settings, which hold a list of names or of objects with a name."""
     models = settings.get("models")
     if not isinstance(models, (list, tuple)):
         return []
@@ -157,8 +157,8 @@ def _text(value: object) -> str | None:
 
 
 def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
-    found = tuple(sorted(set(values)))
-    return found or tuple(text for text in map(_text, fallbacks) if text)[:1]
+    distinct = tuple(sorted(set(values)))
+    return distinct or tuple(text for text in map(_text, fallbacks) if text)[:1]
 
 
 def _model_score(
@@ -209,41 +209,41 @@ def _model_score(
 
 
 def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float, float]) -> Outcomes:
-    found = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
-    if not found:
+    scored = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
+    if not scored:
         return Outcomes(n=0)
-    sums = scale.sums(found, *bounds)
+    sums = scale.sums(scored, *bounds)
     if scale.by_end:
         stops = Counter(d.stop for d in dialogues if d.scored)
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
-    low, high = _ends([points for _, points in found], dialogues)
+    low, high = _ends([points for _, points in scored], dialogues)
     return Outcomes(
-        n=len(found),
+        n=len(scored),
         mean=sums.mean,
         low=low,
         high=high,
         success=sums.success,
         failure=sums.failure,
-        success_percent=100.0 * sums.success / len(found),
-        failure_percent=100.0 * sums.failure / len(found),
+        success_percent=100.0 * sums.success / len(scored),
+        failure_percent=100.0 * sums.failure / len(scored),
     )
 
 
 def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[float | None, float | None]:
-    """The 95 % interval over scenarios; none for one scenario."""
+    """The 95 % interval over scenarios; `None` with one scenario."""
     interval = bootstrap_interval(points, clusters=[d.scenario for d in dialogues])
     return (None, None) if interval.low != interval.low else (interval.low, interval.high)
 
 
 def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, ...]:
     means = group_means(dialogues)
-    found = []
+    groups = []
     for key in in_group_order(scale, filter(None, means)):
         mine = [d for d in dialogues if group_of(d) == key]
         points = [points for d in mine if (points := points_of(d)) is not None]
         low, high = _ends(points, mine) if scale.group_intervals else (None, None)
-        found.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
-    return tuple(found)
+        groups.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
+    return tuple(groups)
 
 
 def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
@@ -253,9 +253,9 @@ def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
 
 
 def _repaired(dialogue: Transcript) -> int:
-    """Calls of a role that gave a valid answer only after a re-ask.
+    """Number of questions answered validly only after a re-ask.
 
-    A call whose re-ask failed as well, so that the dialogue failed or its farewell was lost, is left out.
+    Not counted: a question whose re-ask failed too, so that the dialogue failed or its farewell was lost.
     """
     if not dialogue.calls:
         return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
@@ -289,7 +289,7 @@ def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
 
 
 def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
-    """Ranked with their group by mean on the common set, then the unranked by their own mean, then the failure cases."""
+    """Rows in order, with ranks: ranked by mean on the common set, then unranked by own mean, then failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
     rows = sorted(
         rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
@@ -307,11 +307,11 @@ def _source(settings: Mapping[str, Any]) -> Iterable[str]:
     rescored = settings.get("rescored")
     if isinstance(rescored, Mapping):
         source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
-        yield f"Rescored from the stored transcripts of {source}, without a model call."
+        yield f"Rescored from the transcripts of {source} without a model call."
     rejudged = settings.get("rejudged")
     if isinstance(rejudged, Mapping):
-        source = f"{rejudged.get('from')} (user {rejudged.get('user')})"
-        yield f"Rejudged: another judge's appraisal of the stored replies of {source}."
+        source = f"{rejudged.get('from')} (user simulator {rejudged.get('user')})"
+        yield f"Rejudged: another judge scored the stored replies of {source}."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
@@ -321,23 +321,23 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
     if played and unscored / played > ALLOWED_UNSCORED:
         yield (
             f"{unscored} of {amount(played, 'dialogue')} ({unscored / played:.0%}) {'is' if unscored == 1 else 'are'} unscored "
-            f"because an instrument failed; more than {ALLOWED_UNSCORED:.0%} is too many to rely on these numbers."
+            f"because a user simulator, judge or connection failed; above {ALLOWED_UNSCORED:.0%} these numbers are not reliable."
         )
     if not any(row.scored for row in rows):
-        yield "No dialogue is scored, so there is nothing to rank." if any(row.played for row in rows) else "No dialogue yet."
+        yield "No dialogue is scored, so no model is ranked." if any(row.played for row in rows) else "No dialogue is finished."
         return
     scored = [row for row in contenders if _well_scored(row.scored, row.played)]
     most = max((row.scored for row in scored), default=0)
     if len(scored) > 1 and not common:
         yield (
-            "The models share no scored scenario in the same repeat and with the same seed, so they are not ranked; "
+            "The models share no scored scenario with the same repeat and seed, so they are not ranked; "
             "each mean is over that model's own dialogues."
         )
     elif most and (most - common) / most > _NOTICED_LOSS:
         fewest = min(scored, key=lambda row: row.scored)
         shared = "one dialogue" if common == 1 else f"{common} dialogues"
         yield (
-            f"The ranking rests on the {shared} scored for every model; the best-covered model has {most}, "
+            f"The ranking uses the {shared} scored for every model; the best-covered model has {most}, "
             f"{fewest.model} only {fewest.scored}."
         )
     for row in contenders:
@@ -346,10 +346,10 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
         elif not _well_scored(row.scored, row.played):
             yield (
                 f"{row.model} is not ranked: {row.scored} of its {amount(row.played, 'dialogue')} "
-                f"{'is' if row.scored == 1 else 'are'} scored, fewer than half, and the ranking would rest on those alone. "
+                f"{'is' if row.scored == 1 else 'are'} scored, fewer than half. "
                 "Its mean is over its own dialogues."
             )
     missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
     if missing:
-        all_of_them = amount(planned * len(rows) if planned else 0, "dialogue")
-        yield f"The run is unfinished: {missing} of {all_of_them} {'has' if missing == 1 else 'have'} not been played."
+        total = amount(planned * len(rows) if planned else 0, "dialogue")
+        yield f"The run is unfinished: {missing} of {total} {'has' if missing == 1 else 'have'} not been played."

@@ -1,7 +1,6 @@
-"""Everything that decides a run, resolved before the first call, and its hash.
+"""The settings of a run, resolved before the first call, and their hash.
 
-Covers which dialogues a run consists of. Does not cover how fast or how dear it may be (connections,
-timeouts, budget): those change no transcript and are not part of the hash.
+Covers the dialogues of a run. Does not cover concurrency, timeouts and budget: they change no transcript and are not in the hash.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Shard(BaseModel):
         return cls(index=int(index), count=int(count))
 
     def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
-        """This part of a list: every `count`-th, so that a stratified list stays so."""
+        """This part of a list: every `count`-th element, which keeps the list stratified."""
         return list(scenarios[self.index - 1 :: self.count])
 
 
@@ -61,7 +60,7 @@ class Job(BaseModel):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """The key its transcript will have."""
+        """Key of its transcript: model, scenario, repeat."""
         return (self.model, self.scenario, self.repeat)
 
 
@@ -69,16 +68,16 @@ _NOT_DECISIVE = {"heartloop_version", "prices"}  # they change no transcript
 
 
 class EvaluationSettings(BaseModel):
-    """A resolved run. `scenarios` maps every scenario of the run to its fingerprint, in playing order."""
+    """The settings of a run. `scenarios` maps the id of every scenario to its fingerprint, in playing order."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     environment: str
     models: tuple[str, ...] = Field(min_length=1)
     roles: Mapping[str, str]
-    """Who plays each role beside the policy: a model's name, or `embedded`."""
+    """By role, without the policy: a model's name, or `embedded`."""
     options: Mapping[str, Any]
-    """Every option of the environment by name."""
+    """Every option of the environment, by name."""
     scenario_set: str
     scenarios: Mapping[str, str]
     exclude_tags: tuple[str, ...] = ()
@@ -87,23 +86,23 @@ class EvaluationSettings(BaseModel):
     repeats: int = Field(default=1, ge=1)
     seed: int = 0
     sampling: Mapping[str, Sampling] = Field(default_factory=dict)
-    """By role: the policy, and the environment's roles."""
+    """Sampling settings by role, `policy` included."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     weights: Mapping[str, str] = Field(default_factory=dict)
-    """Hashes of the checkpoints under test, by model name: one that was trained on is another model."""
+    """Hashes of the checkpoints under test, by model name."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """The user's prices per million tokens, for the report's cost; not part of the hash."""
+    """Prices per million tokens by model, for the cost in the report; not in the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of everything above except version and prices."""
+        """First 10 hex digits of the SHA-256 of all settings except version and prices."""
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def jobs(self) -> list[Job]:
-        """Every dialogue of the run: scenario by scenario, so that models stay comparable when a run is cut short."""
+        """Every dialogue of the run, scenario by scenario, so that models stay comparable if the run stops early."""
         return [
             Job(model=model, scenario=scenario, repeat=repeat, seed=dialogue_seed(self.seed, scenario, repeat))
             for repeat in range(self.repeats)
@@ -112,9 +111,9 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings in which a saved run differs, version and prices left aside; options and roles one by one.
+        """Names of the settings that differ from a saved run, except version and prices; options and roles one by one.
 
-        A run that was rescored or rejudged differs in that from any run that is played.
+        `rescored` and `rejudged` differ if only the saved run has them.
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         derived = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
@@ -126,24 +125,24 @@ class EvaluationSettings(BaseModel):
 
 
 def _parts(name: str, mine: Mapping[str, Any], other: object) -> list[str]:
-    """Names of the entries in which two mappings differ."""
+    """Names of the entries that differ between two mappings."""
     if not isinstance(other, Mapping):
         return [name]
     return [f"{name}.{key}" for key in {**mine, **other} if mine.get(key) != other.get(key)]
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
-    """A seed in [0, 2^31) for one dialogue: the same for every model, so that all meet the same person."""
+    """A seed in [0, 2^31) for one dialogue; the same for every model, so that they are compared on equal terms."""
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
 
 
 def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, Sampling]:
-    """`role.setting=value` texts as sampling settings by role.
+    """Sampling settings by role, from `role.setting=value` texts.
 
     Raises:
-        UseError: another form, role or setting, or a value out of range.
+        UseError: a text of another form, an unknown role or setting, or a value out of range.
     """
-    found: dict[str, dict[str, str]] = {}
+    values_by_role: dict[str, dict[str, str]] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         role, dot, setting = name.partition(".")
@@ -152,9 +151,9 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, S
                 f"--sampling is {text!r}; expected role.setting=value with role {' or '.join(roles)} "
                 f"and setting {', '.join(Sampling.model_fields)}"
             )
-        found.setdefault(role, {})[setting] = value
+        values_by_role.setdefault(role, {})[setting] = value
     try:
-        return {role: Sampling.model_validate(values) for role, values in found.items()}
+        return {role: Sampling.model_validate(values) for role, values in values_by_role.items()}
     except ValidationError as error:
         first = error.errors()[0]
         raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
@@ -163,10 +162,10 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, S
 def settings_of(
     environment: Ready, models: Sequence[str], *, roles: Mapping[str, str], scenario_set: str, **more: Any
 ) -> EvaluationSettings:
-    """What a run of this environment with these models is decided by.
+    """The settings of a run of an environment with models.
 
     Args:
-        roles: by role a model's name or `embedded`.
+        roles: a model's name or `embedded`, by role.
         more: further fields of `EvaluationSettings`.
     """
     return EvaluationSettings(
@@ -182,11 +181,11 @@ def settings_of(
 
 
 def prompts_of(environment: Ready) -> dict[str, str]:
-    """Prompt hashes of an environment, by name.
+    """Hashes of an environment's prompts, by name.
 
     Raises:
-        UseError: the environment has no scenario, for example because a shard of a short list is empty.
+        UseError: no scenario, for example because the shard is empty.
     """
     if not environment.scenario_ids:
-        raise UseError("no scenario is left to play; exclude fewer tags, raise --limit, or use fewer shards")
+        raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
     return dict(environment.describe(environment.scenario_ids[0])["prompts"])

@@ -1,13 +1,13 @@
-"""Rewards and advantages: of a group of rollouts, of their turns, and RLVER's rewards.
+"""Rewards and advantages: group advantages, turn credit, and RLVER's rewards.
 
 Covers group advantages (GRPO; EIBench Eq. 4), centred turn credit (CTC-GRPO; EIBench Eq. 7), RLVER's turn, outcome and mixed
 rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with its penalty (RLVER App. A.5). Does not cover an
-environment's own outcome and process rewards (its `training`), nor tokens, masks and losses (`heartloop.training`).
+environment's outcome and process rewards (its `training`), nor tokens, masks and losses (`heartloop.training`).
 
-Departures. A group with one rollout left, or whose outcomes are all equal, has advantages of zero: it has no contrast. The std is
-the sample one (ddof 1), as in the engines the authors used; the papers do not say. The floor replaces the small number that
-engines add to the std. The paper gives a broken format zero, which is the lowest return of a valid dialogue under the outcome
-reward only; under the other kinds a broken format has their lowest return.
+Departures. A group with one scored rollout, or with equal outcomes, gets advantages of zero. The std is the sample std (ddof 1),
+as in the engines that the authors used; the papers do not specify it. The floor replaces the small number that engines add to the
+std. RLVER gives a broken format reward 0, which is the lowest return of a valid dialogue under the outcome reward only; under the
+other kinds a broken format gets their lowest return.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<answer>.*)"
 def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SIGMA_MIN, ddof: int = 1) -> Array:
     """EIBench Eq. 4, (r - mean)/max(std, sigma_min) over the K rollouts of one scenario: shape (K,).
 
-    Rollouts that are unscored are left out by the caller. A group of one, or of equals, gives zeros.
+    The caller leaves out unscored rollouts. One rollout, or equal outcomes, give zeros.
 
     Args:
         outcomes: shape (K,), one per rollout.
-        sigma_min: floor of the std, at least 0; 0 is no floor.
+        sigma_min: floor of the std, at least 0; 0 means no floor.
         ddof: 1 for the sample std, 0 for the population's.
 
     Raises:
@@ -67,7 +67,7 @@ def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SI
         raise InputError(f"sigma_min is {sigma_min!r}; expected a number of at least 0")
     if ddof not in (0, 1):
         raise InputError(f"ddof is {ddof!r}; expected 1 (sample) or 0 (population)")
-    if len(outcomes_k) < 2 or np.ptp(outcomes_k) == 0.0:  # rounding would make a contrast of equals
+    if len(outcomes_k) < 2 or np.ptp(outcomes_k) == 0.0:  # rounding errors would give equal outcomes different advantages
         return np.zeros_like(outcomes_k)
     deviations_k = outcomes_k - outcomes_k.mean()
     return np.asarray(deviations_k / max(float(outcomes_k.std(ddof=ddof)), sigma_min))
@@ -84,15 +84,15 @@ def turn_advantages(
 ) -> list[Array]:
     """EIBench Eq. 7, the advantage of every turn of every rollout of one scenario: K arrays, the k-th of shape (T_k,).
 
-    A turn has its rollout's group advantage, plus alpha times how much its process reward is above the mean of that rollout's
-    turns. So the turns of a rollout have its group advantage as their mean. A group of one gives zeros.
+    A turn's advantage is its rollout's group advantage plus alpha times (its process reward - the mean of that rollout's process
+    rewards). The mean over the turns of a rollout is its group advantage. A group of one gives zeros.
 
     Args:
         outcomes: shape (K,).
         process: K sequences of process rewards, one per policy turn.
         alpha: weight of the turn credit; 0 is plain GRPO.
         sigma_min: as in `group_advantages`.
-        centre: false adds the process reward as it is (EIBench Eq. 5).
+        centre: false adds the process reward without subtracting the mean (EIBench Eq. 5).
         ddof: as in `group_advantages`.
 
     Raises:
@@ -120,21 +120,21 @@ def turn_rewards(emotions: Sequence[float] | Array) -> Array:
     """RLVER's turn reward (H.1), (e_t - e_{t-1})/10: shape (T,) from T + 1 emotions in [0, 100].
 
     Raises:
-        InputError: no emotion at all, or one outside [0, 100].
+        InputError: no emotion, or one outside [0, 100].
 
     >>> turn_rewards([40, 45, 35])
     array([ 0.5, -1. ])
     """
     emotions_t = _finite(emotions, "emotions")
     if not len(emotions_t):
-        raise InputError("got no emotion; expected T + 1 of them, the one before the first reply included")
+        raise InputError("got no emotion; expected T + 1, including the start")
     for emotion in emotions_t:
         _in_range(float(emotion))
     return np.asarray(np.diff(emotions_t) / TURN_SCALE)
 
 
 def outcome_reward(emotion: float) -> float:
-    """RLVER's outcome reward (section 2.1): the final emotion in [0, 100], over 100.
+    """RLVER's outcome reward (section 2.1), e_T/100: in [0, 1] from the final emotion in [0, 100].
 
     Raises:
         InputError: an emotion outside [0, 100].
@@ -144,10 +144,10 @@ def outcome_reward(emotion: float) -> float:
 
 
 def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: RewardKind) -> Array:
-    """The reward of every turn of a dialogue: shape (T,). Their sum is the rollout's return in a group (ours).
+    """The reward of every turn of a dialogue: shape (T,). Their sum is the return of the rollout in its group (ours).
 
-    `outcome` puts the outcome on the last turn, `turn` is the turn rewards, `mixed` the mean of both (RLVER H.1, which
-    leaves open where the outcome stands; on every turn, it would pay for talking longer).
+    `outcome` puts the outcome on the last turn, `turn` gives the turn rewards, `mixed` the mean of both (RLVER H.1, which does
+    not say on which turn the outcome is; on every turn, it would reward longer dialogues).
 
     Raises:
         InputError: an unknown kind, no turn, or a reward that is not finite.
@@ -181,10 +181,11 @@ def rewards_to_go(rewards: Sequence[float] | Array) -> Array:
 def keeps_format(reply: str, *, opened: bool = False) -> bool:
     """Whether a raw reply is one `<think>...</think>` block followed by text (RLVER App. A.5).
 
-    Space around the parts is free, the thought may be empty; a second tag, other case or an empty reply breaks the format.
+    White space around the parts is allowed, and the thought may be empty. A second tag, other case or an empty reply breaks the
+    format.
 
     Args:
-        opened: the chat template has already written the opening tag, as some do; then the reply begins inside the block.
+        opened: the chat template wrote the opening tag, so that the reply starts inside the block.
 
     >>> keeps_format("<think>she is hurt</think> That was unkind."), keeps_format("That was unkind.")
     (True, False)
@@ -197,13 +198,11 @@ def keeps_format(reply: str, *, opened: bool = False) -> bool:
 
 
 def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns: float) -> float:
-    """The return of a dialogue with a broken format: a constant, the lowest of a valid dialogue.
-
-    RLVER: 0 for the outcome reward, as published; a mood that starts at 30 can lose 3 turn rewards in sum.
+    """The return of a dialogue with a broken format: the lowest return of a valid dialogue (RLVER: 0, for the outcome reward).
 
     Args:
-        worst_outcome: the lowest outcome there is; 0 in SAGE and EMPA, -1 in EIBench.
-        worst_turns: the lowest sum of turn rewards; -start/10 in SAGE.
+        worst_outcome: the lowest possible outcome; 0 in SAGE and EMPA, -1 in EIBench.
+        worst_turns: the lowest possible sum of turn rewards; -start/10 in SAGE, so -3 for start 30.
 
     Raises:
         InputError: an unknown kind.
@@ -221,7 +220,7 @@ def _finite(values: Sequence[float] | Array, what: str) -> Array:
         raise InputError(f"{what} have shape {array.shape}; expected one dimension")
     if not np.isfinite(array).all():
         at = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f"{what} hold {array[at]} at {at}; expected finite numbers, and what is unscored left out")
+        raise InputError(f"{what} hold {array[at]} at {at}; expected finite numbers, without unscored rollouts")
     return array
 
 
