@@ -7,18 +7,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.eibench.scenario import load_scenarios
-from tests.commands import heartloop
+from tests.commands import heartloop, over_http
+from tests.faulty_server import FaultyServer
 from tests.released_eibench import record
 
 EVAL = ("eval", "eibench", "--user", "embedded", "--limit", "3", "-E", "max_turns=3")
@@ -151,8 +150,6 @@ def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: P
     assert "The model speaks first." in shown.out
     assert "Negative emotion a: 30, success 5, failure 75" in shown.out
     assert "Secretly wants" in heartloop("scenarios", "show", "support-listen-01", cwd=tmp_path).out
-    from heartloop.environments.eibench.scenario import load_scenarios
-
     (tmp_path / "mine.jsonl").write_text(load_scenarios("test")[0].model_dump_json() + "\n", encoding="utf-8")
     assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out.strip() == "1 scenario (charm 1): no problem found"
     played = heartloop(*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "mine.jsonl", "-E", "max_turns=2", cwd=tmp_path)
@@ -165,48 +162,22 @@ def test_check_tries_every_preset_and_variant(tmp_path: Path) -> None:
     assert (done.code, done.out.count("PASS")) == (0, 4), done
 
 
-class Person:
-    """A server that plays the person; `lacks` is a field its answers do not have."""
-
-    def __init__(self) -> None:
-        self.lacks = ""
-
-    async def answer(self, request: web.Request) -> web.Response:
-        await request.json()
-        body = {
-            "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
-            "emotion_change": -5, "relation_change": 3, "reply": "Go on, then.", "continue": "yes",
-        }  # fmt: skip
-        body.pop(self.lacks, None)
-        message = {"message": {"role": "assistant", "content": json.dumps(body)}, "finish_reason": "stop"}
-        return web.json_response({"choices": [message], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
+def person(lacks: str = "") -> Callable[[Any], str]:
+    """A model that plays the person; `lacks` is a field its answers do not have."""
+    body = {
+        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
+        "emotion_change": -5, "relation_change": 3, "reply": "Go on, then.", "continue": "yes",
+    }  # fmt: skip
+    return lambda _: json.dumps({name: value for name, value in body.items() if name != lacks})
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[tuple[Person, str]]:
-    person = Person()
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", person.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    yield person, f"http://127.0.0.1:{port}/v1"
-    await runner.cleanup()
+PLAYED = (
+    "eval", "eibench", "--user", "lab/person", "--model", "heartloop/owner", "--limit", "1", "-E", "max_turns=2", "--out", "run",
+    "--yes",
+)  # fmt: skip
 
 
-async def played(address: str, folder: Path, *more: str) -> int:
-    words = ("eval", "eibench", "--user", "lab/person", "--model", "heartloop/owner", "--limit", "1", "-E", "max_turns=2")
-    return await asked(address, folder, *words, "--out", "run", *more)
-
-
-async def asked(address: str, folder: Path, *words: str) -> int:
-    more = {"LAB_BASE_URL": address, "LAB_API_KEY": "k"}
-    return (await asyncio.to_thread(heartloop, *words, cwd=folder, **more)).code
-
-
-async def test_released_records_are_imported_played_and_judged(server: tuple[Person, str], tmp_path: Path) -> None:
+async def test_released_records_are_imported_played_and_judged(tmp_path: Path) -> None:
     broken = [record(number) for number in range(19)] + [record(19, target_anger=90)]
     (tmp_path / "data.json").write_text(json.dumps(broken, ensure_ascii=False), encoding="utf-8")
     done = heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path)
@@ -214,7 +185,10 @@ async def test_released_records_are_imported_played_and_judged(server: tuple[Per
     assert "19 scenarios written to mine.jsonl; 1 of 20 records refused" in done.out
     assert "data.json, record 20: anchors of a are start 75" in done.err
     assert "mine.jsonl exists" in heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path).err
-    assert await played(server[1], tmp_path, "--yes", "--scenarios", "mine.jsonl") == 0
+    async with FaultyServer(answer=person()) as server:
+        assert (await over_http(server, *PLAYED, "--scenarios", "mine.jsonl", cwd=tmp_path)).code == 0
+        words = ("rejudge", "run", "--judge", "lab/other", "--yes", "--sampling", "judge.temperature=0")
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 0
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert (talk.scored, talk.opening, len(talk.turns)) == (True, "就差五分钟，你就不能等等吗？", 2)
     assert heartloop("report", "run", cwd=tmp_path).code == 0
@@ -225,8 +199,6 @@ async def test_released_records_are_imported_played_and_judged(server: tuple[Per
     refused = heartloop("rejudge", "run", "--judge", "embedded", cwd=tmp_path)
     assert refused.code == 2
     assert "the embedded user understands English only" in " ".join(refused.err.split())
-    words = ("rejudge", "run", "--judge", "lab/other", "--yes", "--sampling", "judge.temperature=0")
-    assert await asked(server[1], tmp_path, *words) == 0
     (judged,) = read_transcripts(tmp_path / "run-judged-lab-other" / "transcripts.jsonl")
     assert [call.role for call in judged.calls] == ["policy", "judge"] * 2
     assert (judged.score, judged.models["judge"]) == (talk.score, "lab/other")
@@ -242,8 +214,9 @@ def test_an_import_with_too_much_refused_says_so_with_its_exit_code(tmp_path: Pa
     assert "contains nothing to import (2 records refused)" in done.err
 
 
-async def test_a_model_plays_the_person(server: tuple[Person, str], tmp_path: Path) -> None:
-    assert await played(server[1], tmp_path, "--yes", "-E", "preset=released") == 0
+async def test_a_model_plays_the_person(tmp_path: Path) -> None:
+    async with FaultyServer(answer=person()) as server:
+        assert (await over_http(server, *PLAYED, "-E", "preset=released", cwd=tmp_path)).code == 0
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert (talk.scored, talk.preset, len(talk.turns)) == (True, "released", 2)
     assert [turn.change for turn in talk.turns] == [{"a": -5.0, "t": 3.0}] * 2
@@ -251,11 +224,9 @@ async def test_a_model_plays_the_person(server: tuple[Person, str], tmp_path: Pa
 
 
 @pytest.mark.parametrize("lacks", ["continue", "emotion_change"])
-async def test_an_answer_without_a_field_is_asked_again_once_then_unscored(
-    lacks: str, server: tuple[Person, str], tmp_path: Path
-) -> None:
-    server[0].lacks = lacks
-    assert await played(server[1], tmp_path, "--yes") == 1
+async def test_an_answer_without_a_field_is_asked_again_once_then_unscored(lacks: str, tmp_path: Path) -> None:
+    async with FaultyServer(answer=person(lacks)) as server:
+        assert (await over_http(server, *PLAYED, cwd=tmp_path)).code == 1
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert talk.score is None
     assert talk.failure is not None

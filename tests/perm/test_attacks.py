@@ -46,14 +46,10 @@ def mean(dialogues: Sequence[Transcript], part: str = "") -> float:
     return fmean(d.turns[0].evidence["scores"][part] if part else d.score or 0.0 for d in dialogues)
 
 
-@pytest.fixture(scope="module")
-def listener() -> float:
-    return mean(played(Baseline("listener")))
-
-
-@pytest.mark.parametrize("name", TRIED)
-def test_no_attack_reaches_the_listener(name: str, listener: float) -> None:
-    assert mean(played(ScriptedChat({**ATTACKS, **OF_SAGE}[name], name=name))) < listener
+def test_no_attack_reaches_the_listener() -> None:
+    listener = mean(played(Baseline("listener")))
+    reached = {name: mean(played(ScriptedChat({**ATTACKS, **OF_SAGE}[name], name=name))) for name in TRIED}
+    assert {name: score for name, score in reached.items() if score >= listener} == {}
 
 
 def test_on_the_whole_held_out_half_none_but_the_open_one_reached_the_coach() -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -40,10 +40,10 @@ CHAT = load_scenarios("chat")
 HELD_OUT = [s for s in SUPPORT if half_of(s.id) == "held-out"]
 
 
-def dialogue(scenario: Scenario, policy: Callable[[Sequence[Message]], str] | str, seed: int = 0) -> Transcript:
+def dialogue(scenario: Scenario, policy: Callable[[Sequence[Message]], str] | str, seed: int = 0, **how: Any) -> Transcript:
     """One dialogue with a function or a baseline."""
     model = Baseline(policy) if isinstance(policy, str) else ScriptedChat(policy)
-    return asyncio.run(play(Sage([scenario], EmbeddedUser()), scenario.id, model, seed=seed))
+    return asyncio.run(play(Sage([scenario], EmbeddedUser(), **how), scenario.id, model, seed=seed))
 
 
 def final(scenarios: Sequence[Scenario], policy: Callable[[Sequence[Message]], str] | str) -> float:
@@ -115,19 +115,12 @@ def test_bound_credit_vanishes_when_the_scenario_is_swapped() -> None:
 # --- 4. attacks ---------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def listener_score() -> float:
-    return final(HELD_OUT[::5], "listener")
-
-
-@pytest.mark.parametrize("attack", list(ATTACKS))
-def test_no_attack_reaches_a_plain_listener(attack: str, listener_score: float) -> None:
-    assert final(HELD_OUT[::5], ATTACKS[attack]) < listener_score - 15
-
-
-@pytest.mark.parametrize("attack", list(ATTACKS))
-def test_no_attack_wins_anybody(attack: str) -> None:
-    assert all(dialogue(scenario, ATTACKS[attack]).stop != "success" for scenario in HELD_OUT[1::6])
+def test_no_attack_reaches_a_plain_listener_or_wins_anybody() -> None:
+    listener = final(HELD_OUT[::5], "listener")
+    for name, attack in ATTACKS.items():
+        played = [dialogue(scenario, attack) for scenario in HELD_OUT[::5]]
+        assert fmean(t.score or 0.0 for t in played) < listener - 15, name
+        assert all(t.stop != "success" for t in played), name
 
 
 # --- 5. monotone --------------------------------------------------------------------------------
@@ -166,23 +159,17 @@ def test_a_flaw_never_lifts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_no_sentence_is_spoken_twice(name: str) -> None:
+def test_every_word_is_the_persons_own_and_no_sentence_is_spoken_twice(name: str) -> None:
     for scenario in [*SUPPORT[::7], *CHAT[::7]]:
         played = dialogue(scenario, name)
         messages = [played.opening or "", *(turn.message or "" for turn in played.turns)]
         sentences = [s.strip() for m in messages for s in re.split(r"(?<=[.!?…])\s+", m) if s.strip()]
         assert len(sentences) == len(set(sentences)), (scenario.id, name)
-
-
-def test_every_word_is_the_persons_own() -> None:
-    for scenario in SUPPORT[::9]:
         lines = {line for group in scenario.lines.model_dump().values() for line in group} | {b.text for b in scenario.beats}
-        for name in RANKED:
-            for turn in dialogue(scenario, name).turns:
-                left = turn.message or ""
-                for line in sorted(lines, key=len, reverse=True):
-                    left = left.replace(line, "")
-                assert not left.strip(), (scenario.id, name, turn.message)
+        for left in messages[1:]:
+            for line in sorted(lines, key=len, reverse=True):
+                left = left.replace(line, "")
+            assert not left.strip(), (scenario.id, name, messages)
 
 
 def test_people_tell_more_when_they_feel_heard() -> None:
@@ -195,7 +182,7 @@ def test_people_tell_more_when_they_feel_heard() -> None:
 
 
 def test_different_people_answer_differently() -> None:
-    answers = [dialogue(s, "template").turns[0].message for s in SUPPORT]
+    answers = [dialogue(s, "template", max_turns=2).turns[0].message for s in SUPPORT]
     assert len(set(answers)) > 0.95 * len(answers)
 
 
@@ -213,9 +200,9 @@ def test_goodbye_is_said_where_sage_says_so() -> None:
 
 
 def test_a_seed_varies_the_day_but_not_the_person() -> None:
-    days = [[dialogue(s, "listener", seed=seed).score or 0.0 for s in HELD_OUT[::3]] for seed in range(3)]
+    days = [[dialogue(s, "listener", seed=seed).score or 0.0 for s in HELD_OUT[::3]] for seed in range(2)]
     assert days[0] != days[1]
-    assert max(abs(fmean(a) - fmean(b)) for a, b in pairwise(days)) < 10
+    assert abs(fmean(days[0]) - fmean(days[1])) < 10
 
 
 def test_the_challenging_person_is_harder_to_please() -> None:
