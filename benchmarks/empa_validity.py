@@ -101,7 +101,7 @@ def table(results: Mapping[str, Any]) -> str:
     cases = first["shifts"][f"{ALIGNED}/{FLIP}/epm"]["clusters"]
     lines = [
         f"{results['half']} half, seed {first['seed']}, on {results['machine']} (Python {results['python']}): "
-        f"{first['dialogues'][FLIP]} dialogues, {cases} cases; {first['seconds']:.0f} s of a core for a seed.",
+        f"{first['dialogues'][FLIP]} dialogues, {cases} cases; {first['seconds']:.0f} s of a core for a seed."
     ]
     for pairs, what in ((ALIGNED, "Replies whose original energy is above 0"), (ALL, "All replies")):
         lines += [

@@ -22,10 +22,7 @@ def processor() -> str:
 
 def versions(*packages: str) -> dict[str, str]:
     """The system, and the versions of Python and of some packages."""
-    found = {
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-    }
+    found = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version()}
     for package in packages:
         try:
             found[package] = version(package)

@@ -146,11 +146,7 @@ def _afterwards(path: Path) -> dict[str, Any]:
     write_scores(run)
     scored = time.perf_counter()
     write_site([run], path / "report")
-    return {
-        "scores_s": scored - started,
-        "report_s": time.perf_counter() - scored,
-        "peak_with_report_mb": peak_megabytes(),
-    }
+    return {"scores_s": scored - started, "report_s": time.perf_counter() - scored, "peak_with_report_mb": peak_megabytes()}
 
 
 def timed(case: Case, chains: Sequence[int], wall: float, cpu: float) -> dict[str, Any]:

@@ -10,16 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from heartloop.appraisal.binding import (
-    bond,
-    frame_of,
-    ground_of,
-    insight_of,
-    is_related,
-    is_spliced,
-    proposal_of,
-    proposes_again,
-)
+from heartloop.appraisal.binding import bond, frame_of, ground_of, insight_of, is_related, is_spliced, proposal_of, proposes_again
 from heartloop.appraisal.flaws import flaws_of, told_lines_of
 from heartloop.appraisal.fluency import broken_sentences
 from heartloop.appraisal.grammar import is_open_question, is_question

@@ -26,8 +26,7 @@ MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of
 Prices = Annotated[Path | None, typer.Option(help="TOML file of prices: input and output per million tokens, by model.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[
-    Path | None,
-    typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE."),
+    Path | None, typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
 ]
 
 # Options of commands that read a finished run.
@@ -42,7 +41,6 @@ Embedder = Annotated[
     str | None, typer.Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
 ]
 WriterSampling = Annotated[
-    list[str] | None,
-    typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000."),
+    list[str] | None, typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000.")
 ]
 WritingConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")]

@@ -57,10 +57,7 @@ def scenarios_show(
 
 
 @scenarios_app.command("check")
-def scenarios_check(
-    scenarios: Annotated[str, typer.Argument(help=_SET)],
-    environment: Environment = None,
-) -> None:
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help=_SET)], environment: Environment = None) -> None:
     """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation."""
     from collections import Counter
 

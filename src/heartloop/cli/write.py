@@ -119,8 +119,7 @@ def enrich(
     writer: Writer,
     out: Out,
     limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue."),
+        int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")
     ] = None,
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
@@ -176,14 +175,7 @@ class _Calls(NamedTuple):
 
 
 def _write(
-    writing: Writing,
-    out: Path,
-    by: _Calls,
-    *,
-    n: int,
-    seed: int,
-    only: Sequence[str] = (),
-    unread: Sequence[Refused] = (),
+    writing: Writing, out: Path, by: _Calls, *, n: int, seed: int, only: Sequence[str] = (), unread: Sequence[Refused] = ()
 ) -> tuple[Written, str]:
     """Writes the scenarios; returns the result and a text of its cost."""
     import asyncio

@@ -162,12 +162,7 @@ def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
 
 
 def _model_score(
-    model: str,
-    mine: list[Transcript],
-    common: set[Key] | None,
-    planned: int | None,
-    settings: Mapping[str, Any],
-    scale: Scale,
+    model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any], scale: Scale
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if pairing_key(d) in common]

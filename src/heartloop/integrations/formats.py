@@ -34,7 +34,7 @@ FORMATS: Mapping[str, Format] = {
         "heartloop.integrations.inspect.export",
         "logs for Inspect View and its data frames, one per model (extra inspect)",
         "Open: inspect view --log-dir {folder}",
-    ),
+    )
 }
 
 

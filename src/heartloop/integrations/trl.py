@@ -31,11 +31,7 @@ RewardFunction = Callable[..., Awaitable[list[float | None]]]
 
 
 def dataset_rows(
-    environment: str,
-    scenarios: str | None = None,
-    *,
-    options: Mapping[str, Any] | None = None,
-    exclude_tags: Sequence[str] = (),
+    environment: str, scenarios: str | None = None, *, options: Mapping[str, Any] | None = None, exclude_tags: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """A row for each scenario: `prompt`, the messages that the policy reads, and `scenario`, the scenario's id.
 

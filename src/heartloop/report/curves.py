@@ -84,12 +84,7 @@ def band_of(curves: Sequence[Curve], *, unsmoothed: bool = False) -> Band | None
 
 
 def chart_of(
-    bands: Sequence[tuple[int, Band]],
-    *,
-    last: int,
-    first: int = 0,
-    width: float = 330.0,
-    height: float = 184.0,
+    bands: Sequence[tuple[int, Band]], *, last: int, first: int = 0, width: float = 330.0, height: float = 184.0
 ) -> Chart:
     """A chart of bands on shared axes.
 

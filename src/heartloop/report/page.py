@@ -32,12 +32,7 @@ from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = ["Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
 
-_STOP_WORDS = {
-    "goodbye": "said goodbye",
-    "turn_limit": "turn limit",
-    "cut": "no further reply stored",
-    "failed": "unscored",
-}
+_STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 """Why a dialogue ended, in a reader's words."""
 
 

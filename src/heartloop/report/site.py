@@ -90,12 +90,7 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
     named = list(zip(names, pages, strict=False))
     trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
     tabs = [
-        {
-            "name": name,
-            "environment": page.title,
-            "label": label.removeprefix(f"{page.title} · "),
-            "leader": page.leader,
-        }
+        {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
     cards = [Card(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)]

@@ -192,9 +192,7 @@ def logged_metrics(groups: Sequence[Group], logged: Iterable[str]) -> list[tuple
             return [metric] if metric.name in names else []
         return [
             metric._replace(
-                name=name,
-                title=f"{metric.title}: {name.removeprefix(metric.name).replace('_', ' ')}",
-                explained_as=metric.name,
+                name=name, title=f"{metric.title}: {name.removeprefix(metric.name).replace('_', ' ')}", explained_as=metric.name
             )
             for name in names
             if name.startswith(metric.name) and name not in single

@@ -103,11 +103,7 @@ def paired_difference(
 
 
 def permutation_p(
-    differences: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    draws: int = 10_000,
-    seed: int = 0,
+    differences: Sequence[float], *, clusters: Sequence[Hashable] | None = None, draws: int = 10_000, seed: int = 0
 ) -> float:
     """Two-sided p of the sign-flip permutation test over clusters, for a mean difference of zero.
 

@@ -24,13 +24,7 @@ from heartloop.core.dialogue import Message, Sampling, Usage, visible, writable
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE
 from heartloop.environments.spec import Returns
-from heartloop.scoring.credit import (
-    RewardKind,
-    broken_format_return,
-    dialogue_rewards,
-    keeps_format,
-    rewards_to_go,
-)
+from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
 
 __all__ = [
     "Drawing", "Generated", "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "TokenServer",

@@ -42,12 +42,7 @@ def messages_of(transcript: Transcript, policy_prompt: str = "") -> list[ChatMes
 
 def facts_of(transcript: Transcript) -> dict[str, Any]:
     """The sample's metadata: what reports group by, and the rules the dialogue was played by."""
-    return {
-        **transcript.facts,
-        "fingerprint": transcript.fingerprint,
-        "preset": transcript.preset,
-        "variant": transcript.variant,
-    }
+    return {**transcript.facts, "fingerprint": transcript.fingerprint, "preset": transcript.preset, "variant": transcript.variant}
 
 
 def stored_of(transcript: Transcript) -> dict[str, Any]:

@@ -107,10 +107,7 @@ def _answered(jobs: Sequence[tuple[str, int]], settings: AnswersSettings) -> lis
 
 async def _answer(scenario: str, seed: int, baselines: Mapping[str, Baseline], settings: AnswersSettings) -> Example:
     episode = _ready(settings.environment).begin(scenario, seed=seed)
-    messages = [
-        Message(role="system", content=episode.policy_prompt),
-        Message(role="user", content=await episode.open() or ""),
-    ]
+    messages = [Message(role="system", content=episode.policy_prompt), Message(role="user", content=await episode.open() or "")]
     rng = random.Random(f"{scenario}|{seed}")
     _, form = _training(settings.environment)
     text = "".join(
