@@ -1,11 +1,11 @@
-"""A number with its noun.
+"""A number with its noun, and a duration.
 
 Covers English singular and plural. Does not cover the report's pages (their templates).
 """
 
 from __future__ import annotations
 
-__all__ = ["amount"]
+__all__ = ["amount", "clock"]
 
 
 def amount(n: int, one: str, many: str | None = None) -> str:
@@ -18,3 +18,14 @@ def amount(n: int, one: str, many: str | None = None) -> str:
     ('1 dialogue', '2,009 dialogues', '0 replies')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def clock(seconds: float) -> str:
+    """A duration in minutes or hours.
+
+    >>> clock(75), clock(3675)
+    ('1:15', '1:01:15')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -12,11 +12,11 @@ from heartloop.evaluation.measures import in_group_order, scale_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["leaderboard"]
+__all__ = ["leaderboard", "terminal_table"]
 
 
-def leaderboard(card: ScoreCard) -> Table:
-    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences, for a `rich` console."""
+def terminal_table(title: str, caption: str) -> Table:
+    """A table without columns yet; rich is imported here, so that what only computes does not load it."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -24,8 +24,16 @@ def leaderboard(card: ScoreCard) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
+    table.title, table.caption = Text(title, style="bold"), Text(caption)
+    return table
+
+
+def leaderboard(card: ScoreCard) -> Table:
+    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences, for a `rich` console."""
+    from rich.text import Text
+
     scale = scale_of(card.environment)
-    table.title = Text(scale.of, style="bold")
+    table = terminal_table(scale.of, "\n".join(_caption(card)))
     table.add_column("#", justify="left", style="dim", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=12)  # the only column that wraps, so that names are complete
     bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
@@ -40,7 +48,6 @@ def leaderboard(card: ScoreCard) -> Table:
         cells = _cells(row, groups)[: len(table.columns)]  # without unscored dialogues there is no column for them
         table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
-    table.caption = Text("\n".join(_caption(card)))
     return table
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from heartloop.core.wording import clock
 from heartloop.evaluation.runner import Progress
 
 __all__ = ["ProgressLine", "Spending"]
@@ -82,16 +83,10 @@ class ProgressLine:
 
     def text(self, progress: Progress) -> str:
         """The progress as one line."""
-        parts = [f"{progress.done}/{progress.planned} {self._what}", f"{_clock(progress.elapsed)} elapsed"]
+        parts = [f"{progress.done}/{progress.planned} {self._what}", f"{clock(progress.elapsed)} elapsed"]
         if progress.remaining is not None and progress.done < progress.planned:
-            parts.append(f"{_clock(progress.remaining)} left")
+            parts.append(f"{clock(progress.remaining)} left")
         if progress.failed:
             parts.append(f"{progress.failed} failed")
         spent = self._spending.summary()
         return "  ".join([*parts, spent] if spent else parts)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.training_page import TrainingPage, pages_of
 from heartloop.report.training_runs import is_training_run, read_training_run
 from heartloop.report.training_summary import Course, Summary
@@ -29,21 +30,16 @@ def training_tables(runs: Sequence[Path]) -> list[Table]:
 
 
 def _table(page: TrainingPage) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
-    )
     scale = f", points from {page.scale.low:g} to {page.scale.high:g}" if page.scale else ""
-    table.title = Text(f"Training on {page.environment or 'an unknown environment'}{scale}", style="bold")
+    title = f"Training on {page.environment or 'an unknown environment'}{scale}"
+    table = terminal_table(title, "\n".join(_caption(page.summaries, page.notes)))
     table.add_column("recipe", overflow="fold", min_width=12)
     for head in ("seeds", "steps", "held out", "change", "training", "tokens\na reply", "failed"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "change" else None)
     for row in page.summaries:
         table.add_row(*map(Text, _cells(row)))
-    table.caption = Text("\n".join(_caption(page.summaries, page.notes)))
     return table
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.steps import read_steps
+from heartloop.core.wording import clock
 from heartloop.models.budget import Price
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
@@ -168,11 +169,5 @@ def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:
         seconds = statistics.fmean(recent)
         parts.append(f"{seconds:.1f} s a step")
         if left := steps - lines[-1]["step"]:
-            parts.append(f"{_clock(seconds * left)} left")
+            parts.append(f"{clock(seconds * left)} left")
     return "  ".join(parts)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

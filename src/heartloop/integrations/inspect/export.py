@@ -46,13 +46,13 @@ from inspect_ai.model import (
 )
 
 import heartloop
+from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
 from heartloop.evaluation.measures import options_of
 from heartloop.evaluation.run_directory import saved_settings
-from heartloop.integrations.inspect.models import Nobody
 from heartloop.integrations.inspect.samples import KEY, effect_of, facts_of, messages_of, score_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import SCORER, metrics_of
 
@@ -277,7 +277,7 @@ def _policy_prompt(dialogue: Transcript, scenarios: Mapping[str, Scenario], sett
     spec = load_environment(dialogue.environment)
     try:
         options = spec.read_options({**options_of(settings), **spec.stored.options(dialogue)})
-        environment = spec.make([scenario], spec.players({role: Nobody() for role in spec.role_names}), options)
+        environment = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, ScriptedChat([]))), options)
     except HeartloopError:
         return ""
     current = environment.describe(scenario.id)["prompts"]

@@ -42,7 +42,7 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.models.endpoint import scrub
 from heartloop.models.names import resolve
 
-__all__ = ["InspectChat", "Nobody", "as_inspect", "heartloop_provider", "sampling_of"]
+__all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
 
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -169,22 +169,6 @@ def _usage(output: ModelOutput) -> Usage | None:
     prompt = usage.input_tokens + (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
     estimated = bool((output.metadata or {}).get("estimated"))
     return Usage(prompt_tokens=prompt, completion_tokens=usage.output_tokens, estimated=estimated)
-
-
-class Nobody:
-    """Stands in for a model that is not known yet, where an environment is made only to be described."""
-
-    name = "nobody"
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        """Never called.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError("no model plays this role; the environment was made to be described, not played")
 
 
 @modelapi(name="heartloop")

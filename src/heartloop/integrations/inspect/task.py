@@ -26,6 +26,7 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Sampling, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
@@ -33,7 +34,7 @@ from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.spec import EnvironmentSpec, Options, Scenario
 from heartloop.evaluation.roles import EMBEDDED
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.integrations.inspect.models import InspectChat, Nobody, sampling_of
+from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.endpoint import RETRIES, TIMEOUT
@@ -79,7 +80,8 @@ def task_of(name: str) -> Callable[..., Task]:
                 _models_of(spec, user)
             scenario_set = spec.set_of(scenarios)
             chosen = stratified(list(_scenarios(name, scenario_set, chosen_options.variant, tags).values()), limit)
-            anyone = {role: None if user == EMBEDDED and role not in model_roles() else Nobody() for role in spec.role_names}
+            unknown = ScriptedChat([])  # never called: the models are known when a dialogue is played
+            anyone = {role: None if user == EMBEDDED and role not in model_roles() else unknown for role in spec.role_names}
             environment = spec.make(chosen, spec.players(anyone), chosen_options)  # refuses what cannot be played
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
