@@ -1,6 +1,6 @@
 """A local endpoint that answers every call after a fixed time: the other side of the speed benchmarks.
 
-`python benchmarks/answer_server.py` prints its port and serves `http://127.0.0.1:PORT/LATENCY/v1`, where LATENCY is the
+`python -m benchmarks.answer_server` prints its port and serves `http://127.0.0.1:PORT/LATENCY/v1`, where LATENCY is the
 answer time in seconds. Answers are of a usual size and decided by the seed of the request alone, so the same run asks
 for the same dialogues however fast it is and whatever its prompts look like. `answer` gives the same texts without a
 network. Covers speed only: nothing here is a person, and it never fails (for that: `tests/faulty_server.py`).

@@ -1,4 +1,4 @@
-"""Does the API key stay where it belongs? `python benchmarks/canary.py`
+"""Does the API key stay where it belongs? `python -m benchmarks.canary`
 
 Runs `heartloop eval` with a canary as its key through every fault of the local server, which repeats the key wherever it
 can: in answers, errors, headers, redirects, whole, URL-encoded and in base64. Further runs end by SIGKILL, Ctrl-C, SIGABRT
@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aiohttp import web
 

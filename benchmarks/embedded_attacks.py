@@ -10,13 +10,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the attacks live with the tests
 
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite

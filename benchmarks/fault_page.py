@@ -1,14 +1,10 @@
-"""Writes the committed results of the four fault programmes into `docs/results/faults.md`: `python benchmarks/fault_page.py`"""
+"""Writes the committed results of the four fault programmes into `docs/results/faults.md`: `python -m benchmarks.fault_page`"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.page import DOCS, rewrite
 from benchmarks.programme import RESULTS, table

@@ -1,4 +1,4 @@
-"""Ten thousand calls, about three in ten faulty: `python benchmarks/faults.py`
+"""Ten thousand calls, about three in ten faulty: `python -m benchmarks.faults`
 
 A user simulator and a model under test, both behind one local server, play whole dialogues through `heartloop eval`. The faults
 of the server are drawn from a seed. The person's emotion follows from the request's seed alone, so the right score of every
@@ -20,8 +20,6 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.programme import RESULTS, Ended, change_of, command, eval_words, known_person, run, table, transcripts, write
 from heartloop.core.dialogue import Transcript

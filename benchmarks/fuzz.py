@@ -1,4 +1,4 @@
-"""A hundred thousand generated inputs for the parsers: `python benchmarks/fuzz.py`
+"""A hundred thousand generated inputs for the parsers: `python -m benchmarks.fuzz`
 
 The parsers, their inputs and what must hold stand in `tests/fuzzing.py`; the test suite tries a few hundred of the same.
 Prints what came of the inputs: values and errors by name. Exits with 1 at the first input that breaks a property, and shows
@@ -18,8 +18,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hypothesis import HealthCheck, given, seed, settings
 

@@ -1,4 +1,4 @@
-"""A run is killed a hundred times at random moments and resumed each time: `python benchmarks/kills.py`
+"""A run is killed a hundred times at random moments and resumed each time: `python -m benchmarks.kills`
 
 `heartloop eval` plays dialogues behind a local server and gets SIGKILL at a random moment, repeatedly: three quarters of the
 kills before the run is finished, the rest while the finished run is opened, scored and reported. Some kills leave torn lines,
@@ -18,8 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.programme import RESULTS, Ended, command, eval_words, known_person, run, table, transcripts, write
 from heartloop.core.dialogue import Transcript, read_transcripts

@@ -18,8 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the faulty server lives with the tests
-
 import heartloop
 from benchmarks.machine import processor
 from heartloop.core.dialogue import Transcript, read_transcripts

@@ -1,4 +1,4 @@
-"""Speed of an evaluation relative to its endpoint: `python benchmarks/throughput.py`
+"""Speed of an evaluation relative to its endpoint: `python -m benchmarks.throughput`
 
 Runs a whole evaluation (`evaluate`, a run directory, metered calls, the LLM user simulator with its prompts) against a local
 endpoint with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE,

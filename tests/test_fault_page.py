@@ -10,7 +10,7 @@ from benchmarks.programme import RESULTS
 
 
 def test_the_page_is_current() -> None:
-    """`python benchmarks/fault_page.py` was run after the last measurement."""
+    """`python -m benchmarks.fault_page` was run after the last measurement."""
     assert {name: part(PAGE, name) for name in parts()} == parts()
 
 
