@@ -7,18 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import ConsoleMessage, Page
 
 __all__ = ["FAINT", "FLAGS", "quiet"]
 
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
-]
+]  # fmt: skip
 FAINT = """() => {
     const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
     const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
@@ -51,9 +47,14 @@ def quiet(page: Page) -> Iterator[list[str]]:
     """What was asked for; fails on any other message of the browser and on any request that leaves the disk."""
     problems: list[str] = []
     asked: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
+
+    def told(message: ConsoleMessage) -> None:
+        problems.append(message.text)
+
+    page.on("console", told)
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     yield asked
+    page.remove_listener("console", told)
     assert [text for text in problems if not any(note in text for note in _OF_THE_DRIVER)] == []
     assert all(url.startswith(("file:", "data:")) for url in asked)

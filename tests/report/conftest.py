@@ -15,7 +15,7 @@ from heartloop.environments.registry import environment_names, load_environment
 from tests.report.browser import FLAGS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'> & \u2028 \x00 \u202e {{ 7*7 }}"
 
@@ -148,14 +148,22 @@ def write_run(tmp_path: Path) -> WriteRun:
     return write
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A window of a phone's size."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for a module: while it is open, no other event loop can run in this thread."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no chromium on this machine; install it to look at the report in a browser")
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it drives the browser")
     with sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser.new_page(viewport={"width": 390, "height": 844})
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A window of a phone's size, with no memory of other tests."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    yield context.new_page()
+    context.close()

@@ -11,7 +11,7 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
-from tests.report.browser import FAINT
+from tests.report.browser import FAINT, quiet
 from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:
@@ -24,65 +24,61 @@ WriteRun = Callable[..., Path]
 
 def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
     index = write_site([write_run(dialogues)], tmp_path / "site")
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(index.as_uri())
-    page.wait_for_selector("#list .row")
-    assert page.locator("#list .row").count() == 10
-    assert "100" in page.locator("#list .row").first.inner_text()
-    assert "unscored" in page.locator("#list .row").last.inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with quiet(page):
+        page.goto(index.as_uri())
+        page.wait_for_selector("#list .row")
+        assert page.locator("#list .row").count() == 10
+        assert "100" in page.locator("#list .row").first.inner_text()
+        assert "unscored" in page.locator("#list .row").last.inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
-    # the hostile dialogue: shown as text, run by nobody
-    page.select_option("#filters [name=model]", label="x/plain")
-    page.select_option("#filters [name=sort]", "worst")
-    page.locator("#list .row").first.press("Enter")
-    page.wait_for_selector("dialog[open] .bubble")
-    assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
-    assert page.evaluate("window.hacked") is None
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
-    assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector("dialog[open] :text('2 of 3')")
-    page.keyboard.press("Escape")
-    page.wait_for_selector("dialog", state="hidden")
+        # the hostile dialogue: shown as text, run by nobody
+        page.select_option("#filters [name=model]", label="x/plain")
+        page.select_option("#filters [name=sort]", "worst")
+        page.locator("#list .row").first.press("Enter")
+        page.wait_for_selector("dialog[open] .bubble")
+        assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
+        assert page.evaluate("window.hacked") is None
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
+        assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector("dialog[open] :text('2 of 3')")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog", state="hidden")
 
-    # what was said is searched only when asked, and reads the chunks
-    page.select_option("#filters [name=model]", "")
-    page.fill("#filters [name=text]", "Reply 2 of x/good")
-    page.wait_for_selector("#found:has-text('0 dialogues')")
-    page.check("#filters [name=said]")
-    page.wait_for_selector("#found:has-text('2 dialogues')")
+        # what was said is searched only when asked, and reads the chunks
+        page.select_option("#filters [name=model]", "")
+        page.fill("#filters [name=text]", "Reply 2 of x/good")
+        page.wait_for_selector("#found:has-text('0 dialogues')")
+        page.check("#filters [name=said]")
+        page.wait_for_selector("#found:has-text('2 dialogues')")
 
-    # a deep link, a silent turn, a folded talk, a failed one
-    page.goto(index.as_uri() + "#dialogue-x-mute-s1")
-    page.wait_for_selector("dialog[open] .bubble.silence")
-    page.goto(index.as_uri() + "#dialogue-x-good-s3")
-    page.wait_for_selector("dialog[open] details.care")
-    assert not page.locator("dialog .bubble").first.is_visible()
-    page.goto(index.as_uri() + "#dialogue-x-plain-s3")
-    page.wait_for_selector("dialog[open] .banner.warning:has-text('AnswerError')")
-    page.keyboard.press("Escape")
+        # a deep link, a silent turn, a folded talk, a failed one
+        page.goto(index.as_uri() + "#dialogue-x-mute-s1")
+        page.wait_for_selector("dialog[open] .bubble.silence")
+        page.goto(index.as_uri() + "#dialogue-x-good-s3")
+        page.wait_for_selector("dialog[open] details.care")
+        assert not page.locator("dialog .bubble").first.is_visible()
+        page.goto(index.as_uri() + "#dialogue-x-plain-s3")
+        page.wait_for_selector("dialog[open] .banner.warning:has-text('AnswerError')")
+        page.keyboard.press("Escape")
 
-    # the small curves start where the person did
-    assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
-    high = [dialogue.model_copy(update={"start": {"emotion": 60.0}}) for dialogue in dialogues]
-    page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri())
-    page.wait_for_selector("#list .row")
-    assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 16.6h92"
-    page.goto(index.as_uri())
-    page.wait_for_selector("#list .row")
+        # the small curves start where the person did
+        assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
+        high = [dialogue.model_copy(update={"start": {"emotion": 60.0}}) for dialogue in dialogues]
+        page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri())
+        page.wait_for_selector("#list .row")
+        assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 16.6h92"
+        page.goto(index.as_uri())
+        page.wait_for_selector("#list .row")
 
-    page.locator("#explore > summary").click()
-    page.wait_for_selector("#chart .plot-container", timeout=30_000)
-    assert problems == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+        page.locator("#explore > summary").click()
+        page.wait_for_selector("#chart .plot-container", timeout=30_000)
 
     # markup that did get in could still neither run a script nor ask the network
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
     page.evaluate("""() => {
         const script = document.createElement("script");
         script.textContent = "window.hacked = 1";
@@ -155,8 +151,7 @@ def test_the_end_of_the_list_brings_more(
     assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == first
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_training_curves_open_without_a_fault_and_fit(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
     runs = [
         training_run(tmp_path / f"{name}{seed}", variants=(name,), seed=seed)
@@ -164,49 +159,36 @@ def test_training_curves_open_without_a_fault_and_fit(page: Page, tmp_path: Path
         for seed in (0, 1)
     ]
     index = write_site(runs, tmp_path / "site")
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page.goto(index.as_uri())
-    page.wait_for_selector("h1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert not any("plotly" in url for url in asked)  # large: loaded when it is wanted
-    page.locator("#explore > summary").click()
-    page.wait_for_selector("#chart .plot-container", timeout=30_000)
-    page.select_option("#chart-metric", label="Entropy")
-    page.wait_for_selector("#chart .ytitle:has-text('nats')")
-    assert page.locator("#chart .legend .traces").count() == 2
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert problems == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    with quiet(page) as asked:
+        page.goto(index.as_uri())
+        page.wait_for_selector("h1")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not any("plotly" in url for url in asked)  # large: loaded when it is wanted
+        page.locator("#explore > summary").click()
+        page.wait_for_selector("#chart .plot-container", timeout=30_000)
+        page.select_option("#chart-metric", label="Entropy")
+        page.wait_for_selector("#chart .ytitle:has-text('nats')")
+        assert page.locator("#chart .legend .traces").count() == 2
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("name", ["settings", "published", "numbers", "side-by-side"])
 def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
-    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path, name: str
+    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
 ) -> None:
     long = {"x/good": "service/" + "very-long-name-" * 8}
     said = [d.model_copy(update={"model": long.get(d.model, d.model)}) for d in dialogues]
     other = [d.model_copy(update={"user": "x/sim"}) for d in said]
     site = write_site([write_run(said), write_run(other, "other", user="x/sim")], tmp_path / "site").parent
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto((site / f"{name}.html").as_uri())
-    page.wait_for_selector("h1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert problems == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
-    if name == "settings":
-        page.locator("summary:has-text('settings.json')").first.click()
-        page.locator(".copy:visible").first.click()
-        page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
+    for name in ("published", "numbers", "side-by-side", "settings"):
+        with quiet(page):
+            page.goto((site / f"{name}.html").as_uri())
+            page.wait_for_selector("h1")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+    page.locator("summary:has-text('settings.json')").first.click()
+    page.locator(".copy:visible").first.click()
+    page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
 
 
 def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
@@ -244,85 +226,76 @@ def _bench_site(write_run: WriteRun, folder: Path) -> Path:
 
 
 def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
     index = _bench_site(write_run, tmp_path / "site")
-    page.goto(index.as_uri())
-    page.wait_for_selector("#list .row")
-    assert page.locator("#list .row").count() == 12
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    # on a phone the scenes stand under each other, with the name of each
-    scenes = page.locator("#groups [role=row]").nth(1)
-    assert scenes.locator("[data-label]").count() == 5
-    assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#groups .box").element_handle())
-    assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
-    assert page.locator("#planes svg.plane").count() == 2
-    assert page.locator("svg[role=img]:not([aria-label])").count() == 0
-    assert page.locator(".plot .narrow-plot:visible").count() == 2
-    page.set_viewport_size({"width": 1280, "height": 900})
-    assert page.locator(".board thead th:visible").all_inner_texts()[5:9] == ["Charm", "Defense", "Repair", "Support"]
-    page.locator("#explore > summary").click()
-    page.wait_for_selector("#chart .plot-container", timeout=30_000)
-    assert problems == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    with quiet(page):
+        page.goto(index.as_uri())
+        page.wait_for_selector("#list .row")
+        assert page.locator("#list .row").count() == 12
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        # on a phone the scenes stand under each other, with the name of each
+        scenes = page.locator("#groups [role=row]").nth(1)
+        assert scenes.locator("[data-label]").count() == 5
+        assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#groups .box").element_handle())
+        assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
+        assert page.locator("#planes svg.plane").count() == 2
+        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+        assert page.locator(".plot .narrow-plot:visible").count() == 2
+        page.set_viewport_size({"width": 1280, "height": 900})
+        assert page.locator(".board thead th:visible").all_inner_texts()[5:9] == ["Charm", "Defense", "Repair", "Support"]
+        page.locator("#explore > summary").click()
+        page.wait_for_selector("#chart .plot-container", timeout=30_000)
 
 
 def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
-    problems: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(_bench_site(write_run, tmp_path / "site").as_uri())
-    page.wait_for_selector("#list .row")
-    page.focus("#filters [name=text]")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("dialog[open] svg.plane")
-    sheet = page.locator("dialog")
+    with quiet(page):
+        page.goto(_bench_site(write_run, tmp_path / "site").as_uri())
+        page.wait_for_selector("#list .row")
+        page.focus("#filters [name=text]")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] svg.plane")
+        sheet = page.locator("dialog")
 
-    # the plane: start, success and failure by shape and word, the path numbered by turn, in room of its own
-    plane = sheet.locator("svg.plane")
-    assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
-    words = plane.locator("text").all_text_contents()
-    assert {"start", "success", "failure", "start 60", "success 20", "failure 100"} <= set(words)
-    turns = plane.locator(".turn").all_text_contents()
-    assert turns[0] == "4"  # the end is named first
-    assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
-    boxes = [found.bounding_box() for found in plane.locator(".turn").all()]
-    for i, one in enumerate(boxes):
-        for other in boxes[:i]:
-            assert one is not None
-            assert other is not None
-            apart = one["x"] >= other["x"] + other["width"] - 2 or other["x"] >= one["x"] + one["width"] - 2
-            assert apart or one["y"] >= other["y"] + other["height"] - 4 or other["y"] >= one["y"] + one["height"] - 4
+        # the plane: start, success and failure by shape and word, the path numbered by turn, in room of its own
+        plane = sheet.locator("svg.plane")
+        assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
+        words = plane.locator("text").all_text_contents()
+        assert {"start", "success", "failure", "start 60", "success 20", "failure 100"} <= set(words)
+        turns = plane.locator(".turn").all_text_contents()
+        assert turns[0] == "4"  # the end is named first
+        assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
+        boxes = [found.bounding_box() for found in plane.locator(".turn").all()]
+        for i, one in enumerate(boxes):
+            for other in boxes[:i]:
+                assert one is not None
+                assert other is not None
+                apart = one["x"] >= other["x"] + other["width"] - 2 or other["x"] >= one["x"] + one["width"] - 2
+                assert apart or one["y"] >= other["y"] + other["height"] - 4 or other["y"] >= one["y"] + one["height"] - 4
 
-    # the table beside it adds up to the outcome
-    cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
-    assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
-    assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
+        # the table beside it adds up to the outcome
+        cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
+        assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
+        assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
 
-    # each reply: whose it is, the reflection, then both axes with word and sign, and a gauge between the anchors
-    assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
-    reply = sheet.locator(".felt").first
-    assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["moved", "DETAILS"]
-    assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
-    assert reply.locator(".gauge").first.get_attribute("aria-label") == (
-        "+0.05 of the way, before +0.00, from failure at 100 over the start at 60 to success at 20"
-    )
-    assert "<b>who</b>" in sheet.locator(".parts").inner_text()
-    sheet.locator("button:has-text('Unfold all details')").press("Enter")
-    assert sheet.locator(".felt details[open]").count() == 4
-    assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate(FAINT) == [], scheme
+        # each reply: whose it is, the reflection, then both axes with word and sign, and a gauge between the anchors
+        assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
+        reply = sheet.locator(".felt").first
+        assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["moved", "DETAILS"]
+        assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
+        assert reply.locator(".gauge").first.get_attribute("aria-label") == (
+            "+0.05 of the way, before +0.00, from failure at 100 over the start at 60 to success at 20"
+        )
+        assert "<b>who</b>" in sheet.locator(".parts").inner_text()
+        sheet.locator("button:has-text('Unfold all details')").press("Enter")
+        assert sheet.locator(".felt details[open]").count() == 4
+        assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(FAINT) == [], scheme
 
-    # a dialogue that failed still opens, and says why
-    page.keyboard.press("Escape")
-    page.wait_for_selector("dialog", state="hidden")
-    page.select_option("#filters [name=stop]", "failed")
-    page.locator("#list .row").first.press("Enter")
-    page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
-    assert problems == []
+        # a dialogue that failed still opens, and says why
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog", state="hidden")
+        page.select_option("#filters [name=stop]", "failed")
+        page.locator("#list .row").first.press("Enter")
+        page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
