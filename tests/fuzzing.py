@@ -35,7 +35,7 @@ from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
-from heartloop.environments.sage.released import load_people
+from heartloop.environments.sage.released import load_set
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import read_run, write_scores
@@ -362,7 +362,7 @@ def _samples(data: bytes) -> str:
 
 def _people(data: bytes) -> str:
     def read() -> str:
-        people = load_people(str(_file("people.jsonl", data)))
+        people = load_set(str(_file("people.jsonl", data)))
         assert len({person.id for person in people}) == len(people)
         assert all(person.fingerprint for person in people)
         return "value"

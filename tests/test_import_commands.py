@@ -33,8 +33,8 @@ def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path)
     assert done.code == 0, done
     assert "3 dialogues imported" in done.out
-    assert "11 x a thought began with a leaked label" in done.out  # 6 + 4 + 1 judged turns
-    assert "1 x a dialogue ends on a reply that was never judged" in done.out
+    assert "11 x a thought started with a label" in done.out  # 6 + 4 + 1 judged turns
+    assert "1 x the last reply of a dialogue is not judged" in done.out
     run = tmp_path / "runs" / "imported-gpt-x"
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["models"][0]
     assert (scores["model"], scores["own"]["mean"], scores["own"]["success"], scores["own"]["failure"]) == ("gpt-x", 50.0, 1, 1)
@@ -100,7 +100,7 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
         (("import", "sage-logs"), "needs a source"),
         (("import", "sage-profiles", "people.jsonl", "--limit", "1"), "--limit does not apply to import sage-profiles"),
         (("import", "eibench-scenarios", "people.jsonl"), "contains nothing to import (1 record refused)"),
-        (("import", "sage-logs", "empty"), "empty holds no log; expected *.jsonl files in it"),
+        (("import", "sage-logs", "empty"), "empty contains no log; expected *.jsonl files"),
         (("import", "sage-logs", "none.jsonl"), "cannot read none.jsonl"),
         (("import", "sage-logs", "broken.jsonl"), "broken.jsonl, line 2: not JSON"),
         (("import", "sage-logs", "other.jsonl"), "other.jsonl, line 1: not UTF-8"),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.environments.perm.drawn import FORM, DrawnSample, load_drawn, load_people
+from heartloop.environments.perm.drawn import FORM, DrawnSample, load_drawn, load_set
 from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
@@ -89,7 +89,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tm
     assert "4 of 4 scenarios in mine.jsonl, 2 of them from an earlier run" in done.out
     assert "auditor" not in done.out
     assert all(body["temperature"] == 0.9 for body in server.bodies)
-    people = load_people(str(tmp_path / "mine.jsonl"))
+    people = load_set(str(tmp_path / "mine.jsonl"))
     assert [(one.id, one.query) for one in people] == [(one.id, one.query) for one in before]
     for one in people:
         assert isinstance(one, DrawnSample)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.importers import read_released
-from heartloop.environments.eibench.listing import load_people
+from heartloop.environments.eibench.listing import load_set
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.importing import Imported
 from heartloop.environments.records import write_records
@@ -79,7 +79,7 @@ class TestForms:
         write_records(tmp_path / "out.jsonl", found.scenarios, exclude_unset=True)
         lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
         assert [json.loads(line)["record"] for line in lines] == [odd, record(4)]
-        assert load_people(str(tmp_path / "out.jsonl")) == found.scenarios
+        assert load_set(str(tmp_path / "out.jsonl")) == found.scenarios
 
 
 class TestRefused:
@@ -214,7 +214,7 @@ def test_whatever_it_holds_a_record_is_taken_or_refused(
     assert all(len(reason) > 10 for _, reason in found.refused)
     if found.scenarios:
         write_records(folder / "out.jsonl", found.scenarios, exclude_unset=True)
-        assert load_people(str(folder / "out.jsonl")) == found.scenarios
+        assert load_set(str(folder / "out.jsonl")) == found.scenarios
     for scenario in found.scenarios:
         for a, t in ((0.0, 100.0), (100.0, 0.0), (50.0, 50.0)):
             assert math.isfinite(outcome(a, t, *scenario.axes))

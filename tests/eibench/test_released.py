@@ -18,7 +18,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.eibench.embedded_user import EmbeddedUser
 from heartloop.environments.eibench.environment import EIBench
-from heartloop.environments.eibench.listing import load_people
+from heartloop.environments.eibench.listing import load_set
 from heartloop.environments.eibench.llm_user import LLMUser
 from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
 from heartloop.environments.eibench.scenario import load_scenarios
@@ -103,24 +103,24 @@ class TestSets:
     def test_an_imported_file_and_the_authors_own(self, tmp_path: Path) -> None:
         mine = tmp_path / "mine.jsonl"
         mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
-        assert load_people(str(mine)) == [released()]
+        assert load_set(str(mine)) == [released()]
         assert owner_of(str(mine)).name == "eibench"
         with pytest.raises(UseError, match="carry no tags"):
-            load_people(str(mine), exclude_tags=["death"])
+            load_set(str(mine), exclude_tags=["death"])
         theirs = tmp_path / "theirs.jsonl"
         theirs.write_text(json.dumps(record()), encoding="utf-8")
         assert owner_of(str(theirs)).name == "eibench"
         with pytest.raises(InputError, match="run `heartloop import eibench-scenarios"):
-            load_people(str(theirs))
+            load_set(str(theirs))
 
     def test_an_unknown_name(self) -> None:
         with pytest.raises(UseError, match="unknown scenario set 'training'; expected test or train, or the path"):
-            load_people("training")
+            load_set("training")
 
     def test_the_training_set_has_its_size_and_shares_no_person_with_the_test_set(self) -> None:
-        train = load_people("train")
+        train = load_set("train")
         assert len(train) == 2009
-        assert train == load_people("train")
+        assert train == load_set("train")
         assert not {s.id for s in train} & {s.id for s in load_scenarios("test")}
         assert [s.scene for s in stratified(train, 4)] == ["charm", "defense", "repair", "support"]
-        assert 0 < len(load_people("train", exclude_tags=["death"])) < 2009
+        assert 0 < len(load_set("train", exclude_tags=["death"])) < 2009

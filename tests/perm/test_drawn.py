@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.perm.drawn import DrawnSample, load_people
+from heartloop.environments.perm.drawn import DrawnSample, load_set
 from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
@@ -110,7 +110,7 @@ class TestCommand:
         out = self.drawn(source, tmp_path / "mine.jsonl")
         spec = owner_of(str(out))
         assert spec.name == "perm"
-        people = load_people(str(out))
+        people = load_set(str(out))
         assert all(isinstance(one, DrawnSample) and one.persona is None for one in people)
         assert all(one.query in spec.scenarios.sheet(one) and one.id in spec.scenarios.line(one) for one in people)
         checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
@@ -119,7 +119,7 @@ class TestCommand:
             CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out)], catch_exceptions=False)
 
     def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
-        people = load_people(str(self.drawn(source, tmp_path / "mine.jsonl")))
+        people = load_set(str(self.drawn(source, tmp_path / "mine.jsonl")))
         with pytest.raises(InputError, match="--judge MODEL"):
             Perm(people, EmbeddedUser())
 
@@ -141,7 +141,7 @@ class TestCommand:
         broken = {**json.loads(lines[1]), "emotion": "moody"}
         out.write_text("\n".join([lines[0], json.dumps(broken)]), encoding="utf-8")
         with pytest.raises(InputError, match="line 2, emotion"):
-            load_people(str(out))
+            load_set(str(out))
 
 
 def test_lines_that_a_csv_writer_quoted_are_the_same(source: Path, tmp_path: Path) -> None:

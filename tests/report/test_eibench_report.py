@@ -59,9 +59,9 @@ def test_the_page_shows_scenes_axes_and_lengths(site: Path) -> None:
     for part in ('id="groups"', 'id="planes"', 'id="lengths"', 'id="trajectories"'):
         assert part in bench
     assert 'id="planes"' not in sage
-    assert "What the person secretly wanted" in sage
+    assert "Score by hidden intention" in sage
     assert "Mean outcome with its 95 % interval" in bench
-    assert "hidden wish" not in bench
+    assert "hidden intention" not in bench
     assert re.search(r"<strong>100\.0</strong>.*<strong>50\.0</strong>.*<strong>-50\.0</strong>", bench, re.DOTALL)
 
 

@@ -243,7 +243,7 @@ def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: P
     assert "<dt>Share of a grade</dt><dd>grade / 5</dd>" in html
     assert "<dt>Bystander&#39;s weight</dt><dd>0.5</dd>" in html
     assert "1 answer was in a broken form, judged by nobody and worth -50 each" in html
-    assert "What the person secretly wanted" not in html
+    assert "Score by hidden intention" not in html
     other = (index.parent / "measurement-2.html").read_text(encoding="utf-8")
     assert "<dt>Bystander&#39;s weight</dt><dd>0.1</dd>" in other  # another weight, another page
 

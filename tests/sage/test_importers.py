@@ -18,7 +18,7 @@ from heartloop.environments.published import published
 from heartloop.environments.records import write_records
 from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.released import ReleasedScenario, intention_of, load_people
+from heartloop.environments.sage.released import ReleasedScenario, intention_of, load_set
 from tests.released_form import TASKS, log, profile, write
 
 TABLES = "heartloop.environments.sage.report"
@@ -28,12 +28,12 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
     imported = read_profiles(write(tmp_path / "test.jsonl", records))
     write_records(tmp_path / "out" / "imported.jsonl", imported.scenarios, exclude_unset=True)
-    assert imported.notes == ["1 of them have no first message and cannot be played until record.first_talk holds one."]
+    assert imported.notes == ["1 of them have no first message and cannot be played until record.first_talk has one."]
     written = [json.loads(line) for line in (tmp_path / "out" / "imported.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}
     assert {line["source"] for line in written} == {"test.jsonl"}
-    back = load_people(str(tmp_path / "out" / "imported.jsonl"))
+    back = load_set(str(tmp_path / "out" / "imported.jsonl"))
     released = [scenario for scenario in back if isinstance(scenario, ReleasedScenario)]
     assert [scenario.record.model_dump(exclude_unset=True, mode="json") for scenario in released] == records
 
@@ -104,28 +104,28 @@ class TestReading:
 
     def test_by_path(self, tmp_path: Path) -> None:
         path = self.file(tmp_path, profile(0), profile(1))
-        assert [person.id for person in load_people(str(path))] == ["0000-0000", "0000-0001"]
+        assert [person.id for person in load_set(str(path))] == ["0000-0000", "0000-0001"]
 
     def test_shipped_sets_by_name(self) -> None:
-        assert len(load_people("chat")) == 40
+        assert len(load_set("chat")) == 40
 
     def test_the_authors_own_file_is_named_with_the_command_it_needs(self, tmp_path: Path) -> None:
         path = write(tmp_path / "test.jsonl", [profile(0)])
         with pytest.raises(InputError, match=r"is the authors' own file; run `heartloop import sage-profiles"):
-            load_people(str(path))
+            load_set(str(path))
 
     def test_tags_cannot_be_left_out_where_none_are_known(self, tmp_path: Path) -> None:
         with pytest.raises(UseError, match="carry no tags"):
-            load_people(str(self.file(tmp_path, profile(0))), exclude_tags=["death"])
+            load_set(str(self.file(tmp_path, profile(0))), exclude_tags=["death"])
 
     def test_a_line_that_no_longer_fits(self, tmp_path: Path) -> None:
         path = self.file(tmp_path, profile(0))
         path.write_text(path.read_text(encoding="utf-8") + '{"form": "sage-released/1", "source": "x"}\n', encoding="utf-8")
         with pytest.raises(InputError, match=r"line 2, record: Field required"):
-            load_people(str(path))
+            load_set(str(path))
 
     def test_an_id_twice(self, tmp_path: Path) -> None:
         path = self.file(tmp_path, profile(0))
         path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
         with pytest.raises(InputError, match="line 2: id '0000-0000' is already on line 1"):
-            load_people(str(path))
+            load_set(str(path))

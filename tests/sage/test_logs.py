@@ -277,7 +277,7 @@ def test_broken_lines_are_refused_with_their_place(data: bytes, said: str, tmp_p
 
 
 def test_nothing_to_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no log; expected"):
+    with pytest.raises(InputError, match="contains no log; expected"):
         read_logs(tmp_path)
     with pytest.raises(InputError, match="cannot read"):
         read_logs(tmp_path / "none.jsonl")

@@ -65,7 +65,7 @@ async def test_an_unknown_wish_is_told_in_its_own_words() -> None:
 
 
 def test_a_training_profile_is_refused_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or leave that line out"):
+    with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
         Sage([person(first=None)], LLMUser(ScriptedChat(["x"])))
 
 

@@ -15,7 +15,7 @@ from heartloop.environments.eibench.scenario import Scenario, load_scenarios, pr
 from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
 
-__all__ = ["SCENARIOS", "SETS", "load_people", "training"]
+__all__ = ["SCENARIOS", "SETS", "load_set", "training"]
 
 SETS = ("test", "train")
 """Sets by name: the shipped test set, and the training set that is composed anew, word for word the same."""
@@ -27,7 +27,7 @@ def training() -> tuple[Scenario, ...]:
     return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
 
 
-def load_people(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
+def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
     """A set by name, or a file by path: our own form or an imported one.
 
     Raises:
@@ -105,7 +105,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
-    load=load_people,
+    load=load_set,
     owns=_owns,
     line=_line,
     sheet=_sheet,

@@ -19,7 +19,7 @@ from pydantic import Field
 from heartloop.environments.perm.scenario import SETS, Emotion, Scenario, load_scenarios, who_is
 from heartloop.environments.records import Persona, Tag, Written, first_record, set_loader
 
-__all__ = ["FORM", "AnySample", "DrawnSample", "load_drawn", "load_people"]
+__all__ = ["FORM", "AnySample", "DrawnSample", "load_drawn", "load_set"]
 
 FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
 """Marks a line of a drawn file."""
@@ -70,7 +70,7 @@ load_drawn = set_loader(DrawnSample, (), __package__, noun="sample", schema="doc
 """Drawn samples from a file, without those that carry an excluded tag."""
 
 
-def load_people(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[Scenario] | list[DrawnSample]:
+def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[Scenario] | list[DrawnSample]:
     """A shipped set by name, or a file of our own or of drawn samples, without those that carry an excluded tag.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heartloop.environments.perm.drawn import FORM, DrawnSample, load_people
+from heartloop.environments.perm.drawn import FORM, DrawnSample, load_set
 from heartloop.environments.perm.scenario import SETS, problems_of
 from heartloop.environments.spec import Scenarios
 
@@ -44,7 +44,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
-    load=load_people,
+    load=load_set,
     owns=_owns,
     line=_line,
     sheet=_sheet,

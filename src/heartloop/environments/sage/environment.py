@@ -1,12 +1,12 @@
-"""The SAGE environment: rules of the dialogue, whoever plays the user (SAGE sections 2.1 to 2.2, App. E).
+"""The SAGE environment: rules of the dialogue (SAGE sections 2.1 to 2.2, App. E).
 
-Covers state update, ends, presets and score. The user is one of two: `LLMUser` or `EmbeddedUser`. For training as RLVER does,
-the start, the mood at which the person leaves, and the form of the policy prompt are settings, too.
+Covers state update, stop conditions, presets and score. The user simulator is `LLMUser` or `EmbeddedUser`. For training as in
+RLVER, the start emotion, the emotion at which the user leaves, and the form of the policy prompt are options.
 
-Presets. `corrected` (default, ours): every policy reply is judged, the last one too; a change outside ±10 is
-asked again; the person ends the talk by deciding to. `released`: as the authors' code computes it: the
-tenth reply of a dialogue that reaches the turn limit is left unjudged (half of the published dialogues); a
-change outside ±10 is clamped and counted; any "goodbye" or "bye" in the person's answer ends the talk.
+Presets. `corrected` (default, ours): every policy reply is judged, including the last; a change outside ±10 is re-asked; the user
+ends the dialogue by deciding to. `released`: as the authors' code computes it: the tenth reply of a dialogue that reaches the
+turn limit is not judged (half of the published dialogues); a change outside ±10 is clamped and counted; any "goodbye" or "bye" in
+the user's message ends the dialogue.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE
 
 
 def says_goodbye(message: str) -> bool:
-    """Whether words of the person end the talk under `released`.
+    """Whether a message of the user ends the dialogue under preset `released`.
 
     >>> says_goodbye("I see. Good-bye then."), says_goodbye("That was bygone.")
     (True, False)
@@ -51,17 +51,17 @@ def says_goodbye(message: str) -> bool:
 
 
 class View(NamedTuple):
-    """What the user knows when a reply arrives. `said` and `heard` alternate, the person first."""
+    """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `said`."""
 
     scenario: AnyScenario
     said: tuple[str, ...]
-    """The person's own messages so far, first message included."""
+    """The user's messages, including the first."""
     heard: tuple[str, ...]
-    """The policy's replies so far, the latest included; the empty string is silence."""
+    """The policy's replies, including the latest; an empty string is silence."""
     emotion: float
-    """In `feel` the mood before the reply, in `speak` after it."""
+    """In [0, 100]: before the reply in `feel`, after it in `speak`."""
     lifted: int
-    """Replies so far that lifted the mood."""
+    """Number of replies that raised the emotion."""
     turn: int
     seed: int
     preset: str
@@ -71,25 +71,25 @@ class View(NamedTuple):
 
     @property
     def manner(self) -> Band:
-        """The band in whose manner the person speaks: F only where they leave."""
+        """The band that sets the user's manner; F only if the user leaves."""
         own = band(self.emotion)
         leaves = own == "F" if self.leaves_at is None else self.emotion <= self.leaves_at
         return "F" if leaves else "C" if own == "F" else own
 
     @property
     def written(self) -> Scenario:
-        """The scenario with its written lines.
+        """The scenario, which must have written lines.
 
         Raises:
-            InputError: it is a released person, who has none.
+            InputError: an imported scenario, which has none.
         """
         if isinstance(self.scenario, ReleasedScenario):
-            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected one of our own form")
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 
 
 class Feeling(NamedTuple):
-    """What a reply did to the person. The four texts are the planning handed to `speak`."""
+    """The user simulator's appraisal of a reply. `change` in emotion points; the four texts are the input of `speak`."""
 
     change: float
     content: str
@@ -100,33 +100,33 @@ class Feeling(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """What the person answers, and whether they end the talk with it."""
+    """The user's next message, and whether it ends the dialogue."""
 
     message: str
-    """Empty where a stored dialogue holds no answer."""
+    """Empty if a stored dialogue has no further message."""
     leaves: bool = False
     cut: bool = False
-    """Whether a stored dialogue goes no further than this."""
+    """Whether a stored dialogue ends here, with no further reply."""
 
 
 class SageUser(Player, Protocol):
-    """The person: appraises a reply, then answers it."""
+    """The user simulator: appraises a reply, then answers it."""
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the roles it plays, in this variant."""
+        """`models`, `sampling` and `prompts` of its roles, in this variant."""
         ...
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
-        """How the latest reply lands. The change need not be clamped."""
+        """Appraises the latest reply. The change may be outside ±10."""
         ...
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        """The answer to the latest reply, in the mood after it."""
+        """Answers the latest reply, with the emotion after it."""
         ...
 
 
 class Sage(Staged[AnyScenario, SageUser, SageOptions]):
-    """SAGE over a list of scenarios, with one kind of user."""
+    """SAGE over a list of scenarios, with one user simulator."""
 
     name = "sage"
     options_type = SageOptions
@@ -152,12 +152,12 @@ class Sage(Staged[AnyScenario, SageUser, SageOptions]):
             "tags": " ".join(scenario.tags),
             **({} if self.options.leaves_at is None else {"leaves_at": f"{self.options.leaves_at:g}"}),
         }
-        told = self.user.describe(self.variant)
-        return self.described(scenario_id, told, facts=facts, prompts={self.policy.name: self.policy.hash})
+        players = self.user.describe(self.variant)
+        return self.described(scenario_id, players, facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
 class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
-    """One person for one dialogue."""
+    """One dialogue with one scenario."""
 
     def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
@@ -197,7 +197,7 @@ class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
         else:
             try:
                 message = (await sage.user.speak(self._view(), feeling, self._log)).message or None
-            except (ModelError, AnswerError):  # the measurement is complete; only the parting words are lost
+            except (ModelError, AnswerError):  # the score is complete; only the last message is lost
                 self._log.count("lost farewells")
         if message is not None:
             self._said.append(message)
@@ -205,7 +205,7 @@ class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
         return UserTurn(message, {"emotion": after}, {"emotion": after - before}, thoughts, dict(feeling.evidence), stop)
 
     def outcome(self) -> Outcome:
-        """Final emotion in [0, 100]; a reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
+        """Final emotion in [0, 100]; one reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
         rewards = tuple(map(float, turn_rewards(self._emotions)))
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 

@@ -1,8 +1,8 @@
-"""What `heartloop import` reads of the SAGE and RLVER releases: profiles as scenarios, dialogues as a run.
+"""Importers of the SAGE and RLVER releases: profiles as scenarios, dialogues as a run.
 
-Covers profile files, each record whole, and logs, one file a model, one dialogue a line: emotion and thoughts of every turn, the
-unjudged last reply, the stop reason, and counts of everything irregular. Does not cover writing the run directory
-(`heartloop.evaluation`), nor how a released scenario is played (`released`).
+Covers profile files, with every record unchanged, and logs, with one file per model and one dialogue per line: emotion and
+thoughts of every turn, the unjudged last reply, the stop reason, and counts of irregular records. Does not cover writing the run
+directory (`heartloop.evaluation`), nor playing an imported scenario (`released`).
 
 The final emotion of a log is its own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
 follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
@@ -43,10 +43,10 @@ __all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_prof
 
 
 def read_profiles(source: Path) -> Imported:
-    """The scenarios of a released profile file (test or training), each record whole.
+    """The scenarios of a released profile file (test or training), with every record unchanged.
 
     Raises:
-        InputError: with file, line and field, for the first record that does not fit, or two equal ids.
+        InputError: an invalid record, with file, line and field, or a duplicate id.
     """
     scenarios: list[ReleasedScenario] = []
     seen: dict[str, int] = {}
@@ -64,25 +64,25 @@ def read_profiles(source: Path) -> Imported:
         seen[profile.id] = record.number
         scenarios.append(ReleasedScenario(form=FORM, source=source.name, record=profile))
     silent = sum(not scenario.first_message for scenario in scenarios)
-    without = f"{silent} of them have no first message and cannot be played until record.first_talk holds one."
+    without = f"{silent} of them have no first message and cannot be played until record.first_talk has one."
     return Imported(scenarios=scenarios, notes=[without] if silent else [])
 
 
 COUNTED = {
-    "labels taken off": "a thought began with a leaked label of the format, which was removed",
-    "unjudged replies": "a dialogue ends on a reply that was never judged",
-    "final emotion disagrees": "a dialogue names a final emotion other than its last turn's; the final one counts",
+    "labels taken off": "a thought started with a label of the answer format, which was removed",
+    "unjudged replies": "the last reply of a dialogue is not judged",
+    "final emotion disagrees": "the final emotion of a dialogue differs from that of its last turn; the final one is used",
     "clamped emotions": "an emotion was outside 0 to 100 and was clipped",
-    "changes that do not add up": "a turn names a change other than the difference of its emotions; the emotions count",
-    "unclear ends": "a dialogue has no visible stop reason and is shown as ended by the turn limit",
-    "unknown intentions": "a dialogue has a hidden intention that matches none of ours; its own text is used",
-    "repeats": "a dialogue repeats a scenario of the same model, and counts as a repeat",
+    "changes that do not add up": "the change of a turn differs from the difference of its emotions; the emotions are used",
+    "unclear ends": "a dialogue has no recognisable stop reason; the turn limit is recorded",
+    "unknown intentions": "a hidden intention matches none of this project's; its own text is used",
+    "repeats": "a dialogue repeats a scenario of the same model; it is imported as a repeat",
 }
-"""What is counted, in words."""
+"""Descriptions of the counts."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
-"""Our names of the four thoughts, and the released ones."""
+"""Names of the four thoughts here and in the release."""
 
 Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -99,7 +99,7 @@ class _Planning(_Released):
     change: Points | None = None
 
 
-class _Said(_Released):
+class _Message(_Released):
     role: Literal["user", "assistant"]
     content: str
     emotion: Points | None = Field(default=None, alias="emotion-point")
@@ -108,7 +108,7 @@ class _Said(_Released):
 
 
 class ReleasedLog(_Released):
-    """One line of a released log: a dialogue with its final emotion. Unknown fields are allowed."""
+    """One line of a released log: a dialogue with its final emotion. Other fields are allowed."""
 
     id: str = Field(min_length=1)
     emo_point: Points
@@ -117,23 +117,25 @@ class ReleasedLog(_Released):
     character: str = ""
     topic: str = ""
     task: str = ""
-    history: tuple[_Said, ...] = Field(min_length=2)
+    history: tuple[_Message, ...] = Field(min_length=2)
 
 
 def read_logs(source: Path, *, model: str | None = None, user: str | None = None) -> Imported:
     """The dialogues of a released log file, or of every `*.jsonl` in a folder.
 
     Args:
-        model: name of the model under test; by default the file's name without its ending.
-        user: name of the user simulator, where it is known.
+        model: name of the model under test; default: the file name without suffix.
+        user: name of the user simulator, if known.
 
     Raises:
-        InputError: nothing to read, or a line that does not fit, with file, line and field.
-        UseError: one model name for several files.
+        InputError: no file, or an invalid line, with file, line and field.
+        UseError: `model` with several files.
     """
     files = _files(source)
     if model is not None and len(files) > 1:
-        raise UseError(f"--model names one model, but {source} holds {len(files)} logs; import them one by one, or omit --model")
+        raise UseError(
+            f"--model names one model, but {source} holds {len(files)} logs; import each file by itself, or omit --model"
+        )
     transcripts: list[Transcript] = []
     raw: list[bytes] = []
     counts: Counter[str] = Counter()
@@ -168,7 +170,9 @@ def scenario_of(raw: bytes) -> ReleasedScenario:
 
 
 def without_label(text: str) -> tuple[str, bool]:
-    """A thought without the label (a few words, a lone closing bracket) that the released parser left, and whether it had one.
+    """Removes the label (a few words and a closing bracket) that the released parser left in a thought.
+
+    Returns the text, and whether it had a label.
 
     >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
     (('很累。', True), ('[叹气] 很累。', False))
@@ -182,7 +186,7 @@ def _files(source: Path) -> list[Path]:
         return [source]
     files = sorted(path for path in source.glob("*.jsonl") if path.is_file())
     if not files:
-        raise InputError(f"{source} holds no log; expected *.jsonl files in it, one a model")
+        raise InputError(f"{source} contains no log; expected *.jsonl files, one per model")
     return files
 
 
@@ -193,14 +197,14 @@ def _log(record: Record) -> ReleasedLog:
         log = ReleasedLog.model_validate(record.value)
     except ValidationError as error:
         raise problem_of(record, error) from error
-    for index, said in enumerate(log.history):
+    for index, message in enumerate(log.history):
         place, role = f"{record.place}, history.{index}", "user" if index % 2 == 0 else "assistant"
-        if said.role != role:
-            raise InputError(f"{place}: role is {said.role!r}; expected {role!r}, as the two alternate, the person first")
-        if role == "user" and said.emotion is None:
+        if message.role != role:
             raise InputError(
-                f"{place}: emotion-point is missing; expected a number from 0 to 100 with every message of the person"
+                f"{place}: role is {message.role!r}; expected {role!r}: user and assistant alternate, starting with user"
             )
+        if role == "user" and message.emotion is None:
+            raise InputError(f"{place}: emotion-point is missing; expected a number from 0 to 100 with every message of the user")
     return log
 
 
@@ -212,7 +216,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         counts["clamped emotions"] += inside != points
         return inside
 
-    emotions = [clamped(said.emotion) for said in log.history[::2] if said.emotion is not None]
+    emotions = [clamped(message.emotion) for message in log.history[::2] if message.emotion is not None]
     final = clamped(log.emo_point)
     replies, answers = log.history[1::2], log.history[2::2]
     turns = [
@@ -254,8 +258,8 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
     )
 
 
-def _turn(index: int, reply: str, answer: _Said | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:
-    """One reply with its judgement; `emotions` holds the one before it and, where it was judged, the one after."""
+def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:
+    """One reply with its judgement; `emotions` are the one before it and, if it was judged, the one after it."""
     silent = not reply.strip()
     if answer is None:
         return Turn(index=index, reply=reply, silent=silent)
@@ -281,7 +285,7 @@ def _turn(index: int, reply: str, answer: _Said | None, emotions: Sequence[float
     )
 
 
-def _stop(history: Sequence[_Said], final: float, counts: Counter[str]) -> StopReason:
+def _stop(history: Sequence[_Message], final: float, counts: Counter[str]) -> StopReason:
     state, last = band(final), history[-1]
     if state == "S":
         return "success"
@@ -297,7 +301,7 @@ PROFILES = Importer(
     "A profile file of the SAGE or RLVER release (JSON lines), as scenarios for a user simulator model.", read_profiles
 )
 LOGS = Importer(
-    "A released SAGE log (JSON lines), or a folder with one a model, as a run with the emotion and thoughts of every turn.",
+    "A released SAGE log (JSON lines), or a folder of logs, one per model, as a run with emotion and thoughts of every turn.",
     read_logs,
     COUNTED,
 )

@@ -1,7 +1,7 @@
-"""What the rules of `appraisal` see in the replies of a finished dialogue: labels for reports, which change no emotion.
+"""Labels of the replies of a finished dialogue by the rules of `appraisal`, for reports. They change no emotion.
 
-Covers one dialogue and a hash of the rules. The embedded user appraises every reply while it plays and needs none of this;
-beside a user simulator it would delay the calls, so it is done afterwards (`heartloop.report.labels`). English only.
+Covers one dialogue and a hash of the rules. The embedded user makes these labels while it plays; for an LLM user they are made
+afterwards (`heartloop.report.labels`), so that they do not delay calls. English only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["LABELS", "label", "rules_hash"]
 
 
 def label(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The evidence of every reply, as `Turn.evidence` holds it; empty for a reply that is not English.
+    """The evidence of every reply in the form of `Turn.evidence`; empty for a reply that is not English.
 
     Args:
-        messages: the user's, the opening first; at least as many as replies.
+        messages: the user's messages, first message included; at least as many as replies.
     """
     labels: list[Mapping[str, Any]] = []
     for turn, reply in enumerate(replies):
@@ -38,7 +38,7 @@ def label(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -
 
 @cache
 def rules_hash() -> str:
-    """First 12 hex digits of the SHA-256 of all files the labels come from: changes with any rule."""
+    """First 12 hex digits of the SHA-256 of all files that determine the labels."""
     folders = [resources.files("heartloop.appraisal"), resources.files(__package__)]
     digest = hashlib.sha256()
     for folder in folders:

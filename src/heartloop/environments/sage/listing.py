@@ -1,4 +1,4 @@
-"""SAGE: scenarios as text, what a set of them must pass, and which files are read as such."""
+"""SAGE: scenarios as text, the checks of a set, and which files are SAGE scenarios."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from heartloop.environments.cues import written_lines
 from heartloop.environments.sage.importers import scenario_of
 from heartloop.environments.sage.llm_user import render_background, render_persona
-from heartloop.environments.sage.released import FORM, ReleasedScenario, load_people
+from heartloop.environments.sage.released import FORM, ReleasedScenario, load_set
 from heartloop.environments.sage.scenario import SETS, Scenario, problems_of
 from heartloop.environments.spec import Scenarios
 
@@ -42,7 +42,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
-    load=load_people,
+    load=load_set,
     owns=_owns,
     line=_line,
     sheet=_sheet,

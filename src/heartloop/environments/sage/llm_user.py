@@ -1,15 +1,14 @@
-"""The LLM user of SAGE: `feel` and `speak` as two structured questions to a simulator model.
+"""The LLM user of SAGE: `feel` and `speak` as two structured questions to a user simulator.
 
-Covers how a scenario is told to the model and what counts as an answer. Does not cover state rules
-(`environment`), nor labels of what a reply did (`labels`). Prompts lie in `prompts/`, in our own words; facts follow
-SAGE App. E.
+Covers the prompts of a scenario and the validation of answers. Does not cover state rules (`environment`), nor labels of replies
+(`labels`). The prompts in `prompts/` are our wording; their content follows SAGE App. E.
 
-A prompt holds first what never changes, then the talk, which grows by appending, and last the mood and the feelings of
-the turn: so an endpoint that keeps what it has read reads little anew (docs/results/prompt_cache.md).
+A prompt starts with the constant part, then the dialogue, which grows by appending, and ends with the emotion and thoughts of the
+turn, so that an endpoint's prompt cache is reused (docs/results/prompt_cache.md).
 
-Departures: the appraisal sees the current mood every turn (RLVER's released training code shows the start
-value for ever); a change outside ±10 is asked again under `corrected`; an answer that speaks for the policy
-is asked again; what cannot be mended raises, so that the dialogue is unscored instead of guessed.
+Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
+change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid
+raises, so that the dialogue is unscored.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = ["LLMUser", "render_background", "render_persona"]
 def _plain_number(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a truth value; expected a whole number")
-    if isinstance(value, str) and "_" in value:  # "1_0" would be read as ten
+    if isinstance(value, str) and "_" in value:  # int() reads "1_0" as ten
         raise ValueError("no plain number; expected a whole number")
     return value
 
@@ -49,7 +48,9 @@ class _FeelAnswer(BaseModel):
     fit: str = Field(min_length=1)
     activity: str = Field(min_length=1)
     feeling: str = Field(min_length=1)
-    change: Annotated[int, BeforeValidator(_plain_number)] = Field(ge=-1000, le=1000)  # beyond that it is no reading
+    change: Annotated[int, BeforeValidator(_plain_number)] = Field(
+        ge=-1000, le=1000
+    )  # far outside the range the answer is invalid
 
 
 class _SpeakAnswer(BaseModel):
@@ -63,14 +64,14 @@ class _SpeakAnswer(BaseModel):
 
 
 class LLMUser(RoleModel):
-    """A person played by a simulator model.
+    """A user simulator that is a language model.
 
-    Under the preset `released` a change outside ±10 is passed on, to be clamped and counted; the variant
-    `challenging` uses the more reserved manner (RLVER App. D.1).
+    Under preset `released` a change outside ±10 is returned, to be clamped and counted. Variant `challenging` uses the more
+    reserved manner (RLVER App. D.1).
 
     Args:
-        sampling: settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
-        role: under which its calls are kept; `judge` where it only feels what a stored person heard.
+        sampling: sampling settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
+        role: role of its calls in the transcript; `judge` for rejudging.
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
@@ -87,8 +88,8 @@ class LLMUser(RoleModel):
     def admit(self, scenario: AnyScenario) -> None:
         if not scenario.first_message.strip():
             raise InputError(
-                f"scenario {scenario.id!r} has no first message, as the released training profiles have none; "
-                "write one into its record.first_talk, or leave that line out"
+                f"scenario {scenario.id!r} has no first message, like all released training profiles; "
+                "add record.first_talk, or remove the scenario from the file"
             )
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
@@ -141,7 +142,7 @@ class LLMUser(RoleModel):
         return Speech(answer.reply.strip(), answer.leaves)
 
     def _system(self, step: str, view: View) -> Message:
-        """The step's system prompt: the same for a whole dialogue, so it is made once for each person."""
+        """The system prompt of a step, made once per scenario, since it is constant in a dialogue."""
         scenario = view.scenario
         return self._system_prompts.of(
             scenario,
@@ -176,7 +177,7 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 
 
 def render_persona(scenario: AnyScenario) -> str:
-    """The persona as the simulator reads it; of a released person the text as given."""
+    """The persona in the prompt; for an imported scenario its text."""
     if isinstance(scenario, ReleasedScenario):
         return f"{scenario.record.player}\n(Speaks the language this is written in.)"
     p = scenario.persona
@@ -194,7 +195,7 @@ def render_persona(scenario: AnyScenario) -> str:
 
 
 def render_background(scenario: AnyScenario) -> str:
-    """The background as the simulator reads it; of a released person the text as given."""
+    """The background in the prompt; for an imported scenario its text."""
     if isinstance(scenario, ReleasedScenario):
         return scenario.record.scene
     b = scenario.background

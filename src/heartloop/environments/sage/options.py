@@ -14,29 +14,29 @@ __all__ = ["FORMS", "MAX_TURNS", "PRESETS", "VARIANTS", "SageOptions"]
 PRESETS = ("corrected", "released")
 VARIANTS = ("vanilla", "challenging")
 FORMS = ("plain", "think", "direct")
-"""Forms of the policy prompt: as SAGE measures, or RLVER's two training templates (App. A.5; our words)."""
+"""Forms of the policy prompt: SAGE's, and RLVER's two training templates (App. A.5; our wording)."""
 
 MAX_TURNS = 10
-"""Policy replies in a dialogue (SAGE released logs)."""
+"""Maximum number of policy replies in a dialogue (SAGE released logs)."""
 
 
 class SageOptions(Options):
-    """As the paper measures by default; `start`, `leaves_at` and `form` are what RLVER's training changes."""
+    """Defaults as in the SAGE paper. RLVER's training changes `start`, `leaves_at` and `form`."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """Rules: `corrected` judges every reply and re-asks a change outside ±10; `released` computes as the authors' code."""
+    """Rules: `corrected` judges every reply and re-asks a change outside ±10; `released` follows the authors' code."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
-    """`challenging` is a more reserved person (RLVER App. D)."""
+    """`challenging` is a more reserved user (RLVER App. D)."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="10 (released logs); 8 in RLVER's training")
     """Maximum number of policy replies."""
     start: float = option(START, ge=0, le=100, paper="40; 30 in RLVER's released training code")
     """Emotion before the first reply."""
     leaves_at: float | None = option(None, ge=0, le=100, paper="below 10; 0 in RLVER's training")
-    """Emotion at or below which the person leaves; by default below 10."""
+    """Emotion at or below which the user leaves; default: below 10."""
     form: str = option(FORMS[0], choices=FORMS, paper="think or direct in RLVER App. A.5")
     """Form of the policy prompt."""
     success_at: float = option(SUCCESS_AT, affects="score", ge=0, le=100, paper="100")
-    """Final emotion from which a dialogue counts as a success."""
+    """Final emotion at or above which a dialogue counts as a success."""
     failure_below: float = option(FAILURE_BELOW, affects="score", ge=0, le=100, paper="10")
     """Final emotion below which a dialogue counts as a failure."""
 

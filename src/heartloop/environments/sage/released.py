@@ -1,11 +1,11 @@
-"""People of the authors' release (SAGE, RLVER): what their profiles hold, and how a simulator model can play them.
+"""Imported scenarios of the authors' releases (SAGE, RLVER), for an LLM user.
 
-Covers the released record kept without loss, the form `heartloop import sage-profiles` writes, and what of it a run and
-a report need: intention, first message, name. Does not cover the released files themselves (`importers`), nor
-our own scenarios (`scenario`). The texts are Chinese and the authors'; none of them is part of this project.
+Covers the unchanged released record, the form that `heartloop import sage-profiles` writes, and the fields for runs and reports:
+intention, first message, name. Does not cover the released files (`importers`), nor our own scenarios (`scenario`). The texts are
+Chinese and the authors'; none of them is part of this project.
 
-A profile has no written lines, so rules cannot play it: a simulator model must. Prompts stay ours and English, so scores
-on these people do not compare with published ones number by number.
+A profile has no written lines, so the embedded user cannot play it. The prompts are ours and English, so scores on these
+scenarios are not comparable with published ones.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
     "family_of",
     "intention_of",
     "intention_text_of",
-    "load_people",
+    "load_set",
     "name_of",
     "story_fingerprint",
 ]
 
 FORM: Literal["sage-released/1"] = "sage-released/1"
-"""Marks a line of an imported file."""
+"""Value of `form` in the lines of an imported file."""
 
 _MEANINGS: dict[str, str] = {
     "dialectic": r"辩证|dialectic",
@@ -48,11 +48,11 @@ _MEANINGS: dict[str, str] = {
     "empathy": r"共情|\bempathi[sz]e\b",
     "blameless": r"没有.*(责任|错)|\bnot at fault\b",
 }
-"""Words by which a hidden intention is told, by our key (meaning: SAGE Table 3). Chinese as released, English as printed."""
+"""Patterns of hidden intentions by our key (SAGE Table 3): Chinese as released, English as printed."""
 
 
 def intention_of(task: str) -> str | None:
-    """Our key for a released hidden intention; `None` where no meaning fits, or more than one does.
+    """Our key of a released hidden intention; `None` if no pattern matches, or several do.
 
     >>> intention_of("想要一些建议"), intention_of("想要建议，也想被倾听"), intention_of("想聊聊爱好")
     ('advice', None, None)
@@ -62,35 +62,35 @@ def intention_of(task: str) -> str | None:
 
 
 def intention_text_of(task: str) -> str:
-    """What the person secretly wants: our wording where the meaning is known, else theirs, quoted."""
+    """The hidden intention in our wording if its key is known, else the released text, quoted."""
     key = intention_of(task)
     return INTENTIONS[key].text if key else f"wants this: “{task}”"
 
 
 def family_of(task: str) -> Family:
-    """The intention's family; a person whose intention is unknown is taken to seek support, as nearly all released ones do."""
+    """The family of a hidden intention; `support` if it is unknown, as of nearly all released profiles."""
     key = intention_of(task)
     return INTENTIONS[key].family if key else "support"
 
 
 def name_of(player: str, *, otherwise: str) -> str:
-    """Name, age and trade out of the persona text, as far as it lists them.
+    """Name, age and occupation from the persona text, as far as it lists them.
 
     >>> name_of("* 姓名：林一\\n* 年龄：30岁\\n* 职业：木匠", otherwise="x")
     '林一, 30岁, 木匠'
     """
-    found = [re.search(rf"{slot}\**\s*[:：]\s*\**\s*([^\n]+)", player) for slot in ("姓名", "年龄", "职业")]
-    return ", ".join(match[1].strip() for match in found if match) or otherwise
+    matches = [re.search(rf"{slot}\**\s*[:：]\s*\**\s*([^\n]+)", player) for slot in ("姓名", "年龄", "职业")]
+    return ", ".join(match[1].strip() for match in matches if match) or otherwise
 
 
 def story_fingerprint(player: str, scene: str, task: str, first_message: str | None) -> str:
-    """16 hex digits of the SHA-256 of all a simulator is told. Profile and log of one person share it."""
+    """16 hex digits of the SHA-256 of all text in the prompts; the same for the profile and the log of a scenario."""
     canonical = json.dumps([player, scene, task, first_message], ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class ReleasedProfile(BaseModel):
-    """One line of a released profile file. Training files lack `first_talk`; a slot we do not know is kept as it is."""
+    """One line of a released profile file. Training files lack `first_talk`; unknown fields are preserved."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -100,7 +100,7 @@ class ReleasedProfile(BaseModel):
     scene: str = Field(min_length=1)
     """Background, with reactions by mood."""
     main_cha: str
-    """Type of character."""
+    """Character type."""
     cha_group: tuple[str, ...]
     """Traits."""
     task: str
@@ -109,18 +109,18 @@ class ReleasedProfile(BaseModel):
 
 
 class ReleasedScenario(BaseModel):
-    """A released person as a scenario: the record as it is, and what `Sage` and a simulator model ask of a scenario."""
+    """An imported scenario: the unchanged record, and the fields that `Sage` and `LLMUser` need."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     form: Literal["sage-released/1"]
     source: str
-    """Name of the file the record came from."""
+    """Name of the source file."""
     record: ReleasedProfile
 
     @property
     def id(self) -> str:
-        """The record's own."""
+        """The id of the record."""
         return self.record.id
 
     @property
@@ -130,71 +130,71 @@ class ReleasedScenario(BaseModel):
 
     @property
     def intention(self) -> str:
-        """Our key, or the released text where no key fits."""
+        """Our key, or the released text if no key fits."""
         return intention_of(self.record.task) or self.record.task
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the hidden intention."""
+        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """What the person secretly wants, as a half sentence."""
+        """The hidden intention as a clause."""
         return intention_text_of(self.record.task)
 
     @property
     def goal(self) -> str:
-        """The hidden intention as released: a profile names no other goal."""
+        """The released text of the hidden intention; a profile has no other goal."""
         return self.record.task
 
     @property
     def theme(self) -> str:
-        """Empty: profiles name none; logs do."""
+        """Empty: profiles have no theme, logs do."""
         return ""
 
     @property
     def title(self) -> str:
-        """Name, age and trade, or the id."""
+        """Name, age and occupation, or the id."""
         return self.person
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """None are known; that is not the same as nothing heavy in it."""
+        """Empty: the content is not tagged, and may be sensitive."""
         return ()
 
     @property
     def person(self) -> str:
-        """Name, age and trade as far as the persona lists them, or the id."""
+        """Name, age and occupation as far as the persona lists them, or the id."""
         return name_of(self.record.player, otherwise=self.id)
 
     @property
     def place(self) -> str:
-        """Empty: the persona names none."""
+        """Empty: the persona has no such field."""
         return ""
 
     @property
     def first_message(self) -> str:
-        """How they begin; empty in a training profile, which cannot be played."""
+        """The user's first message; empty in a training profile, which cannot be played."""
         return self.record.first_talk or ""
 
     @property
     def fingerprint(self) -> str:
-        """Changes when any word does that a simulator is told."""
+        """Hash of all text in the prompts."""
         record = self.record
         return story_fingerprint(record.player, record.scene, record.task, record.first_talk)
 
 
 AnyScenario = Scenario | ReleasedScenario
-"""Written for this project, or one of the authors' people."""
+"""A scenario of this project, or an imported one."""
 
 
-def load_people(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
-    """Like `load_scenarios`, and imported files as well.
+def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
+    """The scenarios of a shipped set, or of a file of this project's form or an imported one.
 
     Raises:
-        UseError: unknown set and no such file, tags asked of imported people, who carry none, or nothing left.
-        InputError: the file does not fit its schema, or is the authors' own and was not imported yet.
+        UseError: an unknown set and no such file, tags excluded from imported scenarios, which have none, or no scenario left.
+        InputError: an invalid file, or a released file that was not imported.
     """
     return load_own_or_imported(
         load_scenarios, name, ReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags

@@ -1,4 +1,4 @@
-"""How SAGE's score is read: the final emotion, 0 to 100."""
+"""The scale of SAGE's score: the final emotion, 0 to 100."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _emotions(transcript: Transcript) -> list[float]:
 
 
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    found = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
-    return Sums(found.mean, found.success, found.failure)
+    summary = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
+    return Sums(summary.mean, summary.success, summary.failure)
 
 
 SCALE = Scale(

@@ -1,13 +1,12 @@
 """SAGE scenarios: the schema, the loader, and the checks a scenario set must pass.
 
-Covers the eight supportive intentions (SAGE Table 3) and the two of RLVER's chit-chat extension
-(App. A.1), reading JSON lines, and the rules a shipped set obeys. Does not cover near-duplicates
-(`heartloop.authoring`), nor how a person reacts (`embedded_user`, `llm_user`).
+Covers the eight supportive intentions (SAGE Table 3) and the two of RLVER's chit-chat extension (App. A.1), reading JSON lines,
+and the checks of a shipped set. Does not cover near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`,
+`llm_user`).
 
-The published slots are persona, background (event, timeline, conflict, failed attempts, reactions by
-mood, what lifts and sinks), goal, hidden intention, traits and first message (SAGE section 2.2 and
-App. E). Ours are `temperament`, `concerns`, `beats` and the written lines, which let the embedded user
-speak as this person without a model.
+The published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and
+lowers it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`,
+`beats` and the written lines, from which the embedded user speaks without a model.
 """
 
 from __future__ import annotations
@@ -179,27 +178,27 @@ class Scenario(Written):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the hidden intention."""
+        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """What the person secretly wants, as a half sentence."""
+        """The hidden intention as a clause."""
         return INTENTIONS[self.intention].text
 
     @property
     def person(self) -> str:
-        """Name, age and trade, for lists and reports."""
+        """Name, age and occupation, for lists and reports."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
 
     @property
     def place(self) -> str:
-        """Where they live and come from."""
+        """Where the user lives and comes from."""
         return self.persona.place
 
 
 def give_aways(intention: str, first_message: str) -> list[str]:
-    """Where a first message gives a hidden intention away; empty when it does not."""
+    """Problems of a first message that reveals the hidden intention; empty if it does not."""
     return [
         f"first message gives the intention away: matches {pattern!r}"
         for pattern in GIVE_AWAY_PATTERNS[intention]
@@ -208,28 +207,31 @@ def give_aways(intention: str, first_message: str) -> list[str]:
 
 
 def problems_of(scenario: Scenario) -> list[str]:
-    """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
-    found = give_aways(scenario.intention, scenario.first_message)
-    closing = {*scenario.lines.thanks, *scenario.lines.leave}  # one a dialogue, so they may share a "Bye."
+    """Problems of a shipped scenario beyond its schema; empty if it passes."""
+    problems = give_aways(scenario.intention, scenario.first_message)
+    closing = {
+        *scenario.lines.thanks,
+        *scenario.lines.leave,
+    }  # at most one of them is used in a dialogue, so they may share a "Bye."
     lines = [line for line in written_lines(scenario.lines) if line not in closing]
-    found += problems_in_lines([scenario.first_message, *(b.text for b in scenario.beats), *lines], marks=False)
+    problems += problems_in_lines([scenario.first_message, *(b.text for b in scenario.beats), *lines], marks=False)
     for line in (*scenario.lines.thanks, *scenario.lines.leave):
         if not re.search(r"\b(good)?bye\b", line, re.IGNORECASE):
-            found.append(f"closing line has no goodbye: {line!r}")
+            problems.append(f"closing line has no goodbye: {line!r}")
     order = {"fact": 0, "feeling": 1, "core": 2}
     if scenario.beats[0].kind == "core" or scenario.beats[-1].kind != "core":
-        found.append("beats must start at the surface and end at the core")
+        problems.append("beats must start at the surface and end at the core")
     if [order[b.kind] for b in scenario.beats].count(2) < 2:
-        found.append("at least two beats must be of kind core")
+        problems.append("at least two beats must be of kind core")
     if scenario.family == "support" and not any(b.about == "tried" for b in scenario.beats):
-        found.append("no beat is about what was tried")
+        problems.append("no beat is about what was tried")
     for about in ("feeling", "other") if scenario.family == "support" else ("feeling",):
         if not any(b.about == about for b in scenario.beats):
-            found.append(f"no beat is about {about!r}")
+            problems.append(f"no beat is about {about!r}")
     if "core" not in {c.depth for c in scenario.concerns}:
-        found.append("no concern of depth core")
-    return found
+        problems.append("no concern of depth core")
+    return problems
 
 
 load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/scenarios.md")
-"""A shipped set, or a file by path."""
+"""Loads a shipped set, or a file by path."""

@@ -1,10 +1,9 @@
 """SAGE's emotion: bands, update, summary (SAGE App. E, Table 2).
 
-Covers the scalar state of the sentient agent. Does not cover who decides the change
-(`environments.sage.llm_user`, `environments.sage.embedded_user`).
+Covers the emotion, a number in [0, 100]. Does not cover the user simulators that decide its change (`llm_user`, `embedded_user`).
 
-Departures: Appendix C counts a failure at "at most 10", Table 2 at "below 10"; the band definition (F is
-e < 10) decides for "below". The change is clamped to the published range; the released code lets it through.
+Departures: Appendix C counts a failure at "at most 10", Table 2 at "below 10"; we use "below", as in the definition of band F
+(e < 10). The change is clamped to the published range; the released code does not clamp it.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ Band = Literal["S", "A", "B", "C", "F"]
 START = 40.0
 """Emotion before the first reply (SAGE code and logs)."""
 CHANGE_LIMIT = 10.0
-"""Largest change of one turn, either way (SAGE App. E)."""
+"""Largest absolute change of one turn (SAGE App. E)."""
 SUCCESS_AT = 100.0
 FAILURE_BELOW = 10.0
 _LOWER_BOUNDS: tuple[tuple[float, Band], ...] = ((SUCCESS_AT, "S"), (70.0, "A"), (40.0, "B"), (FAILURE_BELOW, "C"))
 
 
 class EmotionSummary(NamedTuple):
-    """Final emotions in sum: how many, their mean in [0, 100] (nan when n is 0), counts of success and failure."""
+    """Number and mean of final emotions, in [0, 100] (nan if n is 0), and counts of success and failure."""
 
     n: int
     mean: float
@@ -37,7 +36,7 @@ class EmotionSummary(NamedTuple):
 
 
 def band(emotion: float) -> Band:
-    """The emotion state of a value in [0, 100]: S at 100, A from 70, B from 40, C from 10, F below.
+    """The band of an emotion in [0, 100]: S at 100, A from 70, B from 40, C from 10, F below.
 
     Raises:
         UseError: the value is not in [0, 100].
@@ -54,7 +53,7 @@ def band(emotion: float) -> Band:
 
 
 def step(emotion: float, change: float) -> float:
-    """Emotion after one turn: the change clamped to ±10, the result to [0, 100].
+    """Emotion after one turn: the change is clamped to ±10, the result to [0, 100].
 
     Raises:
         UseError: the emotion is not in [0, 100], or the change is not a finite number.
@@ -70,7 +69,7 @@ def step(emotion: float, change: float) -> float:
 
 
 def summarise(finals: Sequence[float], *, success_at: float = SUCCESS_AT, failure_below: float = FAILURE_BELOW) -> EmotionSummary:
-    """Mean final emotion with successes (from 100) and failures (below 10), as counts; other bounds count anew.
+    """Mean final emotion, and counts of success (at least `success_at`) and failure (below `failure_below`).
 
     Raises:
         UseError: an emotion outside [0, 100], or bounds that are not 0 <= failure_below < success_at <= 100.

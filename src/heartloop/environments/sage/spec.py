@@ -1,4 +1,4 @@
-"""SAGE as the rest of the code sees it."""
+"""The `EnvironmentSpec` of SAGE."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="sage",
     title="SAGE",
-    about="A person whose emotion, 0 to 100, moves after every reply; the score is the emotion at the end.",
+    about="A user simulator whose emotion, 0 to 100, changes after every reply; the score is the final emotion.",
     source="SAGE (Sentient Agent as a Judge); training as in RLVER",
-    roles=(Role("user", "plays the person and appraises every reply"),),
+    roles=(Role("user", "plays the user and judges every reply"),),
     options="heartloop.environments.sage.options:SageOptions",
     scale="heartloop.environments.sage.scale:SCALE",
     scenarios="heartloop.environments.sage.listing:SCENARIOS",

@@ -1,20 +1,20 @@
-"""Stored SAGE dialogues: computed by the rules of the other preset without a model call, and appraised by another judge.
+"""Stored SAGE dialogues: rescoring by the other preset without a model call, and rejudging.
 
-Rescoring covers what follows from what was said, felt and decided. What does not follow is never guessed: such a dialogue becomes
-unscored, with one of three causes.
+A dialogue whose score under the other preset does not follow from the transcript becomes unscored, with one of three causes.
 
-- `not judged`: the last reply was never judged (`released`), and `corrected` needs its judgement. `rejudge` gives it.
-- `not played on`: the dialogue ended by a rule of its own preset, and by the other one the talk would have gone on.
-- `change clamped`: a change outside ±10 was cut (`released`); `corrected` would have asked again.
+- `not judged`: the last reply was not judged (`released`), and `corrected` needs its judgement. `rejudge` adds it.
+- `not played on`: the dialogue ended by a rule of its preset, and would continue under the other one.
+- `change clamped`: a change outside ±10 was clamped (`released`); `corrected` would have re-asked.
 
-To `released`: the judgement of the reply at the turn limit is dropped, and the first "goodbye" of the person ends the talk.
-To `corrected`: the person's own decision ends it, which the simulator's raw answer holds; the embedded user never decides so.
-One departure remains: where `corrected` asked again for a change outside ±10, the answer it got in the end stands; `released`
-would have clamped the first. The prompts of the two presets are the same, so all else is what the simulator did say.
+To `released`: the judgement of the reply at the turn limit is dropped, and the first "goodbye" of the user ends the dialogue. To
+`corrected`: the user's decision to leave ends it, which is in the raw answer; the embedded user never decides to leave. One
+departure: if `corrected` re-asked for a change outside ±10, the later answer is used, where `released` would have clamped the
+first. The prompts of the two presets are the same.
 
-Rejudging: the judge sees its own running emotion and the rules run on it: at 100 or below 10 the dialogue ends, though more is
-stored. Where the stored dialogue ended and the judge's emotion would have let it go on, it is `cut`, and scored by the emotion
-there. The person's leaving is part of their words: such a dialogue still ends in goodbye.
+Rejudging: the judge sees its own emotion, and the rules apply to it: at 100 or below 10 the dialogue ends, even if more replies
+    are
+stored. If the stored dialogue ends and would continue by the judge's emotion, it is `cut` and scored by the emotion there. A
+dialogue that the user left still ends in goodbye.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["STORED", "StoredPerson", "decided_to_leave", "out_of_range", "rescor
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
 _READABLE = 1000
-"""A change beyond this is no answer under either preset (`llm_user`)."""
+"""Larger changes are invalid under both presets (`llm_user`)."""
 _WHY = {
-    "not judged": "the last reply was never judged under released; `heartloop rejudge` asks for its judgement",
-    "not played on": "by the other preset the talk would have gone on; only a new dialogue can tell",
-    "change clamped": "a change outside ±10 was clamped under released; corrected would have asked again",
+    "not judged": "the last reply was not judged under preset released; `heartloop rejudge` adds its judgement",
+    "not played on": "the dialogue would continue under the other preset; it needs a new dialogue",
+    "change clamped": "a change outside ±10 was clamped under preset released; corrected would have re-asked",
 }
 
 
@@ -59,9 +59,9 @@ def rescored(transcript: Transcript, options: SageOptions) -> Transcript:
 
 
 def out_of_range(transcript: Transcript) -> bool:
-    """Whether some appraisal answered with a change outside ±10 that `released` would have clamped."""
+    """Whether an appraisal has a change outside ±10 that preset `released` would have clamped."""
     answers = (_CHANGE.search(visible(call.text).text) for call in transcript.calls if call.purpose == "feel")
-    return any(CHANGE_LIMIT < abs(int(found[1])) <= _READABLE for found in answers if found is not None)
+    return any(CHANGE_LIMIT < abs(int(match[1])) <= _READABLE for match in answers if match is not None)
 
 
 def _released(played: Transcript, max_turns: int) -> Transcript:
@@ -96,10 +96,10 @@ def _corrected(played: Transcript) -> Transcript:
 
 
 def decided_to_leave(calls: Sequence[Call], turn: int) -> bool:
-    """What the last answer to `speak` in this turn says of leaving; `False` where it says nothing."""
+    """Whether the last answer to `speak` in a turn says that the user leaves."""
     answers = [visible(call.text).text for call in calls if call.purpose == "speak" and call.turn == turn]
-    found = _LEAVES.search(answers[-1]) if answers else None
-    return found is not None and found[1] == "true"
+    match = _LEAVES.search(answers[-1]) if answers else None
+    return match is not None and match[1] == "true"
 
 
 def _unjudged(turn: Turn) -> Turn:
@@ -107,23 +107,23 @@ def _unjudged(turn: Turn) -> Turn:
 
 
 def _reply_before_failure(played: Transcript, max_turns: int) -> Turn | None:
-    """The reply at the turn limit, where its judgement is what failed: `released` would not have asked for it."""
+    """The reply at the turn limit if its judgement failed, which `released` does not need."""
     place = len(played.turns)
     if played.failure is None or played.failure.role != "user" or place != max_turns - 1:
         return None
     replies = [call for call in played.calls if call.role == "policy" and call.turn == place]
     if not replies:
         return None
-    said = visible(writable(replies[-1].text)).text
-    return Turn(index=place, reply=said, silent=not said, truncated=replies[-1].finish_reason == "length")
+    reply = visible(writable(replies[-1].text)).text
+    return Turn(index=place, reply=reply, silent=not reply, truncated=replies[-1].finish_reason == "length")
 
 
 def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopReason) -> Transcript:
-    """The dialogue with these turns; calls, tokens and counts are those that belong to them."""
+    """The dialogue with these turns, and with their calls, tokens and counts."""
     emotions = [played.start["emotion"], *(turn.state["emotion"] for turn in turns if turn.state is not None)]
     judged = [turn.index for turn in turns if turn.state is not None]
-    heard = {turn.index for turn in turns}
-    calls = tuple(call for call in played.calls if call.turn in (heard if call.role == "policy" else judged))
+    played_turns = {turn.index for turn in turns}
+    calls = tuple(call for call in played.calls if call.turn in (played_turns if call.role == "policy" else judged))
     counts = {**played.counts, **turn_counts(turns)}
     usage = dict(played.usage)
     if len(calls) < len(played.calls):
@@ -147,7 +147,7 @@ def _ended(played: Transcript, preset: str, turns: Sequence[Turn], stop: StopRea
 
 
 class StoredPerson(StandIn[SageUser]):
-    """A person whose words are stored and whose appraisals are the judge's."""
+    """A user simulator with stored messages and the judge's appraisals."""
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
@@ -158,9 +158,9 @@ class StoredPerson(StandIn[SageUser]):
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
         played = self._played
         last = view.turn == len(played.turns) - 1
-        if band(view.emotion) in ("S", "F") and not last:  # the stored answer belongs to a dialogue that goes on
+        if band(view.emotion) in ("S", "F") and not last:  # the stored message belongs to a dialogue that continues
             return Speech("")
-        left = last and played.preset == "corrected" and played.stop == "goodbye"  # embedded: there is no raw answer
+        left = last and played.preset == "corrected" and played.stop == "goodbye"  # the embedded user has no raw answer
         leaves = left or decided_to_leave(played.calls, view.turn)
         return Speech(played.turns[view.turn].message or "", leaves=leaves, cut=last)
 

@@ -1,7 +1,7 @@
 """SAGE in training: RLVER's rewards (RLVER sections 2.1 and H.1).
 
-The outcome is the final emotion over 100. The process reward of a turn is the change of the emotion over 10. The lowest of both
-is an emotion of 0.
+The outcome is the final emotion over 100, in [0, 1]. The process reward of a turn is the change of the emotion over 10. Both are
+lowest at emotion 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the writer of new SAGE scenarios is asked: a persona, what happened to it, its own lines.
+"""Writing new SAGE scenarios: the questions to the writer about persona, background and written lines.
 
 Covers seeds (SAGE section 2.2: three traits, three sentences, one age; a theme and a hidden intention), the three questions, and
-how their answers become a scenario. Does not cover asking, auditing and comparing (`heartloop.authoring`). Ours: a place and a
-given name are drawn too, since models use few names.
+assembling a scenario from the answers. Does not cover model calls, audit and comparison (`heartloop.authoring`). Ours: a place
+and a given name are drawn too, since models use few names.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ __all__ = ["PersonaPools", "SageWriting", "persona_pools"]
 
 
 class PersonaPools(NamedTuple):
-    """What personas are drawn from."""
+    """Pools of persona attributes."""
 
     traits: tuple[str, ...]
     sentences: tuple[str, ...]
-    """Said to friends, each by a different person."""
+    """Sentences said to friends, each by a different person."""
     ages: tuple[int, ...]
 
 
@@ -97,7 +97,7 @@ class SageWriting(Writing):
     """New SAGE scenarios, stratified by hidden intention; by default the supportive ones.
 
     Args:
-        shipped: scenarios that a new one must not repeat; both shipped sets by default.
+        shipped: scenarios that a new one must not repeat; default: both shipped sets.
     """
 
     name = "sage"
@@ -121,10 +121,10 @@ class SageWriting(Writing):
         return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Intentions in turn; no pair of theme and intention that a shipped scenario has.
+        """Seeds with intentions in turn, without pairs of theme and intention of shipped scenarios.
 
         Raises:
-            UseError: an unknown intention, or more scenarios than one run may have.
+            UseError: an unknown intention, or more scenarios than a run may have.
         """
         if unknown := [name for name in only if name not in INTENTIONS]:
             raise UseError(f"--only is {unknown[0]!r}; expected a hidden intention: {', '.join(INTENTIONS)}")

@@ -1,4 +1,4 @@
-"""The report panel of SAGE: words for sections that follow from its scale, the hidden wish of a person, and published results."""
+"""The report panel of SAGE: titles of the general sections, the hidden intention of a scenario, and published results."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["PANEL", "published_results"]
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
     line = " · ".join(filter(None, (facts.get(name) for name in ("person", "place", "theme"))))
-    wish = facts.get("intention")
-    return ScenarioView(line, ((f"Hidden wish, {wish}", facts.get("intention_text", "")),) if wish else ())
+    intention = facts.get("intention")
+    text = facts.get("intention_text", "")
+    return ScenarioView(line, ((f"Hidden intention, {intention}", text),) if intention else ())
 
 
 _table = partial(published, __package__)
@@ -25,11 +26,11 @@ _table = partial(published, __package__)
 
 def published_results() -> Published:
     return Published(
-        title="leaderboard, agreement of simulators, training",
+        title="leaderboard, agreement of user simulators, training",
         tables=(_leaderboard(), _agreement(), _training()),
         conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in "
-        "Chinese) and other prompts, by the preset that leaves last replies unjudged, on model versions of 2024 and early 2025. "
-        "Any of these changes a score; SAGE’s Table 1 shows how far simulators agree on the order alone.",
+        "Chinese) and other prompts, without judging last replies (preset released), on model versions of 2024 and early 2025. "
+        "Each of these changes scores; SAGE’s Table 1 shows how far user simulators agree on the ranking.",
         papers=(
             "SAGE: Sentient Agent as a Judge: Evaluating Higher-Order Social Cognition in Large Language Models",
             "RLVER: Reinforcement Learning with Verifiable Emotion Rewards for Empathetic Agents",
@@ -42,7 +43,7 @@ def _leaderboard() -> PublishedTable:
     return PublishedTable(
         source="SAGE, Table 2",
         title="Leaderboard",
-        help="100 dialogues a model. The paper prints no interval.",
+        help="100 dialogues per model. The paper gives no interval.",
         columns=(
             Column("#", digits=0, entry="published-rank"),
             Column("Date", entry="published-model"),
@@ -68,10 +69,10 @@ def _agreement() -> PublishedTable:
     return PublishedTable(
         source="SAGE, Table 1",
         title="Agreement of four user simulators",
-        help="Spearman’s rank correlation between the orders in which two simulators put the models.",
+        help="Spearman’s rank correlation of the models’ ranks by two user simulators.",
         columns=tuple(Column(name, digits=2, entry="agreement") for name in names),
         rows=tuple(Row(name, tuple("same" if name == other else rho[name, other] for other in names)) for name in names),
-        corner="Simulator",
+        corner="User simulator",
         corner_entry="agreement",
         id="agreement",
     )
@@ -83,7 +84,7 @@ def _training() -> PublishedTable:
     return PublishedTable(
         source="RLVER, Table 1",
         title="Models trained on the emotion of SAGE’s user simulators",
-        help="A 7B model before and after training, on support dialogues as in training and on everyday chat.",
+        help="A 7B model before and after training, on support dialogues (as in training) and on chit-chat.",
         columns=tuple(
             column
             for _, name in halves
@@ -112,23 +113,23 @@ def _training() -> PublishedTable:
 
 
 PANEL = ReportPanel(
-    question="Who leaves a person feeling better?",
-    lede="Each person has a story and a hidden wish. The person starts at {start} of 100, and every reply moves how they feel "
-    "by at most {change_limit}, up or down. The number below is how they felt at the end.",
-    trajectories=("How the feeling moves", ""),
-    groups=("What the person secretly wanted", "The model does not see the intention."),
+    question="Emotion of the user at the end of the dialogue",
+    lede="Each scenario has a background and a hidden intention. The user’s emotion starts at {start} of 100, and every reply "
+    "changes it by at most {change_limit}. The score is the emotion at the end of the dialogue.",
+    trajectories=("Emotion by turn", ""),
+    groups=("Score by hidden intention", "The model does not see the intention."),
     group_kinds={
         key: "chat" if known.family == "chat" else "rational" if known.rational else "emotional"
         for key, known in INTENTIONS.items()
     },
     group_text="intention_text",
-    agreement="With four simulators SAGE found between 0.84 and 0.94 over its models (Table 1).",
+    agreement="Over its models SAGE reports 0.84 to 0.94 for pairs of four user simulators (Table 1).",
     scenario=_scenario,
     thoughts={
-        "content": "What they took it to say",
-        "fit": "Whether it serves what they want",
-        "activity": "What goes through them",
-        "feeling": "How that feels",
+        "content": "What the reply says",
+        "fit": "Whether it fits the intention",
+        "activity": "Thoughts",
+        "feeling": "Feeling",
     },
     published=published_results,
     package=__package__,
