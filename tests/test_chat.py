@@ -99,6 +99,8 @@ async def test_without_a_key_no_authorization_is_sent() -> None:
 async def test_a_schema_is_sent_as_json_schema() -> None:
     async with served() as (server, model, _):
         await model.complete(HELLO, schema=SCHEMA)
+        await model.complete(HELLO, schema={**SCHEMA, "title": f"An answer {'x' * 80}"})
+    assert server.bodies[1]["response_format"]["json_schema"]["name"] == "Ananswer" + 56 * "x"
     assert server.bodies[0]["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "Answer", "strict": False, "schema": SCHEMA},

@@ -29,7 +29,7 @@ from heartloop.core.errors import (
     TransportError,
 )
 from heartloop.environments.check import PROBES, check_environment
-from heartloop.environments.episode import YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
+from heartloop.environments.episode import SILENCE, YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
 
 
 class Countdown:
@@ -178,6 +178,10 @@ class TestSilenceAndThinking:
         assert transcript.counts["silences"] == 3
         assert transcript.score == 0.0  # taken as the person takes silence, and scored
         assert transcript.stop == "goodbye"
+
+    async def test_the_policy_sees_its_own_silence_as_three_dots(self) -> None:
+        _, policy = await talk(["", "b", "c"])
+        assert [m.content for m in policy.asked[2] if m.role == "assistant"] == [SILENCE, "b"] == ["...", "b"]
 
     async def test_a_policys_thinking_is_in_no_later_history(self) -> None:
         answers: list[str | Reply | Exception] = [

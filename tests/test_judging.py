@@ -138,8 +138,8 @@ async def test_every_raw_reply_is_reported_with_its_number() -> None:
 
 async def test_after_the_last_re_ask_an_answer_error_quotes_the_last_reply() -> None:
     with pytest.raises(AnswerError) as caught:
-        await answer("one", "two", '{"note": "three"}', GOOD)
-    for part in ("judge", '{"note": "three"}', "2 re-asks", "warmth: Field required", "Verdict"):
+        await answer("one", "two", '{"note": "three, and nothing else"}', GOOD)
+    for part in ("judge", repr('{"note": "three, and nothing else"}'), "2 re-asks", "warmth: Field required", "Verdict"):
         assert part in str(caught.value)
     assert REASKS == 2
 

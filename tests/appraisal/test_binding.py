@@ -109,6 +109,13 @@ def test_forms_of_a_word_bind_alike(told: str, reply: str) -> None:
     assert _first(reply, Story((told,))).bound > 0.05
 
 
+def test_a_word_counts_by_the_rarest_form_that_was_told_in_any_order() -> None:
+    """`walks` tells more than `walked`; both have one stem."""
+    told = ("She walks.", "She walked home.")
+    first, second = (_first("Where do those walks end?", Story(messages)).bound for messages in (told, told[::-1]))
+    assert first == second > _first("Where do those walks end?", Story(told[1:])).bound
+
+
 def test_latest_is_the_share_of_the_last_message() -> None:
     story = Story(("The marquee tore in the storm.", "And then the lantern broke."))
     assert _first("What lit the place once that lantern had gone?", story).latest == 1

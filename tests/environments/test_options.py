@@ -34,6 +34,8 @@ class Tea(Options):
     sugar: float | None = option(None, ge=0, lt=5, paper="0.5")
     """Spoons of sugar;
     by default as the guest likes."""
+    leaves: str | None = option(None, choices=("whole", "broken"))
+    """Size of the leaves; by default any."""
     extras: tuple[str, ...] = option((), affects="score", choices=("milk", "lemon"))
     """What comes with it."""
     warm: bool = option(True)
@@ -56,8 +58,9 @@ def refusal(**given: Any) -> str:
 
 class TestReading:
     def test_what_is_not_given_takes_its_default(self) -> None:
-        assert read(cups=3).model_dump() == {
-            "preset": "green", "variant": "vanilla", "max_turns": 10, "cups": 3, "sugar": None, "extras": (), "warm": True,
+        assert read(cups=3, leaves=None).model_dump() == {
+            "preset": "green", "variant": "vanilla", "max_turns": 10, "cups": 3, "sugar": None, "leaves": None, "extras": (),
+            "warm": True,
         }  # fmt: skip
 
     @pytest.mark.parametrize(("name", "nearest"), [("cup", "cups"), ("turns", "max_turns"), ("extra", "extras")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, stratified
-from heartloop.environments.spec import EnvironmentSpec, load_attribute
+from heartloop.environments.spec import EnvironmentSpec, bounded_sums, load_attribute
 from tests.environments.shipped import SHIPPED, SPECS, name_of
 from tests.released_eibench import record
 from tests.released_form import profile
@@ -64,6 +65,12 @@ class TestOwner:
         (tmp_path / "other.jsonl").write_text('{"question": 1}\n')
         with pytest.raises(UseError, match=r"other\.jsonl"):
             owner_of(str(tmp_path / "other.jsonl"))
+
+
+def test_both_bounds_count_by_hand_and_nothing_has_no_mean() -> None:
+    """Mean of 10, 50 and 90; 90 succeeds at 90, and 10 does not fail below 10."""
+    assert bounded_sums([("a", 10.0), ("b", 50.0), ("c", 90.0)], 90.0, 10.0) == (50.0, 1, 0)
+    assert math.isnan(bounded_sums([], 90.0, 10.0).mean)
 
 
 class TestScenarios:

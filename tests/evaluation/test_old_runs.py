@@ -17,7 +17,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, read_transcripts, write_line
 from heartloop.core.errors import SettingsMismatch, UseError
-from heartloop.core.renames import current_transcript
+from heartloop.core.renames import current_transcript, is_old_settings
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.comparison import choose_sides, compare
 from heartloop.evaluation.old_runs import current_settings
@@ -63,6 +63,13 @@ def test_every_run_stored_here_is_of_the_old_form() -> None:
 
 
 class TestReading:
+    @pytest.mark.parametrize(
+        ("settings", "old"),
+        [({"simulator": "x"}, True), ({"preset": "paper"}, True), ({"preset": "paper", "options": {}}, False), ({}, False)],
+    )
+    def test_settings_are_old_by_their_fields(self, settings: dict[str, Any], old: bool) -> None:
+        assert is_old_settings(settings) is old
+
     @pytest.mark.parametrize("name", OLD)
     def test_settings_have_options_and_roles(self, name: str) -> None:
         settings = saved_settings(STORED / name)
