@@ -489,13 +489,8 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
         if kind == "speaks_for_npc":
             reply += "\nNPC: I understand how you feel."
         answer = {
-            "attitude": "open",
-            "aim": "go on",
-            "tone": "plain",
-            "matter": "what happened",
-            "reply": reply,
-            "leaves": leaves,
-        }
+            "attitude": "open", "aim": "go on", "tone": "plain", "matter": "what happened", "reply": reply, "leaves": leaves,
+        }  # fmt: skip
     return broken(kind, answer)
 
 

@@ -177,15 +177,11 @@ async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_see
 @pytest.mark.parametrize(
     ("failures", "attempt"),
     [
-        ([], 0),
-        (["AnswerError"], 1),
-        (["AnswerError", "AnswerError"], 2),
-        (["TransportError"], 0),
-        (["TransportError", "RefusedByServer"], 1),
-        (["TransportError", "AnswerError"], 1),
+        ([], 0), (["AnswerError"], 1), (["AnswerError", "AnswerError"], 2), (["TransportError"], 0),
+        (["TransportError", "RefusedByServer"], 1), (["TransportError", "AnswerError"], 1),
         (["TransportError", "TransportError", "TransportError"], 1),
     ],
-)
+)  # fmt: skip
 def test_a_retry_has_new_answers_unless_a_connection_was_lost_once(failures: list[str], attempt: int) -> None:
     assert attempt_number(failures) == attempt
 

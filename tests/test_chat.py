@@ -113,28 +113,11 @@ async def test_a_schema_is_sent_as_json_schema() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        "rate_limit",
-        "error_500",
-        "error_503",
-        "drop",
-        "drop_body",
-        "truncated_json",
-        "html",
-        "empty_choices",
-        "error_in_200",
-        "broke_off",
-        "rate_limit_bare",
-        "rate_limit_odd",
-        "error_502",
-        "huge",
-        "huge_stream",
-        "bad_utf8",
-        "garbage",
-        "bad_gzip",
-        "no_http",
-        "wrong_types",
+        "rate_limit", "error_500", "error_503", "drop", "drop_body", "truncated_json", "html", "empty_choices", "error_in_200",
+        "broke_off", "rate_limit_bare", "rate_limit_odd", "error_502", "huge", "huge_stream", "bad_utf8", "garbage", "bad_gzip",
+        "no_http", "wrong_types",
     ],
-)
+)  # fmt: skip
 async def test_a_transient_fault_is_retried(fault: str) -> None:
     async with served(f"{fault}:2") as (server, model, clock):
         reply = await model.complete(HELLO)
@@ -211,16 +194,10 @@ async def test_backoff_doubles_with_half_of_it_jitter_and_is_capped(monkeypatch:
 @pytest.mark.parametrize(
     ("header", "least", "most"),
     [
-        ("17", 17.0, 21.25),
-        ("900", 60.0, 60.0),
-        ("Wed, 21 Oct 2099 07:28:00 GMT", 60.0, 60.0),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 1.0, 2.0),
-        ("soon", 1.0, 2.0),
-        ("nan", 1.0, 2.0),
-        ("-5", 1.0, 2.0),
-        (None, 1.0, 2.0),
+        ("17", 17.0, 21.25), ("900", 60.0, 60.0), ("Wed, 21 Oct 2099 07:28:00 GMT", 60.0, 60.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 1.0, 2.0), ("soon", 1.0, 2.0), ("nan", 1.0, 2.0), ("-5", 1.0, 2.0), (None, 1.0, 2.0),
     ],
-)
+)  # fmt: skip
 async def test_retry_after_is_honoured_up_to_a_minute(header: str | None, least: float, most: float) -> None:
     async with served("rate_limit:1", retry_after=header) as (_, model, clock):
         await model.complete(HELLO)

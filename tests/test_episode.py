@@ -65,12 +65,9 @@ class Countdown:
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         return {
-            "fingerprint": "f",
-            "preset": "p",
-            "user": "embedded",
-            "models": {"user": "sim"},
+            "fingerprint": "f", "preset": "p", "user": "embedded", "models": {"user": "sim"},
             "sampling": {"user": Sampling(top_p=0.5)},
-        }
+        }  # fmt: skip
 
 
 class _Counting:
@@ -185,11 +182,8 @@ class TestSilenceAndThinking:
 
     async def test_a_policys_thinking_is_in_no_later_history(self) -> None:
         answers: list[str | Reply | Exception] = [
-            "<think>secret one</think>a",
-            Reply("b", reasoning="secret two"),
-            "secret three</think>c",
-            "d",
-        ]
+            "<think>secret one</think>a", Reply("b", reasoning="secret two"), "secret three</think>c", "d",
+        ]  # fmt: skip
         transcript, policy = await talk(answers, Countdown(4))
         assert [t.reply for t in transcript.turns] == ["a", "b", "c", "d"]
         assert not any("secret" in m.content or "think" in m.content for messages in policy.asked for m in messages)

@@ -217,13 +217,8 @@ def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
     counted = learning_replies.replies_of(tmp_path)
     assert counted is not None
     assert counted["before"] == {
-        "replies": 2,
-        "quoting": 0.5,
-        "asking": 0.0,
-        "ending": 0.5,
-        "different": 1.0,
-        "worst/broken": 0.5,
-    }
+        "replies": 2, "quoting": 0.5, "asking": 0.0, "ending": 0.5, "different": 1.0, "worst/broken": 0.5,
+    }  # fmt: skip
     after = {"quoting": 0.0, "asking": 0.25, "ending": 1.0, "different": 0.5, "worst/untouched": 0.5, "worst/repetition": 0.25}
     assert counted["after"] == {"replies": 4, **after}
     more = {**counted, "after": {**counted["after"], "asking": 0.75}}

@@ -11,19 +11,11 @@ from heartloop.appraisal.words import read_sentence
 @pytest.mark.parametrize(
     "text",
     [
-        "What went through you?",
-        "You sat there the whole night?",
-        "And then?",
-        "I take it you slept after that?",
-        "I wonder whether she knew?",
-        "I wonder what she said to you?",
-        "I'm wrong there, aren't I?",
-        "I could ring him, or would that be too much?",
-        "I am listening; what happened then?",
-        "Me too?",
-        "Did you sleep?",
+        "What went through you?", "You sat there the whole night?", "And then?", "I take it you slept after that?",
+        "I wonder whether she knew?", "I wonder what she said to you?", "I'm wrong there, aren't I?",
+        "I could ring him, or would that be too much?", "I am listening; what happened then?", "Me too?", "Did you sleep?",
     ],
-)
+)  # fmt: skip
 def test_a_question_asks(text: str) -> None:
     assert is_question(read_sentence(text))
 

@@ -119,39 +119,17 @@ def test_goes(text: str, left: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "I am Sad.",
-        "I'm Tired and I'm Depressed",
-        "I AM SO HUNGRY",
-        "I'm Polish, he is German",
-        "I am Christian",
-        "In May I turned 34, on a Monday.",
-        "It began in March 2019, or was it June?",
-        "since 2018 2019",
-        "from 2015-2017",
-        "I owe $25000 and 20,000 dollars",
-        "it cost 12.50 or 1,250,000.00",
-        "24/7, 9 to 5, 10:30, 6 ft 2",
-        "she is 82 and weighs 61 kg",
-        "my 3 kids, 4, 7 and 12",
-        "I walked 5 miles one way, then 20 minutes to drive",
-        "2 blocks down the road from the street",
-        "Will you come? Grace is a virtue. I hope so.",
-        "The Rose is red, mark my words",
-        "God said. Mum told me. Google says",
-        "Hi there, thanks Mum, dear diary",
-        "my name is not important",
-        "call me back, call me crazy",
-        "my boss Always shouts",
-        "Thank you so much! Bye.",
-        "In April and August it rains.",
-        "I'm Going home. I'm Fine.",
-        "covid-19 and a 4.0 GPA, 50/50",
-        "one two three, go",
-        "I said hello to everyone",
-        "my doctor says no",
-        "",
+        "I am Sad.", "I'm Tired and I'm Depressed", "I AM SO HUNGRY", "I'm Polish, he is German", "I am Christian",
+        "In May I turned 34, on a Monday.", "It began in March 2019, or was it June?", "since 2018 2019", "from 2015-2017",
+        "I owe $25000 and 20,000 dollars", "it cost 12.50 or 1,250,000.00", "24/7, 9 to 5, 10:30, 6 ft 2",
+        "she is 82 and weighs 61 kg", "my 3 kids, 4, 7 and 12", "I walked 5 miles one way, then 20 minutes to drive",
+        "2 blocks down the road from the street", "Will you come? Grace is a virtue. I hope so.",
+        "The Rose is red, mark my words", "God said. Mum told me. Google says", "Hi there, thanks Mum, dear diary",
+        "my name is not important", "call me back, call me crazy", "my boss Always shouts", "Thank you so much! Bye.",
+        "In April and August it rains.", "I'm Going home. I'm Fine.", "covid-19 and a 4.0 GPA, 50/50", "one two three, go",
+        "I said hello to everyone", "my doctor says no", "",
     ],
-)
+)  # fmt: skip
 def test_stays(text: str) -> None:
     assert without_personal_data([text]) == ((text,), {})
 
@@ -161,19 +139,13 @@ def test_stays(text: str) -> None:
 
 def test_the_same_person_is_the_same_placeholder_in_every_turn() -> None:
     texts = cleaned(
-        "hi, my name is Anna Meier",
-        "Hello Anna. What happened?",
-        "my sister Ylva hates me",
-        "And what does ylva say?",
+        "hi, my name is Anna Meier", "Hello Anna. What happened?", "my sister Ylva hates me", "And what does ylva say?",
         "Mrs Meier!",
-    )
+    )  # fmt: skip
     assert texts == [
-        "hi, my name is [NAME-1]",
-        "Hello [NAME-1]. What happened?",
-        "my sister [NAME-2] hates me",
-        "And what does [NAME-2] say?",
-        "Mrs [NAME-1]!",
-    ]
+        "hi, my name is [NAME-1]", "Hello [NAME-1]. What happened?", "my sister [NAME-2] hates me",
+        "And what does [NAME-2] say?", "Mrs [NAME-1]!",
+    ]  # fmt: skip
 
 
 def test_a_name_is_known_before_the_turn_that_introduces_it() -> None:

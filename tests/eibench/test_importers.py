@@ -188,17 +188,9 @@ _JSON = st.recursive(
     max_leaves=6,
 )
 _SLOTS = [
-    "id",
-    "system_prompt",
-    "opening_line",
-    "initial_anger",
-    "target_trust",
-    "worst_case",
-    "rub_goals",
-    "scene_tag",
-    "new",
+    "id", "system_prompt", "opening_line", "initial_anger", "target_trust", "worst_case", "rub_goals", "scene_tag", "new",
     "title",
-]
+]  # fmt: skip
 _RECORDS = st.dictionaries(st.sampled_from(_SLOTS), _JSON, max_size=3).map(lambda more: record(0, **more)) | _JSON
 
 

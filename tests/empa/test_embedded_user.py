@@ -30,18 +30,10 @@ CASE = next(s for s in CASES if s.axis == "C" and s.threshold == "high")
 
 def view(scenario: Scenario, *heard: str, said: Sequence[str] = (), acts: Sequence[Act] = ()) -> View:
     return View(
-        scenario=scenario,
-        said=(scenario.opening, *said),
-        heard=heard,
-        acts=tuple(acts),
-        path=trace(Case(scenario.start, ()), preset="released"),
-        judgements=(),
-        window=1,
-        turn=len(heard) - 1,
-        seed=0,
-        preset="released",
-        max_turns=45,
-    )
+        scenario=scenario, said=(scenario.opening, *said), heard=heard, acts=tuple(acts),
+        path=trace(Case(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
+        preset="released", max_turns=45,
+    )  # fmt: skip
 
 
 _PLAYED: dict[tuple[str, str, int, int], Transcript] = {}

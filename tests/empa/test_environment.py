@@ -158,11 +158,8 @@ class TestWindows:
 class TestDirector:
     async def test_memory_grows_only_as_it_is_released(self) -> None:
         acts = (
-            Act("reveal_stage", "stage 1"),
-            Act("wait"),
-            Act("reveal_memory", "childhood", "softly"),
-            Act("adjust_focus", "A"),
-        )
+            Act("reveal_stage", "stage 1"), Act("wait"), Act("reveal_memory", "childhood", "softly"), Act("adjust_focus", "A"),
+        )  # fmt: skip
         user = Fixed(levels(C=1), acts=acts)
         transcript = await played(user, max_turns=6)
         seen = [view.released for view in user.views["speak"]]

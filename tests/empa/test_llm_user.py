@@ -137,16 +137,11 @@ class TestTheJudge:
     @pytest.mark.parametrize(
         "answer",
         [
-            form(quote="I will always be there", A=2),
-            form(quote="", C=1),
-            form(C=1).replace('"because"', '""'),
-            form(C=1).replace('"level": 1', '"level": 3'),
-            form(C=1).replace('"level": 1', '"level": true'),
-            form(C=1).replace('"level": 1', '"level": 1.5'),
-            "The supporter did well.",
-            "",
+            form(quote="I will always be there", A=2), form(quote="", C=1), form(C=1).replace('"because"', '""'),
+            form(C=1).replace('"level": 1', '"level": 3'), form(C=1).replace('"level": 1', '"level": true'),
+            form(C=1).replace('"level": 1', '"level": 1.5'), "The supporter did well.", "",
         ],
-    )
+    )  # fmt: skip
     async def test_what_cannot_be_mended_leaves_the_dialogue_unscored(self, answer: str) -> None:
         transcript = await played(roles(judge=[answer]), turns=1)
         assert (transcript.score, transcript.stop) == (None, "failed")

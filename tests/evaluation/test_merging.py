@@ -30,14 +30,9 @@ PEOPLE = {name: f"text-{name}" for name in "abcde"}
 
 def settings(**changes: Any) -> EvaluationSettings:
     fields: dict[str, Any] = {
-        "environment": "tiny",
-        "models": ("m",),
-        "roles": {"user": "embedded"},
-        "options": OPTIONS,
-        "scenario_set": "tiny",
-        "scenarios": PEOPLE,
-        "prompts": {"feel": "1", "speak": "2"},
-    }
+        "environment": "tiny", "models": ("m",), "roles": {"user": "embedded"}, "options": OPTIONS, "scenario_set": "tiny",
+        "scenarios": PEOPLE, "prompts": {"feel": "1", "speak": "2"},
+    }  # fmt: skip
     return EvaluationSettings(**(fields | changes))
 
 

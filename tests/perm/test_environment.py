@@ -51,11 +51,8 @@ class TestWhatEachSees:
         await played(user)
         analysis, response = "He envies Rohit, and is ashamed of it.", "You carried the monitor yourself."
         assert {judge: view.judged_by(judge) for judge, view in user.asked.items()} == {
-            "resonation": analysis,
-            "expression": response,
-            "reception": response,
-            "bystander": response,
-        }
+            "resonation": analysis, "expression": response, "reception": response, "bystander": response,
+        }  # fmt: skip
 
 
 class TestReward:

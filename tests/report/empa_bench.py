@@ -57,14 +57,11 @@ def empa_talk(
                     "quotes": dict.fromkeys(given, reply),
                     "reasons": dict.fromkeys(given, text or "It says so."),
                     "director": {
-                        "function": "advise",
-                        "argument": "",
-                        "note": text or "Stay with it.",
-                        "reason": text or "a start",
+                        "function": "advise", "argument": "", "note": text or "Stay with it.", "reason": text or "a start",
                     },
                     **numbers_of(path),
                 },
-            }
+            }  # fmt: skip
         turns.append(Turn(**turn))
     fields: dict[str, Any] = {
         "environment": "empa",

@@ -62,11 +62,8 @@ def test_a_comparison_worked_by_hand(found: Comparison) -> None:
 
 def test_what_is_left_out_is_counted_with_its_reason(found: Comparison) -> None:
     assert dict(found.left_out) == {
-        "unscored in B (user: AnswerError)": 1,
-        "not played in B": 1,
-        "not played in A": 1,
-        "the scenario's text differs": 1,
-    }
+        "unscored in B (user: AnswerError)": 1, "not played in B": 1, "not played in A": 1, "the scenario's text differs": 1,
+    }  # fmt: skip
 
 
 def test_swapping_the_sides_flips_the_sign(found: Comparison) -> None:

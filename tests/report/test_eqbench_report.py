@@ -35,10 +35,7 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
         variant="repaired",
         user="lab/judge",
         facts={
-            "kind": kind,
-            "category": "Neighbours",
-            "theme": "Neighbours",
-            "title": f"Scene {scenario}",
+            "kind": kind, "category": "Neighbours", "theme": "Neighbours", "title": f"Scene {scenario}",
             "person": "Written prompts",
         },
         models={"policy": model, "judge": "lab/judge"},
@@ -53,7 +50,7 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
         score=score,
         rewards=() if score is None else (score,),
         counts={"missing sections": 1},
-    )
+    )  # fmt: skip
 
 
 DIALOGUES = [

@@ -131,12 +131,9 @@ def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run
     run = write_run([talk("openai/a", "s1", [5])], **SETTINGS, unknown={"a": [1, 2]})
     habits = {"x/y": {"address": "http://127.0.0.1:8000/v1", "retried": 7, "dropped": {"temperature": 12}}}
     entry = {
-        "started": "2026-01-01T00:00:00+00:00",
-        "played": 1,
-        "endpoints": habits,
-        "lost": [["x/y", "simulator", 5, 6]],
+        "started": "2026-01-01T00:00:00+00:00", "played": 1, "endpoints": habits, "lost": [["x/y", "simulator", 5, 6]],
         "new": "field",
-    }
+    }  # fmt: skip
     (run / "log.jsonl").write_text(
         json.dumps(entry) + '\nnot json\n{"started": "2026-01-02T00:00:00+00:00", "stopped": "interrupted"}\n'
     )

@@ -164,12 +164,9 @@ def test_the_judges_of_rlver_agree_as_printed() -> None:
         name: mean_pairwise_pearson([column([r for r in rows if r["judge"] == j], name) for j in judges]) for name in CAPABILITIES
     }
     assert {name: round(r, 3) for name, r in found.items()} == {
-        "empathic_depth": 0.981,
-        "core_insight": 0.943,
-        "solution_crafting": 0.671,
-        "dialogue_guidance": 0.778,
+        "empathic_depth": 0.981, "core_insight": 0.943, "solution_crafting": 0.671, "dialogue_guidance": 0.778,
         "style_adaptability": 0.822,
-    }
+    }  # fmt: skip
     printed = table_of("rlver_table05_average_judge_correlation")
     assert {row["capability"]: row["average_correlation"] for row in printed} == {n: round(r, 3) for n, r in found.items()}
 

@@ -27,11 +27,8 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     # s3 failed for x/plain, so the common set is {s1, s2}:
     #   good  (100 + 55) / 2 = 77.5, one success;  plain (45 + 30) / 2 = 37.5;  mute (5 + 5) / 2 = 5, two failures
     assert [(m.model, m.rank, m.headline.mean, m.headline.success, m.headline.failure) for m in card.models] == [
-        ("x/good", 1, 77.5, 1, 0),
-        ("x/plain", 2, 37.5, 0, 0),
-        ("x/mute", 3, 5.0, 0, 2),
-        ("heartloop/garbage", None, 5.0, 0, 1),
-    ]
+        ("x/good", 1, 77.5, 1, 0), ("x/plain", 2, 37.5, 0, 0), ("x/mute", 3, 5.0, 0, 2), ("heartloop/garbage", None, 5.0, 0, 1),
+    ]  # fmt: skip
     assert card.common == 2
     assert (card.played, card.scored, card.unscored) == (10, 9, 1)
     good, plain, mute, garbage = card.models

@@ -83,16 +83,8 @@ def test_the_page_counts_all_completion_tokens_and_says_what_is_an_estimate(
 
 def test_groups_are_themes_their_words_and_tags_and_nothing_else() -> None:
     themes = [
-        "work",
-        "work",
-        "work",
-        "work and pride",
-        "a night at work",
-        "grief",
-        "brothers and grief",
-        "the end of grief",
-        "moths",
-    ]
+        "work", "work", "work", "work and pride", "a night at work", "grief", "brothers and grief", "the end of grief", "moths",
+    ]  # fmt: skip
     facts = {n: {"theme": theme, "tags": "death" if n < 3 else "none"} for n, theme in enumerate(themes)}
     found = [(group.kind, group.key, len(group.scenarios)) for group in group_scenarios(facts)]
     assert found == [("theme", "work", 3), ("word", "work", 5), ("word", "grief", 3), ("tag", "death", 3)]

@@ -94,12 +94,9 @@ class TestRuns:
 
     def test_a_name_tells_three_differences_at_most(self, tmp_path: Path) -> None:
         more = (
-            "algorithm.alpha=3",
-            "algorithm.clip=0.3",
-            "batch.scenarios=4",
-            "optimiser.weight_decay=0.1",
+            "algorithm.alpha=3", "algorithm.clip=0.3", "batch.scenarios=4", "optimiser.weight_decay=0.1",
             "scenarios.train_limit=50",
-        )
+        )  # fmt: skip
         runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", *more, made=1)]
         arms = arms_of([read_training_run(run) for run in runs])
         assert arms[1].name == "ctc_grpo_tiny (algorithm.alpha 3, algorithm.clip 0.3, batch.scenarios 4, 2 more settings)"

@@ -232,20 +232,10 @@ class TestAnswers:
             (Reply(feel(), finish_reason="length"), "it was cut by the token limit"),
         ],
         ids=[
-            "prose",
-            "empty",
-            "thinking",
-            "word",
-            "fraction",
-            "underscore",
-            "null",
-            "blank",
-            "missing",
-            "broken",
-            "endless number",
-            "cut",
+            "prose", "empty", "thinking", "word", "fraction", "underscore", "null", "blank", "missing", "broken",
+            "endless number", "cut",
         ],
-    )
+    )  # fmt: skip
     async def test_a_malformed_feeling_is_asked_again_with_the_error_in_it(self, answer: str | Reply, told: str) -> None:
         transcript, simulator, _ = await dialogue([answer, feel(4)], max_turns=1)
         assert told in simulator.asked[1][-1].content

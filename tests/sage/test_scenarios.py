@@ -27,15 +27,8 @@ from heartloop.environments.sage.listing import SCENARIOS
 from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, problems_of
 
 PUBLISHED = {
-    "dialectic": 12,
-    "advice": 15,
-    "motives": 11,
-    "reflection": 13,
-    "praise": 13,
-    "listen": 12,
-    "empathy": 13,
-    "blameless": 11,
-}
+    "dialectic": 12, "advice": 15, "motives": 11, "reflection": 13, "praise": 13, "listen": 12, "empathy": 13, "blameless": 11,
+}  # fmt: skip
 """SAGE Table 3."""
 CHAT = {"interest": 20, "passive": 20}
 SUPPORT = load_scenarios("support")
@@ -169,19 +162,11 @@ class TestSlots:
     @pytest.mark.parametrize(
         ("slot", "value"),
         [
-            ("intention", "revenge"),
-            ("family", "fight"),
-            ("tags", ["sadness"]),
-            ("id", "Support 1"),
-            ("persona.age", 7),
-            ("persona.temperament", "jolly"),
-            ("persona.hobbies", ["only", "two"]),
-            ("beats.0.kind", "rumour"),
-            ("beats.0.about", "weather"),
-            ("concerns.0.depth", "abyss"),
-            ("first_message", "x" * 321),
+            ("intention", "revenge"), ("family", "fight"), ("tags", ["sadness"]), ("id", "Support 1"), ("persona.age", 7),
+            ("persona.temperament", "jolly"), ("persona.hobbies", ["only", "two"]), ("beats.0.kind", "rumour"),
+            ("beats.0.about", "weather"), ("concerns.0.depth", "abyss"), ("first_message", "x" * 321),
         ],
-    )
+    )  # fmt: skip
     def test_a_value_outside_its_range_is_refused(self, slot: str, value: object) -> None:
         record = plain(ONE)
         *before, last = slot.split(".")

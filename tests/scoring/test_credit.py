@@ -235,19 +235,10 @@ class TestFormat:
     @pytest.mark.parametrize(
         "reply",
         [
-            "",
-            "b",
-            "<think>a",
-            "<think>a</think>",
-            "<think>a</think> \n",
-            "a</think>b",
-            "so <think>a</think>b",
-            "<think>a</think>b</think>c",
-            "<think>a</think>b<think>c</think>",
-            "<think>a<think>b</think>c",
-            "<THINK>a</THINK>b",
+            "", "b", "<think>a", "<think>a</think>", "<think>a</think> \n", "a</think>b", "so <think>a</think>b",
+            "<think>a</think>b</think>c", "<think>a</think>b<think>c</think>", "<think>a<think>b</think>c", "<THINK>a</THINK>b",
         ],
-    )
+    )  # fmt: skip
     def test_broken(self, reply: str) -> None:
         assert not keeps_format(reply)
 

@@ -144,14 +144,8 @@ class TestWhatArrives:
         assert trained
         assert all(".lora_" in name for name in trained)
         assert {name.split(".")[-4] for name in trained} == {
-            "q_proj",
-            "k_proj",
-            "v_proj",
-            "o_proj",
-            "gate_proj",
-            "up_proj",
-            "down_proj",
-        }
+            "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+        }  # fmt: skip
 
     def test_all_steps_fit_into_the_epochs(self) -> None:
         for name in NAMES:
