@@ -47,6 +47,8 @@ def fits(said: str, on: date) -> bool:
         ("on 9 March", date(2025, 3, 9), True),
         ("on March 9th", date(2025, 3, 9), True),
         ("on the 8th of March", date(2025, 3, 9), False),
+        ("on Monday", date(2025, 6, 16), True),
+        ("on Monday", date(2025, 6, 17), False),
         ("on Friday", date(2025, 6, 20), True),
         ("on Friday", date(2025, 6, 19), False),
         ("on Friday", date(2025, 1, 9), True),  # a weekday says nothing of days far off

@@ -108,6 +108,7 @@ async def test_the_terms_of_an_answer() -> None:
     scores = transcript.turns[0].evidence["scores"]
     assert {name: found[name] for name in scores} == scores
     assert found["form"] == 1.0
+    assert {name for name in found if name.endswith("_term")} == {"empathy_term", "bystander_term", "length_term"}
     assert found["empathy_term"] + found["bystander_term"] + found["length_term"] == pytest.approx(transcript.score)
     assert found["response_tokens"] == 12  # 47 characters
     assert terms(await played("Hm.")) == {"form": 0.0}
