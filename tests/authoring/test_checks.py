@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heartloop.authoring.checks import NEAR_DUPLICATE, problems_of_set, similarity
+from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
 from heartloop.environments.sage.listing import SCENARIOS
 from heartloop.environments.sage.scenario import Scenario, load_scenarios
 
@@ -105,3 +105,8 @@ class TestSimilarity:
     def test_another_name_in_the_same_sentence_counts_as_near(self) -> None:
         sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
         assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
+
+
+def test_lines_of_two_words_may_be_shared_and_lines_of_three_may_not() -> None:
+    kind = SCENARIOS._replace(lines=lambda scenario: scenario)
+    assert plain_lines(kind, ("Go on.", "Go on, then.", "GO ON THEN!")) == {"go on then": "GO ON THEN!"}
