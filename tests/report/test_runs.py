@@ -16,7 +16,7 @@ import pytest
 
 from heartloop.core.dialogue import Call, Sampling, Transcript
 from heartloop.core.errors import InputError
-from heartloop.evaluation.runs import comparable, read_run, write_scores
+from heartloop.evaluation.runs import Measurement, comparable, read_run, write_scores
 from heartloop.evaluation.scores import score_card
 from heartloop.report.dialogues import dialogue_ids, dialogue_list
 from heartloop.report.page import Page
@@ -208,3 +208,8 @@ def test_a_price_or_a_bound_that_cannot_be_is_none(wrong: float, talk: Talk, wri
     prices = {"openai/a": {"input": wrong, "output": 8.0}}
     run = write_run([talk("openai/a", "s1", [5])], prices=prices, success_at=abs(wrong) * 10**7)
     assert score_card(read_run(run).transcripts, read_run(run).settings).models[0].cost is None
+
+
+def test_a_page_without_a_ranked_model_has_no_leader(talk: Talk) -> None:
+    measurement = Measurement((), {"environment": "sage"}, (talk("heartloop/garbage", "s1", [-5]),))
+    assert Page(measurement, score_card(measurement.transcripts, measurement.settings), 1).leader == ""
