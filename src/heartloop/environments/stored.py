@@ -174,7 +174,7 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     """
     check_readable(played, scenario, judge)
     stored = spec.stored
-    about = about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
+    about = _about(spec, played, judge)
     left = passed_on(played, judge.name, about, options.preset)
     if left is not None:
         return left
@@ -200,10 +200,13 @@ def with_judge(result: Transcript, about: Mapping[str, Any]) -> Transcript:
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
     """Prompt hashes by name of a dialogue that this judge has read."""
-    stored = spec.stored
-    about = about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
-    prompts: Mapping[str, str] = about["prompts"]
+    prompts: Mapping[str, str] = _about(spec, played, judge)["prompts"]
     return prompts
+
+
+def _about(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:
+    stored = spec.stored
+    return about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
 
 
 async def read_again(played: Transcript, environment: Environment) -> Transcript:
