@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.raw_dialogues import FORMS, REPAIRS, RawDialogues, Said, read_dialogues
+from heartloop.environments.raw_dialogues import FORMS, REPAIRS, RawDialogues, RawTurn, read_dialogues
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
 SCORES = "5|5|5_4|4|4"
@@ -39,8 +39,12 @@ def line(n: int, said: str, *, conv: str = "hit:4_conv:8", who: int | None = Non
 def test_commas_are_commas_and_whoever_begins_is_the_person(tmp_path: Path) -> None:
     read = empathetic(tmp_path, line(1, "It fell_comma_ and I ran."), line(2, "Ran where?"), line(3, "Out."))
     (dialogue,) = read.dialogues
-    assert dialogue.told == {"situation": "I broke the lamp, again.", "emotion": "ashamed"}
-    assert dialogue.turns == (Said("person", "It fell, and I ran."), Said("supporter", "Ran where?"), Said("person", "Out."))
+    assert dialogue.metadata == {"situation": "I broke the lamp, again.", "emotion": "ashamed"}
+    assert dialogue.turns == (
+        RawTurn("person", "It fell, and I ran."),
+        RawTurn("supporter", "Ran where?"),
+        RawTurn("person", "Out."),
+    )
     assert dialogue.place == "train.csv, hit:4_conv:8"
     assert (read.refused, dict(read.repaired)) == ([], {})
 
@@ -53,7 +57,7 @@ def test_a_ninth_column_is_not_read_and_quotes_mean_nothing(tmp_path: Path) -> N
 
 def test_lines_out_of_order_and_turns_in_a_row_make_one_dialogue(tmp_path: Path) -> None:
     read = empathetic(tmp_path, line(2, "First."), line(1, "I begin.", who=71), line(3, "Second.", who=70), line(4, " ", who=71))
-    assert read.dialogues[0].turns == (Said("person", "I begin."), Said("supporter", "First.\nSecond."))
+    assert read.dialogues[0].turns == (RawTurn("person", "I begin."), RawTurn("supporter", "First.\nSecond."))
     assert read.repaired == {"joined": 1, "empty": 1}
 
 
@@ -74,7 +78,7 @@ def test_lines_out_of_order_and_turns_in_a_row_make_one_dialogue(tmp_path: Path)
 )
 def test_what_is_sure_is_mended_and_counted(tmp_path: Path, broken: str, said: str, how: str | None) -> None:
     read = empathetic(tmp_path, broken, line(2, "And then?"))
-    assert read.dialogues[0].turns[0] == Said("person", said)
+    assert read.dialogues[0].turns[0] == RawTurn("person", said)
     assert read.repaired == ({how: 1} if how else {})
     assert set(read.repaired) <= set(REPAIRS)
 
@@ -140,10 +144,14 @@ def test_numbers_are_strings_and_turns_of_one_speaker_are_joined(tmp_path: Path)
     (tmp_path / "ESConv.json").write_text(json.dumps([esconv(*TALK)]))
     read = read_dialogues(tmp_path, "esconv")
     (dialogue,) = read.dialogues
-    assert dialogue.told == {
+    assert dialogue.metadata == {
         "situation": "The plant shuts.", "emotion": "shame", "problem": "job crisis", "intensity": "5 of 5",
     }  # fmt: skip
-    assert dialogue.turns == (Said("person", "Hi\nThey shut the plant."), Said("supporter", "When?"), Said("person", "Friday."))
+    assert dialogue.turns == (
+        RawTurn("person", "Hi\nThey shut the plant."),
+        RawTurn("supporter", "When?"),
+        RawTurn("person", "Friday."),
+    )
     assert read.repaired == {"joined": 1}
 
 
@@ -179,7 +187,7 @@ def test_a_broken_dialogue_is_refused_alone_and_not_repeated(tmp_path: Path, one
 def test_a_score_that_is_none_is_left_out(tmp_path: Path, score: Any) -> None:
     odd = esconv(*TALK, survey_score={"seeker": {"initial_emotion_intensity": score}}, situation=None)
     (tmp_path / "ESConv.json").write_text(json.dumps([odd]))
-    assert read_dialogues(tmp_path, "esconv").dialogues[0].told == {"emotion": "shame", "problem": "job crisis"}
+    assert read_dialogues(tmp_path, "esconv").dialogues[0].metadata == {"emotion": "shame", "problem": "job crisis"}
 
 
 # 3. logs of messages
@@ -206,7 +214,7 @@ VARIANTS: dict[str, Any] = {
 def test_common_variants_are_read(tmp_path: Path, variant: str) -> None:
     (tmp_path / "log.jsonl").write_text(json.dumps(VARIANTS[variant]) + "\n")
     read = read_dialogues(tmp_path / "log.jsonl", "messages")
-    assert read.dialogues[0].turns == (Said("person", "Hi"), Said("supporter", "Well?"))
+    assert read.dialogues[0].turns == (RawTurn("person", "Hi"), RawTurn("supporter", "Well?"))
 
 
 def test_each_line_that_cannot_be_read_has_one_sentence_and_the_rest_goes_on(tmp_path: Path) -> None:

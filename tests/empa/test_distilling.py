@@ -32,7 +32,7 @@ from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
 from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
 from heartloop.environments.empa.listing import SCENARIOS
 from heartloop.environments.empa.scenario import dominant_axis, load_scenarios
-from heartloop.environments.raw_dialogues import RawDialogue, Said
+from heartloop.environments.raw_dialogues import RawDialogue, RawTurn
 from heartloop.environments.records import crisis_tags
 from tests.authoring.scribe import Scribe, good, stage_of
 
@@ -43,9 +43,11 @@ STAGES = ["filter", "features", "card", "story", "label", "empa_voice", "audit",
 def dialogue(number: int = 1, *more: str, told: str = "They gave my shift away.") -> RawDialogue:
     """A dialogue with personal data; the person says each of `more`, too."""
     turns = (
-        Said("person", f"hi, my name is Quillon, {number} years on the night shift and they gave it away without a word to me"),
-        Said("supporter", "I am sorry, Quillon. Who decided that?"),
-        *(Said("person" if n % 2 == 0 else "supporter", text) for n, text in enumerate(more)),
+        RawTurn(
+            "person", f"hi, my name is Quillon, {number} years on the night shift and they gave it away without a word to me"
+        ),
+        RawTurn("supporter", "I am sorry, Quillon. Who decided that?"),
+        *(RawTurn("person" if n % 2 == 0 else "supporter", text) for n, text in enumerate(more)),
     )
     return RawDialogue(f"log.jsonl, line {number}", {"situation": told}, turns)
 
@@ -111,7 +113,7 @@ def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> No
 
 
 def test_the_outlook_counts_calls_before_any_is_made() -> None:
-    writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (Said("person", "hi"), Said("supporter", "hi"))))
+    writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (RawTurn("person", "hi"), RawTurn("supporter", "hi"))))
     ahead = outlook(writing, 9, 0)
     assert (ahead.planned, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
     assert list(ahead.skipped) == ["log.jsonl, line 2"]
@@ -169,7 +171,7 @@ async def test_only_the_stretch_that_the_filter_chose_is_read_for_features(tmp_p
     ("one", "exclude", "reason", "asked"),
     [
         (
-            RawDialogue("a", {}, (Said("person", "hi"), Said("supporter", "hello"))),
+            RawDialogue("a", {}, (RawTurn("person", "hi"), RawTurn("supporter", "hello"))),
             (),
             f"too little (1 words, expected {LEAST_WORDS})",
             [],
@@ -414,7 +416,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     order = [one.facts["source"].split()[-1] for one in distilling(*(dialogue(n) for n in (1, 2, 3))).seeds(3, 0)]
     talks = {n: dialogue(int(n), *(["the weather"] if n == order[1] else [])) for n in order}
     slow = talks[order[0]]
-    talks[order[0]] = slow._replace(turns=(Said("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
+    talks[order[0]] = slow._replace(turns=(RawTurn("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
     writing = distilling(*talks.values())
     chat = Slow(Scribe())
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})

@@ -97,7 +97,7 @@ class TestScenarios:
             assert all((scenario.title, scenario.stratum, scenario.fingerprint))
             assert scenario.id in scenarios.line(scenario)
             assert "\n" not in scenarios.line(scenario)
-            assert scenario.title in scenarios.sheet(scenario)
+            assert scenario.title in scenarios.text(scenario)
             assert all(isinstance(tag, str) for tag in scenario.tags)
 
     @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.scenarios.sets], ids=name_of)

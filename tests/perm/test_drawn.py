@@ -19,7 +19,7 @@ from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
 from heartloop.environments.perm.scenario import EMOTIONS
-from heartloop.environments.raw_dialogues import RawDialogue, Said, read_dialogues
+from heartloop.environments.raw_dialogues import RawDialogue, RawTurn, read_dialogues
 from heartloop.environments.registry import owner_of
 from tests.faulty_server import FaultyServer
 
@@ -50,7 +50,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def dialogue(number: int, emotion: str) -> RawDialogue:
-    turns = (Said("person", f"This is what I say as number {number}."), Said("supporter", "Yes?"))
+    turns = (RawTurn("person", f"This is what I say as number {number}."), RawTurn("supporter", "Yes?"))
     return RawDialogue(f"train.csv, {number}", {"emotion": emotion, "situation": f"It was number {number}."}, turns)
 
 
@@ -112,7 +112,7 @@ class TestCommand:
         assert spec.name == "perm"
         people = load_set(str(out))
         assert all(isinstance(one, DrawnSample) and one.persona is None for one in people)
-        assert all(one.query in spec.scenarios.sheet(one) and one.id in spec.scenarios.line(one) for one in people)
+        assert all(one.query in spec.scenarios.text(one) and one.id in spec.scenarios.line(one) for one in people)
         checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
         assert (checked.exit_code, "checked for their form only" in checked.output) == (0, True)
         with pytest.raises(UseError, match="exists; choose"):

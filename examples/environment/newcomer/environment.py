@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 
 from heartloop.core.dialogue import Message, StopReason
 from heartloop.core.judging import ask
+from heartloop.environments.base import BaseEnvironment, EmbeddedPlayer, LoggedEpisode, RoleModel, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.records import Tag, Written
 from heartloop.environments.spec import Options, option
-from heartloop.environments.staging import EmbeddedPlayer, LoggedEpisode, RoleModel, Staged, answered
 
 LOWEST, START, HIGHEST = 0.0, 4.0, 10.0
 POLICY_PROMPT = "You talk with somebody on their first day at a new place of work. Answer in one to three sentences."
@@ -81,7 +81,7 @@ class LLMUser(RoleModel):
         return await ask(self._model, messages, Appraisal, sampling=self._sampling.seeded(seed, len(replies)), on_reply=on_reply)
 
 
-class NewcomerEnvironment(Staged[Newcomer, Any, NewcomerOptions]):
+class NewcomerEnvironment(BaseEnvironment[Newcomer, Any, NewcomerOptions]):
     """The environment over some scenarios."""
 
     name = "newcomer"

@@ -57,7 +57,7 @@ SPEC = EnvironmentSpec(
     scenarios=Scenarios(
         sets=("newcomers",), load=set_loader(Newcomer, ("newcomers",), __package__ or ""),
         owns=lambda path, record: "warm" in record, line=lambda s: f"{s.id} {s.person}: {s.title}",
-        sheet=lambda s: "\n".join([s.title, s.person, s.opening, *s.lines, *s.warm]),
+        text=lambda s: "\n".join([s.title, s.person, s.opening, *s.lines, *s.warm]),
     ),
     stored=Stored(options=lambda t: {"good_from": float(t.facts["good_from"])}, rescored=rescored, stops_with_its_turns=True),
     training=Training(returns=returns, calls_per_turn=1, tokens_per_call=400),

@@ -407,7 +407,7 @@ class _Run:
         steps.note("neighbours", draft=draft, by=self._neighbours.by, nearest=[list(one) for one in nearest])
         repeats, shared = await repeated(
             scenario.model_dump(mode="json"),
-            {one.id: self._kind.sheet(self._shipped[one.id]) for one in nearest},
+            {one.id: self._kind.text(self._shipped[one.id]) for one in nearest},
             lambda of, prompt: self._kept("auditor", steps, of, prompt),
             sampling=self._seeded("auditor", None, f"duplicate {scenario.id}", draft),
             on_refusal=_noting(steps, "duplicate", draft),

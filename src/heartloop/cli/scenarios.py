@@ -53,7 +53,7 @@ def scenarios_show(
     from heartloop.environments.registry import find_scenario
 
     spec, record = find_scenario(scenario, scenarios)
-    typer.echo(spec.scenarios.sheet(record))
+    typer.echo(spec.scenarios.text(record))
 
 
 @scenarios_app.command("check")

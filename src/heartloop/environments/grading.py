@@ -16,9 +16,9 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
+from heartloop.environments.base import RoleModel, answered
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.staging import RoleModel, answered
 
 __all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of"]
 

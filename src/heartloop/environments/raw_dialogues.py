@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Refused, each_line, with_writable_texts
 
-__all__ = ["FORMS", "REPAIRS", "RawDialogue", "RawDialogues", "Said", "read_dialogues"]
+__all__ = ["FORMS", "REPAIRS", "RawDialogue", "RawDialogues", "RawTurn", "read_dialogues"]
 
 REPAIRS = {
     "quotes": "a line has a stray quote, at which a CSV reader would join lines; it was read verbatim",
@@ -37,7 +37,7 @@ REPAIRS = {
 Speaker = Literal["person", "supporter"]
 
 
-class Said(NamedTuple):
+class RawTurn(NamedTuple):
     """One turn."""
 
     speaker: Speaker
@@ -49,9 +49,9 @@ class RawDialogue(NamedTuple):
 
     place: str
     """File and line, or file and id."""
-    told: Mapping[str, str]
+    metadata: Mapping[str, str]
     """What the file states about the dialogue: `situation`, `emotion`, `problem`, `intensity`."""
-    turns: tuple[Said, ...]
+    turns: tuple[RawTurn, ...]
     """Speakers in turn."""
     names: tuple[str, ...] = ()
     """Names of the speakers, where the file gives them."""
@@ -106,20 +106,20 @@ class _Found:
         self.refused.append(Refused(place, reason))
 
 
-def _in_turn(turns: Sequence[Said], repaired: Counter[str]) -> Iterator[Said]:
+def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
     """Turns of one speaker in a row as one; empty ones left out."""
-    held: Said | None = None
+    held: RawTurn | None = None
     for turn in turns:
         text = re.sub(r"[ \t]+", " ", turn.text).strip()
         if not text:
             repaired["empty"] += 1
         elif held is not None and held.speaker == turn.speaker:
             repaired["joined"] += 1
-            held = Said(held.speaker, f"{held.text}\n{text}")
+            held = RawTurn(held.speaker, f"{held.text}\n{text}")
         else:
             if held is not None:
                 yield held
-            held = Said(turn.speaker, text)
+            held = RawTurn(turn.speaker, text)
     if held is not None:
         yield held
 
@@ -157,16 +157,16 @@ def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
         except InputError as error:
             found.refuse(place, str(error))
             continue
-        told = {
+        metadata = {
             name: one.get(key)
             for name, key in (("situation", "situation"), ("emotion", "emotion_type"), ("problem", "problem_type"))
         }
         scores = one.get("survey_score")
         seeker = scores.get("seeker") if isinstance(scores, dict) else None
         strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
-        told["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
+        metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
         yield RawDialogue(
-            place, {key: value.strip() for key, value in told.items() if isinstance(value, str) and value.strip()}, turns
+            place, {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}, turns
         )
 
 
@@ -197,14 +197,14 @@ def _messages(path: Path, found: _Found) -> Iterator[RawDialogue]:
         )
 
 
-def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[Said, ...]:
+def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:
     """Raises InputError with what is wrong; values are not repeated, they may be somebody's."""
     if not isinstance(whole, dict):
         raise InputError(f"holds a {type(whole).__name__}; expected an object with a list {lists[0]!r}")
     listed = next((whole[name] for name in lists if isinstance(whole.get(name), list)), None)
     if listed is None:
         raise InputError(f"has no list {' or '.join(map(repr, lists))}; expected one of them with the turns")
-    found: list[Said] = []
+    found: list[RawTurn] = []
     for number, turn in enumerate(listed, start=1):
         if not isinstance(turn, dict):
             raise InputError(
@@ -224,7 +224,7 @@ def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Seq
         said = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
         if said is None:
             raise InputError(f"turn {number} has no text {' or '.join(map(repr, texts))}")
-        found.append(Said(_WHO[name], said))
+        found.append(RawTurn(_WHO[name], said))
     return tuple(found)
 
 
@@ -281,9 +281,9 @@ def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
             found.refuse(place, "its first utterance is missing, so the person cannot be told from the supporter")
             continue
         first = some[0].speaker
-        told = {"situation": some[0].prompt, "emotion": some[0].context}
-        turns = tuple(Said("person" if row.speaker == first else "supporter", row.utterance) for row in some)
-        yield RawDialogue(place, {name: text for name, text in told.items() if text}, turns)
+        metadata = {"situation": some[0].prompt, "emotion": some[0].context}
+        turns = tuple(RawTurn("person" if row.speaker == first else "supporter", row.utterance) for row in some)
+        yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
 
 
 def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:

@@ -118,11 +118,11 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
 
 
-def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> list[Record]:
+def read_records(path: Path, text: str, kind: type[Record], *, correction: str) -> list[Record]:
     """Records with an `id` from the lines of a file's text; blank lines are skipped.
 
     Args:
-        mend: what to do about a line that does not fit, for the message.
+        correction: what the user can do about an invalid line; the end of the message.
 
     Raises:
         InputError: with file, line and field, for the first line that does not fit, or two equal ids.
@@ -137,7 +137,7 @@ def read_records(path: Path, text: str, kind: type[Record], *, mend: str) -> lis
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {mend}") from error
+            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {correction}") from error
         name = str(record.id)  # type: ignore[attr-defined]
         if name in seen:
             raise InputError(f"{path}, line {number}: id {name!r} is already on line {seen[name]}; ids must differ")
@@ -212,7 +212,7 @@ def set_loader(
         text = read_text(path)
         if text.lstrip().startswith("["):
             raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
-        records = read_records(path, text, kind, mend=f"mend that line (schema: {schema})")
+        records = read_records(path, text, kind, correction=f"correct or remove that line (schema: {schema})")
         if not records:
             raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
         return records
@@ -253,8 +253,8 @@ def load_own_or_imported(
     if "form" in keys:
         if exclude_tags:
             raise UseError(f"--exclude-tag finds nothing in {name}: imported scenarios carry no tags; leave lines out by hand")
-        mend = f"import the released file again (heartloop import {command})"
-        return list(read_records(Path(name), read_text(Path(name)), kind, mend=mend))
+        correction = f"import the released file again (heartloop import {command})"
+        return list(read_records(Path(name), read_text(Path(name)), kind, correction=correction))
     if released in keys:
         raise InputError(
             f"{name} is the authors' own file; run `heartloop import {command} {name} --out FILE.jsonl` and use what it writes"

@@ -14,7 +14,7 @@ from typing import Any
 
 from heartloop.core.errors import UseError
 from heartloop.environments.records import first_record
-from heartloop.environments.spec import EnvironmentSpec, Somebody
+from heartloop.environments.spec import AnyScenario, EnvironmentSpec
 
 __all__ = ["GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "specs", "stratified"]
 
@@ -127,7 +127,7 @@ def find_scenario(scenario: str, scenarios: str | None = None) -> tuple[Environm
     )
 
 
-def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebody]:
+def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyScenario]:
     """The first `limit` scenarios, taken in turn from each stratum, in order; all when `limit` is `None`.
 
     Raises:
@@ -137,7 +137,7 @@ def stratified(scenarios: Sequence[Somebody], limit: int | None) -> list[Somebod
         return list(scenarios)
     if limit < 1:
         raise UseError(f"--limit is {limit}; expected at least 1")
-    groups: dict[str, list[Somebody]] = {}
+    groups: dict[str, list[AnyScenario]] = {}
     for scenario in scenarios:
         groups.setdefault(scenario.stratum, []).append(scenario)
     longest = max(len(group) for group in groups.values())

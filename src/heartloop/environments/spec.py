@@ -134,7 +134,7 @@ class Scenarios(NamedTuple):
     """Whether a file with this first record, or a folder (with an empty record), holds scenarios of this environment."""
     line: Callable[[Any], str]
     """A scenario as one line of a list."""
-    sheet: Callable[[Any], str]
+    text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """What a scenario of our own form violates beyond its schema."""
@@ -168,7 +168,7 @@ class Ready(Environment, Protocol):
     def options(self) -> Options: ...
 
 
-Somebody = TypeVar("Somebody", bound=Scenario)
+AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 
 
 # Scores

@@ -21,15 +21,15 @@ __all__ = [
     "RESCORING",
     "StandIn",
     "StoredReplies",
-    "about_judged",
     "check_readable",
     "check_turns",
+    "judged_fields",
     "judged_prompts",
-    "kept_by",
-    "passed_on",
-    "read_again",
+    "reading_transcript",
     "rejudged",
-    "stored_by",
+    "replayed",
+    "still_unscored",
+    "stored_from_score",
     "unscored",
     "with_judge",
 ]
@@ -97,7 +97,7 @@ def check_turns(played: Transcript, options: Options) -> None:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
 
-def stored_by(score_of: Callable[[Transcript], float]) -> Stored:
+def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
     """The `Stored` of an environment whose dialogues are judged once, at their end.
 
     Args:
@@ -115,7 +115,7 @@ def stored_by(score_of: Callable[[Transcript], float]) -> Stored:
 
 
 @contextmanager
-def kept_by(transcript: Transcript, what: str) -> Iterator[None]:
+def reading_transcript(transcript: Transcript, what: str) -> Iterator[None]:
     """Reads what a transcript keeps.
 
     Raises:
@@ -141,7 +141,7 @@ def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
     judge.admit(scenario)
 
 
-def about_judged(played: Transcript, judge: str, told: Mapping[str, Any], *, unused: str = "") -> dict[str, Any]:
+def judged_fields(played: Transcript, judge: str, told: Mapping[str, Any], *, unused: str = "") -> dict[str, Any]:
     """`models`, `sampling` and `prompts` of a dialogue that the judge feels: what it was played with, and the judge's own.
 
     Args:
@@ -175,21 +175,21 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     check_readable(played, scenario, judge)
     stored = spec.stored
     about = _about(spec, played, judge)
-    left = passed_on(played, judge.name, about, options.preset)
+    left = still_unscored(played, judge.name, about, options.preset)
     if left is not None:
         return left
     as_played = options.model_copy(update={**stored.options(played), "preset": options.preset})
     if stored.stops_with_its_turns:  # no further reply is stored
         as_played = as_played.model_copy(update={"max_turns": min(options.max_turns, len(played.turns))})
     environment = spec.make([scenario], stored.stand_in(played, judge), as_played)
-    result = await read_again(played, environment)
+    result = await replayed(played, environment)
     if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
         result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
     return with_judge(result, about)
 
 
 def with_judge(result: Transcript, about: Mapping[str, Any]) -> Transcript:
-    """A dialogue read again, with the models, sampling and prompts of `about_judged`."""
+    """A dialogue read again, with the models, sampling and prompts of `judged_fields`."""
     update = {
         "models": {"policy": result.model, **about["models"]},
         "sampling": {"policy": result.sampling["policy"], **about["sampling"]},
@@ -206,10 +206,10 @@ def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> M
 
 def _about(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:
     stored = spec.stored
-    return about_judged(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
+    return judged_fields(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
 
 
-async def read_again(played: Transcript, environment: Environment) -> Transcript:
+async def replayed(played: Transcript, environment: Environment) -> Transcript:
     """The stored replies through the turn loop once more; `environment` holds the stored person, whose feelings are the judge's.
 
     Raises:
@@ -224,7 +224,7 @@ async def read_again(played: Transcript, environment: Environment) -> Transcript
     return found.model_copy(update=update)
 
 
-def passed_on(played: Transcript, judge: str, about: Mapping[str, Any], preset: str) -> Transcript | None:
+def still_unscored(played: Transcript, judge: str, about: Mapping[str, Any], preset: str) -> Transcript | None:
     """A dialogue that is unscored, with its cause, as it stands in a rejudged run; `None` for one that can be read."""
     role, kind, why = "stored dialogue", "no reply", "it holds no reply"
     if played.failure is not None:

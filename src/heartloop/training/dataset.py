@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import owner_of, stratified
-from heartloop.environments.spec import Somebody
+from heartloop.environments.spec import AnyScenario
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings
 from heartloop.training.recipe import Recipe
 from heartloop.training.verl_config import RunPaths
@@ -60,7 +60,7 @@ def split_of(recipe: Recipe) -> Split:
     return Split(train, held_out)
 
 
-def parted(scenarios: Sequence[Somebody], share: float) -> tuple[list[Somebody], list[Somebody]]:
+def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
     """The training scenarios of one set, and the held-out share, stratified."""
     held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
     held_out_ids = {scenario.id for scenario in held_out}

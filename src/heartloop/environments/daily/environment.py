@@ -20,14 +20,14 @@ from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Memory, Scenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged
-from heartloop.environments.stored import kept_by, stored_by
+from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = [
     "JUDGES",
@@ -37,7 +37,7 @@ __all__ = [
     "DailyUser",
     "View",
     "average_of",
-    "remembered",
+    "prompt_values",
 ]
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
@@ -62,7 +62,7 @@ class DailyUser(Player, Protocol):
         ...
 
 
-def remembered(scenario: Scenario) -> dict[str, str]:
+def prompt_values(scenario: Scenario) -> dict[str, str]:
     """What a companion knows, as the model under test and the judges are told it: blanks of their prompts, by name."""
     return {
         "persona": f"{scenario.person} ({scenario.persona.gender})",
@@ -81,7 +81,7 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(Staged[Scenario, DailyUser, DailyOptions]):
+class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
     """Daily conversation over a list of instances, with one kind of judges."""
 
     name = "daily"
@@ -93,7 +93,7 @@ class Daily(Staged[Scenario, DailyUser, DailyOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        known = remembered(scenario)
+        known = prompt_values(scenario)
         facts = {
             "kind": scenario.kind,
             "want": scenario.want,
@@ -114,7 +114,7 @@ class DailyEpisode(LoggedEpisode[Daily, Scenario]):
 
     @property
     def policy_prompt(self) -> str:
-        return self._environment.policy.fill(**remembered(self._scenario))
+        return self._environment.policy.fill(**prompt_values(self._scenario))
 
     async def open(self) -> str:
         return self._scenario.query
@@ -137,8 +137,8 @@ def average_of(transcript: Transcript) -> float:
     Raises:
         InputError: the transcript keeps no grades.
     """
-    with kept_by(transcript, "the grades of its judges"):
+    with reading_transcript(transcript, "the grades of its judges"):
         return average(transcript.turns[0].evidence["scores"])
 
 
-STORED = stored_by(average_of)
+STORED = stored_from_score(average_of)

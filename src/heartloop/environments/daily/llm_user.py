@@ -17,10 +17,10 @@ from __future__ import annotations
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.daily.environment import JUDGES, View, remembered
+from heartloop.environments.daily.environment import JUDGES, View, prompt_values
+from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade, JudgeModel, Level
-from heartloop.environments.telling import told
 
 __all__ = ["LLMUser"]
 
@@ -34,9 +34,9 @@ class LLMUser(JudgeModel):
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         system = self._prompts["judge"].fill(
-            **remembered(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
+            **prompt_values(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
         )
-        asked = self._prompts["judge_turn"].fill(answer=told([("The answer", view.reply)]))
+        asked = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", view.reply)]))
         number = JUDGES.index(judge)
         answer = await self.verdict(judge, number, system, asked, view.reply, Level, seed=view.seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())

@@ -207,7 +207,7 @@ def _line(s: Any) -> str:
     return f"{s.id:12} {s.kind:12} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
-def _sheet(s: Any) -> str:
+def _text(s: Any) -> str:
     def remembered(memories: Sequence[Any]) -> str:
         return "\n".join(f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" for m in memories)
 
@@ -232,7 +232,7 @@ SCENARIOS = Scenarios(
     load=load_scenarios,
     owns=lambda path, record: "dialogue_memory" in record,
     line=_line,
-    sheet=_sheet,
+    text=_text,
     problems=problems_of,
     identity=lambda s: (s.persona.name, s.persona.occupation),
     story=lambda s: " ".join([s.query, s.about, *(memory.text for memory in s.memories)]),

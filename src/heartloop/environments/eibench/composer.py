@@ -171,9 +171,9 @@ def load_cores(path: Path | None = None) -> list[Core]:
         InputError: with file, line and field, for the first record that does not fit.
     """
     if path is not None:
-        return read_records(path, path.read_text(encoding="utf-8"), Core, mend="mend that line")
+        return read_records(path, path.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
     with resources.as_file(resources.files(__package__) / "scenarios" / "cores.jsonl") as shipped:
-        return read_records(shipped, shipped.read_text(encoding="utf-8"), Core, mend="mend that line")
+        return read_records(shipped, shipped.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import Prompt, load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.eibench.options import RELATION_WEIGHT, EIBenchOptions
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scenario
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged, answered
 
 __all__ = [
     "EIBench",
@@ -99,7 +99,7 @@ class EIBenchUser(Player, Protocol):
         ...
 
 
-class EIBench(Staged[AnyScenario, EIBenchUser, EIBenchOptions]):
+class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
     """EIBench over a list of scenarios, with one kind of person."""
 
     name = "eibench"

@@ -54,7 +54,7 @@ def _line(s: Any) -> str:
     return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
 
 
-def _sheet(s: Any) -> str:
+def _text(s: Any) -> str:
     a, t = s.axes
     anchors = (
         f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
@@ -108,7 +108,7 @@ SCENARIOS = Scenarios(
     load=load_set,
     owns=_owns,
     line=_line,
-    sheet=_sheet,
+    text=_text,
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),

@@ -19,13 +19,13 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.eibench.scenario import Scene, pools
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT
 from heartloop.environments.episode import CallLog
-from heartloop.environments.staging import RoleModel, SystemPrompts
-from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["REASKS", "LLMUser", "reaction_of"]
 
@@ -180,4 +180,4 @@ def _reaction(answer: _Answer) -> Reaction:
 def _dialogue(view: View) -> str:
     """In Charm the model begins, elsewhere the person."""
     said, heard = ("You", view.said), (view.scenario.other, view.heard)
-    return told_in_turn(heard, said) if view.scenario.opening is None else told_in_turn(said, heard)
+    return alternating_text(heard, said) if view.scenario.opening is None else alternating_text(said, heard)

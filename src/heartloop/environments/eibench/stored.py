@@ -18,13 +18,13 @@ from typing import Any
 
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.core.errors import InputError
+from heartloop.environments.base import answered
 from heartloop.environments.eibench.environment import EIBenchUser, Reaction, View, anchors_of, relation_weight_of, taken
 from heartloop.environments.eibench.llm_user import reaction_of
 from heartloop.environments.eibench.options import EIBenchOptions
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome, process_rewards
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Stored
-from heartloop.environments.staging import answered
 from heartloop.environments.stored import StandIn, check_turns, unscored
 
 __all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]

@@ -131,7 +131,7 @@ class EmpaDistilling(Writing):
     def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
         """The dialogue without personal data, and a place and a name for the invented person."""
         if raw.place not in self._cleaned:
-            told = {name: text for name, text in raw.told.items() if len(text) <= MOST_CHARACTERS}
+            told = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
             lengths = list(accumulate(len(turn.text) for turn in raw.turns))
             read = raw.turns[: sum(length <= MOST_CHARACTERS for length in lengths)]
             removed = without_personal_data([*told.values(), *(turn.text for turn in read)], raw.names)

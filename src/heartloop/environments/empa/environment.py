@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
 from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.options import EmpaOptions
@@ -26,8 +27,7 @@ from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged, answered
-from heartloop.environments.stored import kept_by
+from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "Empa",
@@ -104,7 +104,7 @@ class EmpaUser(Player, Protocol):
         ...
 
 
-class Empa(Staged[Scenario, EmpaUser, EmpaOptions]):
+class Empa(BaseEnvironment[Scenario, EmpaUser, EmpaOptions]):
     """EMPA over a list of scenarios, with one kind of person, judge and director."""
 
     name = "empa"
@@ -273,7 +273,7 @@ def case_of(transcript: Transcript) -> Case:
     Raises:
         InputError: a judged turn that keeps no levels, or a start without the axes.
     """
-    with kept_by(transcript, "the levels of every judged turn"):
+    with reading_transcript(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
         window = int(transcript.facts.get("window", "1"))
         forms: list[Mapping[str, int] | None] = []

@@ -19,6 +19,8 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import SystemPrompts
+from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, refused
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, render_released, source_text
@@ -26,8 +28,6 @@ from heartloop.environments.empa.scenario import SOURCES, Scenario
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.quotes import stands_in
-from heartloop.environments.staging import SystemPrompts
-from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["LLMUser", "dialogue_of"]
 
@@ -257,4 +257,4 @@ def _point(position: Any) -> str:
 
 def dialogue_of(view: View, person: str, supporter: str) -> str:
     """All that was said so far, the person first, under these names."""
-    return told_in_turn((person, view.said), (supporter, view.heard))
+    return alternating_text((person, view.said), (supporter, view.heard))

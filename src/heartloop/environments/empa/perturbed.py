@@ -23,7 +23,7 @@ from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.episode import CallLog
-from heartloop.environments.stored import about_judged, check_readable, passed_on, read_again, with_judge
+from heartloop.environments.stored import check_readable, judged_fields, replayed, still_unscored, with_judge
 
 __all__ = ["DIRECT", "perturbed"]
 
@@ -98,8 +98,8 @@ async def perturbed(
         played = original  # there is nothing to pair it with
     both = _BothJudges(judge, direct, original if attack else None)
     replies = _attacked(played, variant) if attack else played
-    about = about_judged(replies, both.name, both.describe())
-    judged = passed_on(played, both.name, about, preset)
+    about = judged_fields(replies, both.name, both.describe())
+    judged = still_unscored(played, both.name, about, preset)
     if judged is None:
         empa = Empa(
             [flipped(scenario) if variant == FLIP else scenario],
@@ -110,7 +110,7 @@ async def perturbed(
             window=int(played.facts.get("window", "1")),
             to_the_end=True,
         )
-        judged = with_judge(await read_again(replies, empa), about)
+        judged = with_judge(await replayed(replies, empa), about)
     stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
     return judged.model_copy(update={"stop": stop, "variant": label})

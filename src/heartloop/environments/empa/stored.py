@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
+from heartloop.environments.base import answered
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.environment import Judgement, View, case_of, ends, numbers_of
 from heartloop.environments.empa.options import VARIANTS, EmpaOptions
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
-from heartloop.environments.staging import answered
 from heartloop.environments.stored import StandIn, check_turns
 
 __all__ = ["STORED", "FormJudge", "StoredPerson", "rescored"]

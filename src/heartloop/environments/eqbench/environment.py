@@ -21,14 +21,14 @@ from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.eqbench.format import as_judged, sections_of
 from heartloop.environments.eqbench.options import EQBenchOptions
 from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged, answered
-from heartloop.environments.stored import kept_by, stored_by
+from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = [
     "JUDGE",
@@ -91,7 +91,7 @@ class EQBenchUser(Player, Protocol):
         ...
 
 
-class EQBench(Staged[Scenario, EQBenchUser, EQBenchOptions]):
+class EQBench(BaseEnvironment[Scenario, EQBenchUser, EQBenchOptions]):
     """EQ-Bench3 over a list of scenarios, with one judge.
 
     Args:
@@ -194,9 +194,9 @@ def score_of(transcript: Transcript) -> float:
     Raises:
         InputError: the transcript keeps no marks.
     """
-    with kept_by(transcript, "the marks of its judge"):
+    with reading_transcript(transcript, "the marks of its judge"):
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
 
 
-STORED = stored_by(score_of)
+STORED = stored_from_score(score_of)

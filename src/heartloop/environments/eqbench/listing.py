@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import there
+from heartloop.environments.eqbench.scenario import has_prompts
 from heartloop.environments.spec import Scenarios
 
 __all__ = ["SCENARIOS"]
@@ -17,7 +17,7 @@ def _line(s: Any) -> str:
     return f"{s.id:5} {s.kind:12} {s.category}: {s.title}, {prompts} prompt{'s' if prompts > 1 else ''}{only}"
 
 
-def _sheet(s: Any) -> str:
+def _text(s: Any) -> str:
     parts = [f"{s.title} ({s.id}; {s.kind}; {s.category})"]
     parts += [f"Prompt {number}:\n{text}" for number, text in enumerate(s.prompts("repaired"), 1)]
     sections = f"An answer is to have the sections {', '.join(s.form.sections)}." if s.form.sections else ""
@@ -33,7 +33,7 @@ SCENARIOS = Scenarios(
     load=load_scenarios,
     owns=lambda path, record: path.is_dir(),
     line=_line,
-    sheet=_sheet,
+    text=_text,
     written=lambda s: False,
-    playable=there,
+    playable=has_prompts,
 )

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 from heartloop.core.errors import PromptError
 
-__all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "there"]
+__all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "has_prompts"]
 
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
 """`role-play`: in a part, in three sections; `drafting`: a message to write, in three sections; `conversation`: the prompts as
@@ -143,6 +143,6 @@ class Scenario:
         return hashlib.sha256(json.dumps(asked, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
-def there(scenario: Scenario, variant: str) -> bool:
+def has_prompts(scenario: Scenario, variant: str) -> bool:
     """Whether a scenario has a prompt in a variant."""
     return bool(scenario.prompts(variant))

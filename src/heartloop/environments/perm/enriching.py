@@ -27,12 +27,12 @@ from pydantic import BaseModel, Field
 from heartloop.appraisal.words import split_sentences
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.dialogue_text import quoted
 from heartloop.environments.perm.drawn import DrawnSample, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.places import places
 from heartloop.environments.records import Persona, Tag, crisis_tags
 from heartloop.environments.registry import stratified
-from heartloop.environments.telling import quoted
 from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
 
 __all__ = ["SENTENCES", "PermEnriching", "enriching"]

@@ -25,6 +25,7 @@ from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.drawn import AnySample
@@ -40,8 +41,7 @@ from heartloop.environments.perm.scoring import (
     perm_reward,
 )
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged
-from heartloop.environments.stored import kept_by
+from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "JUDGES",
@@ -115,7 +115,7 @@ class PermUser(Player, Protocol):
         ...
 
 
-class Perm(Staged[AnySample, PermUser, PermOptions]):
+class Perm(BaseEnvironment[AnySample, PermUser, PermOptions]):
     """PERM over a list of samples, with one kind of judges."""
 
     name = "perm"
@@ -203,7 +203,7 @@ def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None
     Raises:
         InputError: the transcript keeps no grades.
     """
-    with kept_by(transcript, "the grades of its judges"):
+    with reading_transcript(transcript, "the grades of its judges"):
         evidence = transcript.turns[0].evidence
         if evidence["format"]:
             return None

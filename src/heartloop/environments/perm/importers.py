@@ -59,7 +59,7 @@ def draw(dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: in
     found: dict[str, DrawnSample] = {}
     texts: set[tuple[str, str]] = set()
     for one in dialogues:
-        emotion, situation, query = one.told.get("emotion", ""), one.told.get("situation", ""), one.turns[0].text
+        emotion, situation, query = one.metadata.get("emotion", ""), one.metadata.get("situation", ""), one.turns[0].text
         if reason := _unfit(emotion, situation, query):
             passed[reason] += 1
             continue

@@ -19,7 +19,7 @@ def _line(s: Any) -> str:
     return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
-def _sheet(s: Any) -> str:
+def _text(s: Any) -> str:
     if isinstance(s, DrawnSample):
         return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Says: {s.query}"])
     named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
@@ -47,7 +47,7 @@ SCENARIOS = Scenarios(
     load=load_set,
     owns=_owns,
     line=_line,
-    sheet=_sheet,
+    text=_text,
     problems=problems_of,
     written=lambda s: not isinstance(s, DrawnSample),
     identity=_identity,

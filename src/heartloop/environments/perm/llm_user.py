@@ -21,10 +21,10 @@ from pydantic import Field, StrictInt
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict
 from heartloop.environments.perm.environment import JUDGES, View
-from heartloop.environments.telling import told
 
 __all__ = ["DIMENSIONS", "REASKS", "LLMUser"]
 
@@ -60,7 +60,7 @@ class LLMUser(JudgeModel):
         sample = view.scenario
         system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
         part = "The notes" if judge == "resonation" else "The response"
-        asked = self._prompts["judge_turn"].fill(part=told([(part, text)]))
+        asked = self._prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
         answer = await self.verdict(judge, JUDGES.index(judge), system, asked, text, kind, seed=view.seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()

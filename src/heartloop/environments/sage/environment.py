@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import StopReason
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.options import VARIANTS, SageOptions
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, Band, band, step
 from heartloop.environments.spec import Player
-from heartloop.environments.staging import LoggedEpisode, Staged, answered
 from heartloop.scoring.credit import turn_rewards
 
 __all__ = [
@@ -125,7 +125,7 @@ class SageUser(Player, Protocol):
         ...
 
 
-class Sage(Staged[AnyScenario, SageUser, SageOptions]):
+class Sage(BaseEnvironment[AnyScenario, SageUser, SageOptions]):
     """SAGE over a list of scenarios, with one user simulator."""
 
     name = "sage"

@@ -20,7 +20,7 @@ def _line(s: Any) -> str:
     return f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]"
 
 
-def _sheet(s: Any) -> str:
+def _text(s: Any) -> str:
     parts = [
         f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})",
         f"Secretly {s.intention_text}.",
@@ -45,7 +45,7 @@ SCENARIOS = Scenarios(
     load=load_set,
     owns=_owns,
     line=_line,
-    sheet=_sheet,
+    text=_text,
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),

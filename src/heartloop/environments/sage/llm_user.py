@@ -23,13 +23,13 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT
-from heartloop.environments.staging import RoleModel, SystemPrompts
-from heartloop.environments.telling import speaks_for, told_in_turn
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
 
@@ -100,7 +100,7 @@ class LLMUser(RoleModel):
                 Message(
                     role="user",
                     content=self._prompts["feel_turn"].fill(
-                        dialogue=told_in_turn(("Person", view.said), ("NPC", view.heard)), emotion=f"{view.emotion:g}"
+                        dialogue=alternating_text(("Person", view.said), ("NPC", view.heard)), emotion=f"{view.emotion:g}"
                     ),
                 ),
             ],
@@ -127,7 +127,7 @@ class LLMUser(RoleModel):
                 Message(
                     role="user",
                     content=self._prompts["speak_turn"].fill(
-                        dialogue=told_in_turn(("Person", view.said), ("NPC", view.heard)),
+                        dialogue=alternating_text(("Person", view.said), ("NPC", view.heard)),
                         planning=planning,
                         band=view.manner,
                         emotion=f"{view.emotion:g}",

@@ -24,12 +24,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
+from heartloop.environments.base import answered
 from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, SageUser, Speech, View, says_goodbye
 from heartloop.environments.sage.options import VARIANTS, SageOptions
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.spec import Stored
-from heartloop.environments.staging import answered
 from heartloop.environments.stored import StandIn, check_turns, unscored
 from heartloop.scoring.credit import turn_rewards
 

@@ -16,10 +16,10 @@ from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, Episode, RoleFailed
 from heartloop.environments.spec import Options, Player
 
-__all__ = ["EmbeddedPlayer", "LoggedEpisode", "RoleModel", "Staged", "SystemPrompts", "answered"]
+__all__ = ["BaseEnvironment", "EmbeddedPlayer", "LoggedEpisode", "RoleModel", "SystemPrompts", "answered"]
 
 
-class _Somebody(Protocol):
+class _Identified(Protocol):
     @property
     def id(self) -> str: ...
 
@@ -27,7 +27,7 @@ class _Somebody(Protocol):
     def fingerprint(self) -> str: ...
 
 
-Somebody = TypeVar("Somebody", bound=_Somebody)
+AnyScenario = TypeVar("AnyScenario", bound=_Identified)
 User = TypeVar("User", bound=Player)
 Stage = TypeVar("Stage")
 Chosen = TypeVar("Chosen", bound=Options)
@@ -94,7 +94,7 @@ class SystemPrompts:
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], tuple[object, Message]] = {}
 
-    def of(self, scenario: _Somebody, name: str, text: Callable[[], str]) -> Message:
+    def of(self, scenario: _Identified, name: str, text: Callable[[], str]) -> Message:
         """The message of a name for a scenario.
 
         Args:
@@ -108,7 +108,7 @@ class SystemPrompts:
         return made[1]
 
 
-class Staged(ABC, Generic[Somebody, User, Chosen]):
+class BaseEnvironment(ABC, Generic[AnyScenario, User, Chosen]):
     """Scenarios by id, who plays the roles, and the options; a subclass says its `name` and `options_type`.
 
     Args:
@@ -122,8 +122,8 @@ class Staged(ABC, Generic[Somebody, User, Chosen]):
     name: str
     options_type: type[Chosen]
 
-    def __init__(self, scenarios: Sequence[Somebody], user: User, **options: Any) -> None:
-        self.scenarios: dict[str, Somebody] = {}
+    def __init__(self, scenarios: Sequence[AnyScenario], user: User, **options: Any) -> None:
+        self.scenarios: dict[str, AnyScenario] = {}
         for scenario in scenarios:
             if scenario.id in self.scenarios:
                 raise InputError(f"scenario {scenario.id!r} was given twice; ids must differ")
@@ -150,7 +150,7 @@ class Staged(ABC, Generic[Somebody, User, Chosen]):
     def scenario_ids(self) -> Sequence[str]:
         return tuple(self.scenarios)
 
-    def scenario(self, scenario_id: str) -> Somebody:
+    def scenario(self, scenario_id: str) -> AnyScenario:
         """The scenario of an id.
 
         Raises:
@@ -191,10 +191,10 @@ class Staged(ABC, Generic[Somebody, User, Chosen]):
         }
 
 
-class LoggedEpisode(Generic[Stage, Somebody]):
+class LoggedEpisode(Generic[Stage, AnyScenario]):
     """Base of episodes: the environment, the scenario, the seed, and the instruments' calls and counts."""
 
-    def __init__(self, environment: Stage, scenario: Somebody, seed: int) -> None:
+    def __init__(self, environment: Stage, scenario: AnyScenario, seed: int) -> None:
         self._environment = environment
         self._scenario = scenario
         self._seed = seed

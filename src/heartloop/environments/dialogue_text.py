@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import repeat, starmap, zip_longest
 
-__all__ = ["quoted", "speaks_for", "told", "told_in_turn"]
+__all__ = ["alternating_text", "dialogue_text", "quoted", "speaks_for"]
 
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
@@ -28,26 +28,26 @@ def quoted(text: str) -> str:
     return _BREAK.sub("\n    | ", text)
 
 
-def told(turns: Iterable[tuple[str, str]]) -> str:
+def dialogue_text(turns: Iterable[tuple[str, str]]) -> str:
     """One line a turn, `Speaker: words`; an empty message is silence.
 
-    >>> print(told([("You", "Well?"), ("Zeynep", "")]))
+    >>> print(dialogue_text([("You", "Well?"), ("Zeynep", "")]))
     You: Well?
     Zeynep: (silence)
     """
     return "\n".join(starmap(_line, turns))
 
 
-def told_in_turn(first: tuple[str, Iterable[str]], second: tuple[str, Iterable[str]]) -> str:
+def alternating_text(first: tuple[str, Iterable[str]], second: tuple[str, Iterable[str]]) -> str:
     """Two speakers with their messages, one after the other.
 
-    >>> print(told_in_turn(("You", ["Well?", "So?"]), ("Zeynep", ["Hm."])))
+    >>> print(alternating_text(("You", ["Well?", "So?"]), ("Zeynep", ["Hm."])))
     You: Well?
     Zeynep: Hm.
     You: So?
     """
     pairs = zip_longest(*(zip(repeat(speaker), messages) for speaker, messages in (first, second)))
-    return told(turn for pair in pairs for turn in pair if turn is not None)
+    return dialogue_text(turn for pair in pairs for turn in pair if turn is not None)
 
 
 @lru_cache(maxsize=4096)  # a talk is told anew every turn, its messages stay
