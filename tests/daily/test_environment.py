@@ -10,7 +10,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, STORED, Daily, remembered
+from heartloop.environments.daily.environment import JUDGES, STORED, Daily, prompt_values
 from heartloop.environments.daily.options import DailyOptions
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.daily.scoring import METRICS, average
@@ -54,7 +54,7 @@ class TestWhatTheModelIsTold:
 
     @pytest.mark.parametrize("instance", [AWAKE, LIE, SWIM])
     def test_every_memory_stands_on_a_line_with_its_day(self, instance: Scenario) -> None:
-        known = remembered(instance)
+        known = prompt_values(instance)
         lines = [*known["notes"].splitlines(), *known["events"].splitlines()]
         assert len(lines) == len(instance.memories)
         for line, memory in zip(lines, instance.memories, strict=True):
