@@ -93,9 +93,9 @@ class TestRefused:
             ({"target_trust": True}, "rub_goals.target_trust: true; expected a number from 0 to 100"),
             ({"worst_anger_min": 101}, "worst_case.worst_anger_min: 101; expected a number from 0 to 100"),
             ({"scene_tag": "war"}, 'scene_tag: "war"; expected one of charm, defense, repair, support'),
-            ({"opening_line": None}, "aggressor_profile.opening_line is missing; expected words"),
+            ({"opening_line": None}, "aggressor_profile.opening_line is missing; expected"),
             ({"rub_goals": 7}, "rub_goals: 7; expected"),
-            ({"form": "eibench-released/1"}, "it was imported before; use its file as it is: --scenarios"),
+            ({"form": "eibench-released/1"}, "the record was imported before"),
         ],
     )
     def test_with_field_value_and_what_was_expected(self, more: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -135,15 +135,15 @@ class TestRefused:
         assert places == ("data.jsonl, line 1", "data.jsonl, line 3", "data.jsonl, line 4")
         assert "not JSON" in reasons[0]
         assert "not UTF-8" in reasons[1]
-        assert reasons[2] == "it is NaN; expected a JSON object"
+        assert reasons[2] == "the record is NaN; expected a JSON object"
 
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             (json.dumps([record(1)], indent=1)[:-30], "data.json: not JSON"),
             (b"[" * 100_000, "nested too deeply"),
-            (b"", "it is empty"),
-            ('[{"id": 1' + "0" * 5000 + "}]", "id: inf is no JSON number"),
+            (b"", "is empty"),
+            ('[{"id": 1' + "0" * 5000 + "}]", "id: inf; expected a finite number"),
         ],
         ids=["cut", "deep", "empty", "long number"],
     )
@@ -153,7 +153,7 @@ class TestRefused:
     def test_no_file(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cannot read .*none.json"):
             read_released(tmp_path / "none.json")
-        with pytest.raises(InputError, match="holds no released file"):
+        with pytest.raises(InputError, match="no released file"):
             read_released(tmp_path)
 
 

@@ -283,7 +283,7 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, w
         assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["moved", "DETAILS"]
         assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
         assert reply.locator(".gauge").first.get_attribute("aria-label") == (
-            "+0.05 of the way, before +0.00, from failure at 100 over the start at 60 to success at 20"
+            "axis score +0.05, before +0.00; failure at 100, start at 60, success at 20"
         )
         assert "<b>who</b>" in sheet.locator(".parts").inner_text()
         sheet.locator("button:has-text('Unfold all details')").press("Enter")

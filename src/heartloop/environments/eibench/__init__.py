@@ -1,4 +1,1 @@
-"""EIBench: emotion management on four scenes, scored by anchors (paper: EIBench).
-
-Does not cover turn credit for training (`scoring.credit`, with training).
-"""
+"""EIBench: emotion management in four scenes, scored between anchors (paper: EIBench)."""

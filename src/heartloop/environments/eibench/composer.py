@@ -1,12 +1,11 @@
-"""The training set of EIBench: 2,009 scenarios put together from hand-written situation cores.
+"""The training set of EIBench: 2,009 scenarios, composed from hand-written situation cores.
 
-Every keyword of the seed pools has a core: a situation with slots for details, a role for each relationship that fits, an
-opening for three strengths of feeling, concerns, beats and lines. The composer joins it with a place and names (`places`), a
-manner of speaking and its lines (`manners.toml`, by personality) and anchors (`pools.toml`, by intensity). No combination of
-keyword, relationship, intensity and personality of the test set is used. Deterministic: the same files give the same set, word
-by word.
+Every keyword of the seed pools has a core: a situation with slots for details, roles by relationship, openings by intensity,
+concerns, beats and lines. The composer adds a place and names (`places`), a manner of speaking with its lines (`manners.toml`, by
+personality) and anchors (`pools.toml`, by intensity). It uses no combination of keyword, relationship, intensity and personality
+of the test set. The result is deterministic.
 
-Does not cover near-duplicates of test scenarios (`heartloop.authoring` and the tests check them), nor writing with a model.
+Does not cover near-duplicates of test scenarios (checked by `heartloop.authoring` and the tests), nor writing with a model.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ __all__ = [
 ]
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
-"""Scenarios a scene in the training set (EIBench Table 3)."""
+"""Number of scenarios per scene (EIBench Table 3)."""
 
 _SLOT = re.compile(r"\{([a-z_]+)\}")
 _PRONOUNS = {
@@ -68,14 +67,14 @@ _PRONOUNS = {
 
 
 class Role(Part):
-    """Who the two are to each other under one relationship."""
+    """Roles of both sides under one relationship."""
 
     user: str = Field(min_length=5)
     model: str = Field(min_length=5)
 
 
 class Openings(Part):
-    """First words of the person, by strength of feeling."""
+    """Opening lines of the user, by intensity."""
 
     low: str = Field(min_length=15, max_length=300)
     mid: str = Field(min_length=15, max_length=300)
@@ -83,8 +82,8 @@ class Openings(Part):
 
 
 class Core(Part):
-    """One hand-written situation. Texts may hold slots: its own, `name`, `other` (the model's name), `place`, and the person's
-    pronouns `they`, `them`, `their`, `themself` (with a capital after a full stop)."""
+    """One hand-written situation. Texts may contain slots: those of `slots`, `name`, `other` (the model's name), `place`, and the
+    user's pronouns `they`, `them`, `their`, `themself`."""
 
     id: str
     scene: Scene
@@ -94,7 +93,7 @@ class Core(Part):
     tags: tuple[Tag, ...] = Field(min_length=1)
     ages: tuple[int, int]
     slots: Mapping[str, tuple[str, ...]]
-    """Details by name, three or four to choose from; any choice fits any other."""
+    """Three or four details per slot; all are compatible with each other."""
     roles: Mapping[str, Role]
     background: str = Field(min_length=150)
     rules: tuple[str, ...] = Field(min_length=2, max_length=3)
@@ -111,7 +110,7 @@ class Core(Part):
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
     beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
     lines: Mapping[str, tuple[str, ...]]
-    """`settled`, `broken_off` and the scene's own two groups, two lines each; the rest come from the personality."""
+    """Two lines each of `settled`, `broken_off` and the scene's two groups; the personality provides the others."""
 
     @model_validator(mode="after")
     def _fits_the_pools(self) -> Core:
@@ -125,9 +124,9 @@ class Core(Part):
         expected = {"settled", "broken_off", *LINES[self.scene]}
         if set(self.lines) != expected or any(len(lines) != 2 for lines in self.lines.values()):
             raise ValueError(f"lines are {sorted(self.lines)}; expected two each of {sorted(expected)}")
-        known = {*self.slots, "name", "other", "place", "they", "them", "their", "themself"}
+        slots = {*self.slots, "name", "other", "place", "they", "them", "their", "themself"}
         used = set(_SLOT.findall(json.dumps(self.model_dump(mode="json", exclude={"slots"})).replace("{They}", "{they}")))
-        if unknown := used - known:
+        if unknown := used - slots:
             raise ValueError(f"slots without a value: {', '.join(sorted(unknown))}")
         if unused := set(self.slots) - used:
             raise ValueError(f"slots that no text uses: {', '.join(sorted(unused))}")
@@ -135,7 +134,7 @@ class Core(Part):
 
 
 class Combination(NamedTuple):
-    """What a scenario was made from; the keyword stands for its theme, too."""
+    """What a scenario is made from; the keyword determines the theme."""
 
     keyword: str
     relationship: str
@@ -144,19 +143,16 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, seed: Seed) -> Self:
-        """That of a seed."""
         return cls(seed.keyword, seed.relationship, seed.intensity, seed.personality)
 
     def seed(self, theme: str) -> Seed:
-        """The seed with this combination."""
         return Seed(theme=theme, **self._asdict())
 
 
-def combinations(keyword: str, relationships: Sequence[str], taken: set[Combination]) -> list[Combination]:
-    """Every combination of a keyword with these relationships that is not `taken`, in a fixed order."""
-    known = pools()
-    choices = product(sorted(relationships), known.intensities, known.personalities)
-    return [found for choice in choices if (found := Combination(keyword, *choice)) not in taken]
+def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
+    """All combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
+    choices = product(sorted(relationships), pools().intensities, pools().personalities)
+    return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
 
 
 @functools.cache
@@ -165,10 +161,10 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def load_cores(path: Path | None = None) -> list[Core]:
-    """The hand-written situation cores, or those of a file.
+    """The shipped situation cores, or those of a file.
 
     Raises:
-        InputError: with file, line and field, for the first record that does not fit.
+        InputError: the first invalid record, with file, line and field.
     """
     if path is not None:
         return read_records(path, path.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
@@ -177,7 +173,7 @@ def load_cores(path: Path | None = None) -> list[Core]:
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:
-    """A text with its slots filled; a slot written `{They}` or at the start of a sentence gets a capital.
+    """Fills the slots of a text. A value is capitalised in a slot with a capital (`{They}`) and at the start of a sentence.
 
     Raises:
         InputError: a slot has no value.
@@ -185,15 +181,15 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
     >>> fill_slots("{they} left. {They} came back with {item}.", {"they": "she", "item": "a pram"})
     'She left. She came back with a pram.'
     """
-    if "{" not in text:  # as most texts
+    if "{" not in text:
         return text
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(slot: re.Match[str]) -> str:
+        name = slot[1]
         if name.lower() not in values:
             raise InputError(f"slot {{{name}}} has no value in {text[:80]!r}; expected one of {', '.join(sorted(values))}")
         word = values[name.lower()]
-        before = text[: found.start()].rstrip()
+        before = text[: slot.start()].rstrip()
         starts = not before or before[-1] in ".!?…" or before.endswith(('."', '!"', '?"'))
         return word[:1].upper() + word[1:] if starts or name[0].isupper() else word
 
@@ -201,7 +197,7 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
 
 
 def compose(core: Core, seed: Seed, number: int) -> Scenario:
-    """One scenario of a core: person, details, manner and anchors follow from the seed combination and the number."""
+    """One scenario of a core. The seed combination determines user, details, manner and anchors; `number` is part of the id."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
     place = rng.choice(places())
     names = {"woman": place.women, "man": place.men}
@@ -216,21 +212,21 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         "place": place.name.split(",")[0],
     }
 
-    def told(text: str) -> str:
+    def fill(text: str) -> str:
         return fill_slots(text, values)
 
-    def all_told(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(told(text) for text in texts)
+    def fill_all(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(fill(text) for text in texts)
 
     def matter(one: Any) -> dict[str, Any]:
-        return {**one.model_dump(), "text": told(one.text), "cues": tuple(told(cue).lower() for cue in one.cues)}
+        return {**one.model_dump(), "text": fill(one.text), "cues": tuple(fill(cue).lower() for cue in one.cues)}
 
     manner = _table("manners.toml")[seed.personality]
     role = core.roles[seed.relationship]
     opening = None
     if core.openings is not None:
         share = pools().intensities[seed.intensity]
-        opening = told(core.openings.low if share < 0.35 else core.openings.mid if share < 0.65 else core.openings.high)
+        opening = fill(core.openings.low if share < 0.35 else core.openings.mid if share < 0.65 else core.openings.high)
     generic = {
         group: tuple(rng.sample(manner[group], count))
         for group, count in (("acks", 3), ("missed", 3), ("cold", 3), ("repeat", 2), ("silence", 2))
@@ -238,7 +234,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
     return Scenario(
         id=core.id + f"-{number:02d}",
         scene=core.scene,
-        title=told(core.title),
+        title=fill(core.title),
         tags=core.tags,
         seed=seed,
         place=place.name,
@@ -246,19 +242,19 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
             name=name,
             age=rng.randint(*core.ages),
             gender=gender,
-            role=told(role.user),
-            background=told(core.background),
+            role=fill(role.user),
+            background=fill(core.background),
             speaking_style=rng.choice(manner["styles"]),
-            rules=(*all_told(core.rules), rng.choice(manner["rules"])),
-            goal=told(core.goal),
+            rules=(*fill_all(core.rules), rng.choice(manner["rules"])),
+            goal=fill(core.goal),
         ),
         model=ModelProfile(
             name=other,
-            role=told(role.model),
-            background=told(core.model_background),
-            knows=all_told(core.knows),
-            limits=all_told(core.limits),
-            goal=told(core.model_goal),
+            role=fill(role.model),
+            background=fill(core.model_background),
+            knows=fill_all(core.knows),
+            limits=fill_all(core.limits),
+            goal=fill(core.model_goal),
         ),
         opening=opening,
         anchors=_anchors(core.scene, seed.intensity, rng),
@@ -267,22 +263,22 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         wrongs=tuple(Matter.model_validate(matter(m)) for m in core.wrongs),
         ways=tuple(Matter.model_validate(matter(m)) for m in core.ways),
         sores=tuple(Matter.model_validate(matter(m)) for m in core.sores),
-        beats=tuple(Beat(kind=b.kind, concern=b.concern, text=told(b.text)) for b in core.beats),
-        lines=Lines(**generic, **{group: all_told(lines) for group, lines in core.lines.items()}),
+        beats=tuple(Beat(kind=b.kind, concern=b.concern, text=fill(b.text)) for b in core.beats),
+        lines=Lines(**generic, **{group: fill_all(lines) for group, lines in core.lines.items()}),
     )
 
 
 def train_set(
-    taken: Sequence[Seed], *, cores: Sequence[Core] | None = None, sizes: Mapping[Scene, int] = SIZES
+    excluded: Sequence[Seed], *, cores: Sequence[Core] | None = None, sizes: Mapping[Scene, int] = SIZES
 ) -> list[Scenario]:
-    """The training set, scene by scene, without any combination in `taken` (those of the test set).
+    """The training set, scene by scene, without the combinations of `excluded` (the test set's seeds).
 
     Raises:
         InputError: a scene's cores have too few free combinations for its size.
     """
     cores = load_cores() if cores is None else cores
-    used = set(map(Combination.of, taken))
-    found: list[Scenario] = []
+    used = set(map(Combination.of, excluded))
+    scenarios: list[Scenario] = []
     for scene in SCENES:
         own = [core for core in cores if core.scene == scene]
         free = {core.id: _combinations(core, used) for core in own}
@@ -294,17 +290,17 @@ def train_set(
         while count < sizes[scene]:
             for core in own:
                 if count < sizes[scene] and round_ < len(free[core.id]):
-                    found.append(compose(core, free[core.id][round_].seed(core.theme), round_ + 1))
+                    scenarios.append(compose(core, free[core.id][round_].seed(core.theme), round_ + 1))
                     count += 1
             round_ += 1
-    return found
+    return scenarios
 
 
 def _combinations(core: Core, used: set[Combination]) -> list[Combination]:
-    """Every free combination of a core, in an order that depends on its id alone."""
-    found = combinations(core.keyword, tuple(core.roles), used)
-    random.Random(core.id).shuffle(found)
-    return found
+    """All unused combinations of a core, shuffled by its id."""
+    free = combinations(core.keyword, tuple(core.roles), used)
+    random.Random(core.id).shuffle(free)
+    return free
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> ScenarioAnchors:

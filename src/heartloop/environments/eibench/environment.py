@@ -1,11 +1,12 @@
-"""The EIBench environment: rules of the dialogue, whoever plays the person (EIBench sections 3.2 to 3.4).
+"""The EIBench environment: rules of the dialogue (EIBench sections 3.2 to 3.4).
 
-Covers state update, ends, presets, the two forms of the policy prompt, and the outcome. The person is one of two: `LLMUser` or
-`EmbeddedUser`. One answer per turn holds both changes, the reply, and whether the person goes on; the last reply is judged too.
+Covers state update, stop conditions, presets, the two forms of the policy prompt, and the outcome. The user simulator is
+`LLMUser` or `EmbeddedUser`. It gives one answer per turn: both changes, the user's message, and whether the user continues. The
+last reply is judged too.
 
-Presets. `paper` (default): a change outside ±10 is asked again once, then the dialogue is unscored. `released`: it is clamped
-and counted, as the authors' code does. Everywhere else they are one; a parse failure is unscored under both (the released code
-scores it).
+Presets. `paper` (default): a change outside ±10 is re-asked once; then the dialogue is unscored. `released`: it is clamped and
+counted, as in the authors' code. The presets do not differ otherwise. Departure: a dialogue with an answer that does not parse is
+unscored under both; the released code scores it.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ __all__ = [
     "View",
     "anchors_of",
     "briefing",
+    "next_state",
     "policy_prompt",
     "relation_weight_of",
-    "taken",
-]  # fmt: skip
+]
 
 
 class View(NamedTuple):
-    """What the person knows when a reply arrives. In Charm `heard` begins, elsewhere `said` does."""
+    """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `heard` in Charm."""
 
     scenario: AnyScenario
     said: tuple[str, ...]
-    """The person's own messages so far, an opening line included."""
+    """The user's messages, including an opening line."""
     heard: tuple[str, ...]
-    """The policy's replies so far, the latest included; the empty string is silence."""
+    """The policy's replies, including the latest; an empty string is silence."""
     states: tuple[tuple[float, float], ...]
-    """(a, t) from the start on, one more than judged replies so far."""
+    """(a, t), each in [0, 100]: at the start and after each judged reply."""
     turn: int
     seed: int
     preset: str
@@ -57,13 +58,13 @@ class View(NamedTuple):
 
     @property
     def written(self) -> Scenario:
-        """The scenario with its written lines.
+        """The scenario, which must have written lines.
 
         Raises:
-            InputError: it is a released record, which has none.
+            InputError: a released record, which has none.
         """
         if isinstance(self.scenario, ReleasedScenario):
-            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected one of our own form")
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 
     @property
@@ -78,29 +79,31 @@ class View(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What a reply did to the person, and what they answer."""
+    """The user simulator's appraisal of a reply, and its next message."""
 
     a: float
-    """Change of the negative emotion; need not be clamped."""
+    """Change of negative emotion; may be outside ±10."""
     t: float
-    """Change of the relation; need not be clamped."""
+    """Change of the relation; may be outside ±10."""
     reply: str
+    """The user's next message."""
     goes_on: bool
+    """Whether the user continues the dialogue."""
     reflection: Mapping[str, str]
-    """By step: need, quality, inertia, changes, tone."""
+    """Texts by step: need, quality, inertia, changes, tone."""
     evidence: Mapping[str, Any] = {}
 
 
 class EIBenchUser(Player, Protocol):
-    """The person: one reaction per reply."""
+    """The user simulator: one reaction per reply."""
 
     async def react(self, view: View, log: CallLog) -> Reaction:
-        """How the latest reply lands, and the answer to it."""
+        """Appraises the latest reply and answers it."""
         ...
 
 
 class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
-    """EIBench over a list of scenarios, with one kind of person."""
+    """EIBench over a list of scenarios, with one user simulator."""
 
     name = "eibench"
     options_type = EIBenchOptions
@@ -110,7 +113,6 @@ class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        asked = _policy_prompts(self.variant, isinstance(scenario, ReleasedScenario))
         anchors = {axis: list(values) for axis, values in zip("at", scenario.axes, strict=True)}
         facts = {
             "scene": scenario.scene,
@@ -122,12 +124,12 @@ class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
             "anchors": json.dumps(anchors),
             "relation_weight": f"{self.options.relation_weight:g}",
         }
-        prompts = {prompt.name: prompt.hash for prompt in asked}
+        prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, ReleasedScenario))}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
 class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
-    """One person for one dialogue."""
+    """One dialogue with one scenario."""
 
     def __init__(self, environment: EIBench, scenario: AnyScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
@@ -148,29 +150,29 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
     async def step(self, reply: str) -> UserTurn:
         bench = self._environment
         self._heard.append(reply)
-        felt = await answered("user", bench.user.react(self._view(), self._log))
+        reaction = await answered("user", bench.user.react(self._view(), self._log))
         before = self._states[-1]
-        after, cut = taken(before, felt)
-        for what in cut:
-            self._log.count(what)
+        after, clamps = next_state(before, reaction)
+        for name in clamps:
+            self._log.count(name)
         self._states.append(after)
         stop: StopReason | None = None
-        if not felt.goes_on:
+        if not reaction.goes_on:
             stop = "goodbye"
         elif len(self._heard) >= bench.max_turns:
             stop = "turn_limit"
-        self._said.append(felt.reply)
+        self._said.append(reaction.reply)
         return UserTurn(
-            felt.reply,
+            reaction.reply,
             _state(after),
             {"a": after[0] - before[0], "t": after[1] - before[1]},
-            dict(felt.reflection),
-            dict(felt.evidence),
+            dict(reaction.reflection),
+            dict(reaction.evidence),
             stop,
         )
 
     def outcome(self) -> Outcome:
-        """Outcome in [-1, 1] (EIBench Eq. 2); the process reward of each turn (Eq. 3); the states."""
+        """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
         score = outcome(*self._states[-1], *self._scenario.axes, self._environment.options.relation_weight)
         rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
         return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
@@ -188,31 +190,31 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
         )
 
 
-def taken(before: tuple[float, float], felt: Reaction) -> tuple[tuple[float, float], list[str]]:
-    """The state (a, t) after a reaction, and what was cut on the way there, by the name under which it is counted."""
+def next_state(before: tuple[float, float], reaction: Reaction) -> tuple[tuple[float, float], list[str]]:
+    """The state (a, t) after a reaction, and the names of the counts that clamping increments, once per axis."""
     low, high = STATE_LIMITS
-    cut: list[str] = []
-    for value, change in zip(before, (felt.a, felt.t), strict=True):
+    clamps: list[str] = []
+    for value, change in zip(before, (reaction.a, reaction.t), strict=True):
         if abs(change) > CHANGE_LIMIT:
-            cut.append("clamped changes")
+            clamps.append("clamped changes")
         if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
-            cut.append("states at their limit")
-    return (move(before[0], felt.a), move(before[1], felt.t)), cut
+            clamps.append("states at their limit")
+    return (move(before[0], reaction.a), move(before[1], reaction.t)), clamps
 
 
 def briefing(scenario: AnyScenario, options: EIBenchOptions) -> str:
-    """The policy's system prompt with a scenario, in the form of `options.variant`."""
+    """The policy's system prompt for a scenario, in the form of `options.variant`."""
     return policy_prompt(scenario, options.variant)
 
 
 def policy_prompt(scenario: AnyScenario, form: str) -> str:
-    """The system prompt of the model under test: who it is here, and how it is to speak (`think` or `direct`)."""
+    """The policy's system prompt for a scenario: its profile, and the form of its replies (`think` or `direct`)."""
     manner, profile = _policy_prompts(form, isinstance(scenario, ReleasedScenario))
     if isinstance(scenario, ReleasedScenario):
-        told = profile.fill(profile=scenario.record.defender_profile.system_prompt.strip())
-        return manner.fill(profile=told, name="this person")
+        text = profile.fill(profile=scenario.record.defender_profile.system_prompt.strip())
+        return manner.fill(profile=text, name="this person")
     model = scenario.model
-    told = profile.fill(
+    text = profile.fill(
         name=model.name,
         role=model.role,
         background=model.background,
@@ -220,7 +222,7 @@ def policy_prompt(scenario: AnyScenario, form: str) -> str:
         limits=_listed(model.limits),
         goal=model.goal,
     )
-    return manner.fill(profile=told, name=model.name)
+    return manner.fill(profile=text, name=model.name)
 
 
 @cache
@@ -230,7 +232,7 @@ def _policy_prompts(form: str, released: bool) -> tuple[Prompt, Prompt]:
 
 
 def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
-    """Anchors of a and of t that a dialogue was played with; `None` where it tells none."""
+    """Anchors of a and of t that a dialogue was played with; `None` if its facts have none."""
     try:
         return _read_anchors(transcript.facts.get("anchors", ""))
     except (ValueError, LookupError, TypeError):
@@ -238,14 +240,14 @@ def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
 
 
 def relation_weight_of(transcript: Transcript) -> float:
-    """Lambda of the outcome that a dialogue was scored with."""
+    """The relation weight (lambda) that a dialogue was scored with."""
     return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 
 
 @lru_cache(maxsize=4096)
 def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
-    found = json.loads(text)
-    return Anchors(*found["a"]), Anchors(*found["t"])
+    anchors = json.loads(text)
+    return Anchors(*anchors["a"]), Anchors(*anchors["t"])
 
 
 def _state(values: tuple[float, float]) -> dict[str, float]:

@@ -1,8 +1,7 @@
-"""What `heartloop import` reads of EIBench's release: records as scenarios, each whole, or refused with the reason.
+"""Importer of the EIBench release: records as scenarios, unchanged, or refused with a reason.
 
-Covers JSON lists, JSON lines and files of one object; an error in one record does not stop the others. Does not cover what a
-record must hold to be played and scored (`released`). Files are read where the user keeps them (CC BY-NC); nothing of them
-becomes part of this project.
+Covers JSON lists, JSON lines and files of one object; an invalid record does not stop the import of others. Does not cover the
+validation of a record (`released`). The data is the authors' (CC BY-NC) and no part of this project.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from heartloop.environments.importing import Imported, Importer, Refused, with_w
 __all__ = ["SCENARIOS", "read_released"]
 
 _COUNTED = {
-    "odd anchors": "a record has anchors that our own rules forbid (multiples of 5, gaps of 10, a down, t up); they are kept",
-    "charm openings": "a record of scene charm has an opening line; there the person begins, as the record says",
+    "odd anchors": "anchors that violate this project's rules (multiples of 5, gaps of 10, a down, t up); they are not changed",
+    "charm openings": "records of scene charm with an opening line; the user speaks first in them",
 }
 
 _SHOWN = 80  # characters of a wrong value in a reason
 
 
-class _Found(NamedTuple):
-    """A JSON value of a file, or why there is none."""
+class _Value(NamedTuple):
+    """A JSON value of a file, or the problem with it."""
 
     place: str
     value: Any
@@ -40,31 +39,31 @@ class _Found(NamedTuple):
 
 
 def read_released(source: Path) -> Imported:
-    """The records of a released file, or of every `*.json` and `*.jsonl` of a folder.
+    """The scenarios of a released file, or of every `*.json` and `*.jsonl` in a folder.
 
     Raises:
-        InputError: a file that cannot be read, or a folder without one.
+        InputError: a file cannot be read, or a folder contains none.
     """
     scenarios: list[ReleasedScenario] = []
     refused: list[Refused] = []
     places: dict[str, str] = {}
     for path in _files(source):
-        for found in _values(path):
-            reason = found.problem or _wrong(found.value)
+        for entry in _values(path):
+            reason = entry.problem or _problem(entry.value)
             if not reason:
                 try:
-                    scenario = ReleasedScenario(form=FORM, source=found.place, record=ReleasedRecord.model_validate(found.value))
+                    scenario = ReleasedScenario(form=FORM, source=entry.place, record=ReleasedRecord.model_validate(entry.value))
                 except ValidationError as error:
                     reason = _reason(error)
                 else:
                     if scenario.id not in places:
-                        places[scenario.id] = found.place
+                        places[scenario.id] = entry.place
                         scenarios.append(scenario)
                         continue
                     reason = (
-                        f"id: {scenario.id!r} is already in {places[scenario.id]}; expected ids that differ, import the two apart"
+                        f"id: {scenario.id!r} is already in {places[scenario.id]}; expected unique ids; import the two separately"
                     )
-            refused.append(Refused(found.place, reason))
+            refused.append(Refused(entry.place, reason))
     counts = Counter(
         {
             "odd anchors": sum(s.odd_anchors for s in scenarios),
@@ -79,76 +78,76 @@ def _files(source: Path) -> list[Path]:
         return [source]
     files = sorted(path for path in source.iterdir() if path.suffix in (".json", ".jsonl") and path.is_file())
     if not files:
-        raise InputError(f"{source} holds no released file; expected *.json or *.jsonl in it")
+        raise InputError(f"{source} contains no released file; expected *.json or *.jsonl files")
     return files
 
 
-def _values(path: Path) -> Iterator[_Found]:
-    """The JSON values of a file, in order; a file that is neither one JSON value nor lines of them is one problem."""
+def _values(path: Path) -> Iterator[_Value]:
+    """The JSON values of a file, in order; a file that is neither JSON nor JSON lines yields one problem."""
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a released file") from error
-    whole = _value(f"{path.name}", data)
+    whole = _value(path.name, data)
     if isinstance(whole.value, list) and not whole.problem:
-        yield from (_Found(f"{path.name}, record {number}", value) for number, value in enumerate(whole.value, start=1))
+        yield from (_Value(f"{path.name}, record {number}", value) for number, value in enumerate(whole.value, start=1))
         return
     lines = [(number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
     if not whole.problem or len(lines) < 2:
         yield (
-            whole._replace(place=f"{path.name}, record 1") if lines else _Found(path.name, None, "it is empty; expected records")
+            whole._replace(place=f"{path.name}, record 1")
+            if lines
+            else _Value(path.name, None, "the file is empty; expected records")
         )
         return
-    found = [_value(f"{path.name}, line {number}", line) for number, line in lines]
-    if not any(isinstance(one.value, dict) for one in found):  # one value over several lines, broken somewhere
-        yield whole
-        return
-    yield from found
+    values = [_value(f"{path.name}, line {number}", line) for number, line in lines]
+    is_lines = any(isinstance(value.value, dict) for value in values)  # else one invalid value over several lines
+    yield from values if is_lines else [whole]
 
 
-def _value(place: str, data: bytes) -> _Found:
+def _value(place: str, data: bytes) -> _Value:
     try:
-        return _Found(place, with_writable_texts(json.loads(data.decode("utf-8"), parse_int=_whole)))
+        return _Value(place, with_writable_texts(json.loads(data.decode("utf-8"), parse_int=_integer)))
     except UnicodeDecodeError as error:
-        return _Found(place, None, f"not UTF-8 ({error.reason} at byte {error.start + 1}); expected UTF-8")
+        return _Value(place, None, f"not UTF-8 ({error.reason} at byte {error.start + 1}); expected UTF-8")
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}" if b"\n" in data.strip() else f"column {error.colno}"
-        return _Found(place, None, f"not JSON ({error.msg}, {where}); expected a JSON object")
+        return _Value(place, None, f"not JSON ({error.msg}, {where}); expected a JSON object")
     except RecursionError:
-        return _Found(place, None, "not JSON (nested too deeply); expected a JSON object")
+        return _Value(place, None, "not JSON (nested too deeply); expected a JSON object")
 
 
-def _whole(digits: str) -> float:
-    """A whole number; one of thousands of digits, which no JSON reader need take, becomes infinite and is refused as such."""
+def _integer(digits: str) -> float:
+    """An integer; infinity, which is refused later, for 400 digits or more, since Python limits their number."""
     return int(digits) if len(digits) < 400 else math.inf
 
 
-def _wrong(value: Any) -> str:
-    """What is wrong with a record as a whole; empty when nothing is."""
+def _problem(value: Any) -> str:
+    """The problem of a record as a whole; empty if there is none."""
     if not isinstance(value, dict):
-        return f"it is {_shown(value)}; expected a JSON object"
+        return f"the record is {_shown(value)}; expected a JSON object"
     if "form" in value:
-        return "it was imported before; use its file as it is: --scenarios"
-    where = _no_number(value, "")
-    return f"{where} is no JSON number; expected a finite one" if where else ""
+        return "the record was imported before; use the file as it is: --scenarios"
+    field = _not_finite(value, "")
+    return f"{field}; expected a finite number" if field else ""
 
 
-def _no_number(value: Any, where: str) -> str:
-    """The field of a number that JSON cannot hold; empty when there is none."""
+def _not_finite(value: Any, where: str) -> str:
+    """Field and value of the first number that is not finite; empty if there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{where}: {value}"
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return next((bad for key, part in parts if (bad := _no_number(part, f"{where}.{key}".lstrip(".")))), "")
+    return next((bad for key, part in parts if (bad := _not_finite(part, f"{where}.{key}".lstrip(".")))), "")
 
 
 def _reason(error: ValidationError) -> str:
     """The first error of a record: field, value, and what was expected."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the record"
-    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if first["type"] == "missing":
         return f"{where} is missing; expected it in every record"
-    return said if not first["loc"] else f"{where}: {_shown(first['input'])}; {said}"
+    return message if not first["loc"] else f"{where}: {_shown(first['input'])}; {message}"
 
 
 def _shown(value: Any) -> str:

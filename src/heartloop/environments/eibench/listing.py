@@ -1,4 +1,4 @@
-"""EIBench: scenarios by the name of a set or file, as text, and which files are read as such."""
+"""EIBench scenarios: loading by set name or path, display as text, recognition of files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from heartloop.environments.spec import Scenarios
 __all__ = ["SCENARIOS", "SETS", "load_set", "training"]
 
 SETS = ("test", "train")
-"""Sets by name: the shipped test set, and the training set that is composed anew, word for word the same."""
+"""Names of sets: the shipped test set, and the training set, which is composed deterministically when loaded."""
 
 
 @cache
 def training() -> tuple[Scenario, ...]:
-    """The training set of 2,009 scenarios, composed once a process; no combination of the test set is in it."""
+    """The training set of 2,009 scenarios, composed once per process; it contains no seed combination of the test set."""
     return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
 
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
-    """A set by name, or a file by path: our own form or an imported one.
+    """Scenarios of a set by name, or of a file by path, in this project's form or imported.
 
     Raises:
-        UseError: unknown set and no such file, tags asked of imported records, which carry none, or nothing left.
-        InputError: the file does not fit its schema, or is the authors' own and was not imported yet.
+        UseError: unknown set and no such file, `exclude_tags` with imported records (they have no tags), or no scenario left.
+        InputError: a line violates the schema, or the file is a released one that was not imported.
     """
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
@@ -60,17 +60,17 @@ def _text(s: Any) -> str:
         f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
         f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
     )
-    begins = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
+    first = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
     if isinstance(s, ReleasedScenario):
         record = s.record
-        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "To be avoided": record.must_avoid}
+        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "Must avoid": record.must_avoid}
         parts = [
             f"{s.title} ({s.id}; {s.scene}; {s.source})",
-            f"The person:\n{record.aggressor_profile.system_prompt.strip()}",
-            f"The model:\n{record.defender_profile.system_prompt.strip()}",
-            "\n".join(f"{name}: {_said(value)}" for name, value in aims.items() if value),
+            f"User:\n{record.aggressor_profile.system_prompt.strip()}",
+            f"Model:\n{record.defender_profile.system_prompt.strip()}",
+            "\n".join(f"{name}: {_text(value)}" for name, value in aims.items() if value),
             anchors,
-            begins,
+            first,
         ]
         return "\n\n".join(filter(None, parts))
     user, model, seed = s.user, s.model, s.seed
@@ -83,14 +83,14 @@ def _text(s: Any) -> str:
         "It knows:\n" + "\n".join(f"- {item}" for item in model.knows),
         "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
         anchors,
-        begins,
+        first,
         _beats(s.beats),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def _said(value: Any) -> str:
-    """What a slot of a record holds, whose type nobody promised."""
+def _text(value: Any) -> str:
+    """A field of a released record, which may have any type."""
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

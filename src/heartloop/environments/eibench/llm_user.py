@@ -1,11 +1,12 @@
-"""The LLM user of EIBench: one structured answer per turn holds reflection, both changes, the reply, and whether they go on.
+"""The LLM user of EIBench: one structured answer per turn with reflection, both changes, the message, and whether to continue.
 
-Covers how a scenario is told to the simulator model and what counts as an answer. Does not cover state rules (`environment`).
-The system prompt never changes within a dialogue, the dialogue grows at its end, the state comes last: EIBench Figure 6 puts the
-state on top, which costs a server its prompt cache every turn.
+Covers the messages to the user simulator model and the validation of its answers. Does not cover state rules (`environment`).
 
-An answer without one of its fields, with a change that is no whole number, or (preset `paper`) beyond ±10 is asked again once;
-then the dialogue is unscored. Nothing is read into an answer that is not there.
+Departure: the state is at the end of the last message, so that the prefix of the messages can be cached. EIBench Figure 6 puts it
+at the top.
+
+An answer that lacks a field, has a change that is not a whole number or (preset `paper`) a change outside ±10 is re-asked once.
+Then the dialogue is unscored. Missing values are never inferred.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from heartloop.environments.episode import CallLog
 __all__ = ["REASKS", "LLMUser", "reaction_of"]
 
 REASKS = 1
-"""Re-asks after an answer that cannot be used (systems of record: one, then the dialogue is unscored)."""
+"""Number of re-asks after an invalid answer; then the dialogue is unscored."""
 
 _MEANS: Mapping[Scene, tuple[str, str]] = {
     "charm": (
@@ -50,7 +51,7 @@ _MEANS: Mapping[Scene, tuple[str, str]] = {
         "how heard, comforted and safe you feel with them",
     ),
 }
-"""What the two axes are in each scene (EIBench Figure 9; our words)."""
+"""Meaning of a and of t in each scene (after EIBench Figure 9, in our words)."""
 
 
 class _Reflection(BaseModel):
@@ -65,18 +66,18 @@ class _Reflection(BaseModel):
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     reflection: _Reflection
-    emotion_change: StrictInt = Field(ge=-1000, le=1000)  # beyond that it is no reading
+    emotion_change: StrictInt = Field(ge=-1000, le=1000)  # larger values are not changes
     relation_change: StrictInt = Field(ge=-1000, le=1000)
     reply: str = Field(min_length=1)
     goes_on: Literal["yes", "no"] = Field(alias="continue")
 
 
 class LLMUser(RoleModel):
-    """A person of EIBench played by a simulator model.
+    """The user simulator of EIBench, played by a model.
 
     Args:
-        sampling: settings of its calls; its seed, or else the dialogue's, is advanced by the turn.
-        role: under which its calls are kept; `judge` where it only feels what a stored person heard.
+        sampling: settings of the calls. The turn is added to the seed (default: the dialogue's seed).
+        role: role of the calls in the transcript; `judge` if it appraises the replies of stored dialogues.
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
@@ -89,33 +90,33 @@ class LLMUser(RoleModel):
         self._system_prompts = SystemPrompts()
 
     async def react(self, view: View, log: CallLog) -> Reaction:
-        def fits(answer: _Answer) -> str | None:
-            wrong = _unsaid(answer, view.scenario.other)
-            far = max((answer.emotion_change, answer.relation_change), key=abs)
-            if wrong is None and view.preset == "paper" and abs(far) > CHANGE_LIMIT:
-                return f"a change is {far}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
-            return wrong
+        def check(answer: _Answer) -> str | None:
+            problem = _problem_of_reply(answer, view.scenario.other)
+            largest = max((answer.emotion_change, answer.relation_change), key=abs)
+            if problem is None and view.preset == "paper" and abs(largest) > CHANGE_LIMIT:
+                return f"a change is {largest}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
+            return problem
 
         answer = await ask(
             self._model,
             [
-                self._system_prompts.of(view.scenario, "react", lambda: self._told(view.scenario)),
-                Message(role="user", content=self._asked(view)),
+                self._system_prompts.of(view.scenario, "react", lambda: self._system_text(view.scenario)),
+                Message(role="user", content=self._turn_text(view)),
             ],
             _Answer,
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
-            check=fits,
+            check=check,
             on_reply=log.recorder("react", view.turn, self._role),
         )
         return _reaction(answer)
 
-    def _asked(self, view: View) -> str:
+    def _turn_text(self, view: View) -> str:
         return self._turn.fill(
             dialogue=_dialogue(view), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
         )
 
-    def _told(self, scenario: AnyScenario) -> str:
+    def _system_text(self, scenario: AnyScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
         a, t = scenario.axes
         return self._system.fill(
@@ -150,16 +151,15 @@ class LLMUser(RoleModel):
 
 
 def reaction_of(call: Call) -> Reaction | None:
-    """A stored raw answer as the preset `released` takes it, whatever its changes; `None` where it is no answer.
+    """The reaction in a stored call, whatever its changes, as preset `released` reads it; `None` if the answer is invalid.
 
-    One departure: a call does not tell the model's name, so an answer that speaks for it by name passes.
+    Unlike in a dialogue, an answer that speaks for the model by name is valid: a stored call does not contain the name.
     """
     answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason), _Answer)
-    return None if answer is None or _unsaid(answer) is not None else _reaction(answer)
+    return None if answer is None or _problem_of_reply(answer) is not None else _reaction(answer)
 
 
-def _unsaid(answer: _Answer, other: str = "") -> str | None:
-    """Why its reply is not what this person says, if it is not."""
+def _problem_of_reply(answer: _Answer, other: str = "") -> str | None:
     if not answer.reply.strip():
         return "the reply is blank"
     if speaks_for(answer.reply, other):
@@ -178,6 +178,5 @@ def _reaction(answer: _Answer) -> Reaction:
 
 
 def _dialogue(view: View) -> str:
-    """In Charm the model begins, elsewhere the person."""
-    said, heard = ("You", view.said), (view.scenario.other, view.heard)
-    return alternating_text(heard, said) if view.scenario.opening is None else alternating_text(said, heard)
+    user, model = ("You", view.said), (view.scenario.other, view.heard)
+    return alternating_text(model, user) if view.scenario.opening is None else alternating_text(user, model)

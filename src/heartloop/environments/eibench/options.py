@@ -17,13 +17,13 @@ RELATION_WEIGHT = 0.5
 
 
 class EIBenchOptions(Options):
-    """As the paper measures by default."""
+    """Options of EIBench; defaults are the paper's."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """Rules: `paper` re-asks a change outside ±10, then the dialogue is unscored; `released` clamps and counts it."""
+    """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
     """Form of the policy prompt: with a think block, or without."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="8")
     """Maximum number of policy replies."""
     relation_weight: float = option(RELATION_WEIGHT, affects="score", ge=0, le=1, paper="0.5 (lambda, Eq. 2)")
-    """Weight of the relation in the outcome; the rest is the negative emotion's."""
+    """Weight of the relation in the outcome; negative emotion has the remaining weight."""

@@ -1,12 +1,11 @@
-"""EIBench's released records: what one holds, and how a simulator model can play it.
+"""EIBench's released records, as scenarios for a user simulator model.
 
-Covers the record kept without loss, the form `heartloop import eibench-scenarios` writes, and what of it a dialogue, a run and
-a report need: scene, anchors, opening, the two free texts that tell person and model who they are. Does not cover the released
-files (`authoring.eibench_scenarios`), nor our own scenarios (`scenario`). The texts are Chinese and the authors' (CC BY-NC);
-none of them is part of this project.
+Covers the record, without loss, in the form that `heartloop import eibench-scenarios` writes, and the fields that a dialogue
+needs: scene, anchors, opening line, and a system prompt for each side. Does not cover reading files (`importers`). The texts are
+Chinese and the authors' (CC BY-NC); none of them is part of this project.
 
-Their anchors stay as they are: our gaps and steps are ours (`scoring.anchors`). Refused is what leaves a score undefined: a
-value outside [0, 100], or success and failure that do not lie on two sides of the start.
+Anchors are not changed: steps and gaps (`scoring.check_anchors`) are rules for this project's scenarios only. A record without a
+defined score is refused: a value outside [0, 100], or success and failure that are not on two sides of the start.
 """
 
 from __future__ import annotations
@@ -32,69 +31,69 @@ from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_
 __all__ = ["FORM", "AnyScenario", "ReleasedRecord", "ReleasedScenario"]
 
 FORM: Literal["eibench-released/1"] = "eibench-released/1"
-"""Marks a line of an imported file."""
+"""Value of `form` in every line of an imported file."""
 
 
 def _point(value: object) -> object:
     low, high = STATE_LIMITS
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # nan is not, either
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # also refuses nan
         raise ValueError(f"expected a number from {low:g} to {high:g}")
     return value
 
 
-def _told(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("expected a text that is not blank")
     return text
 
 
 Point = Annotated[float, PlainValidator(_point), PlainSerializer(lambda value: value, return_type=Any)]
-"""A value of an axis, whole or not, as it stands in the record."""
-Told = Annotated[str, AfterValidator(_told)]
+"""A value of an axis in [0, 100], integer or float as in the record."""
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-class _Kept(BaseModel):
+class _Released(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class _Aggressor(_Kept):
-    """The person."""
+class _Aggressor(_Released):
+    """The user."""
 
-    system_prompt: Told
+    system_prompt: Text
     opening_line: str | None = None
 
 
-class _Defender(_Kept):
+class _Defender(_Released):
     """The model under test."""
 
-    system_prompt: Told
+    system_prompt: Text
 
 
-class _Calibration(_Kept):
+class _Calibration(_Released):
     """The start anchors."""
 
     initial_anger: Point
     initial_trust: Point
 
 
-class _Goals(_Kept):
+class _Goals(_Released):
     """The success anchors."""
 
     target_anger: Point
     target_trust: Point
 
 
-class _WorstCase(_Kept):
+class _WorstCase(_Released):
     """The fail anchors."""
 
     worst_anger_min: Point
     worst_trust_min: Point
 
 
-class ReleasedRecord(_Kept):
-    """One released record. Checked is what a dialogue and its score need; every other slot is kept, whatever it holds."""
+class ReleasedRecord(_Released):
+    """One released record. Fields that a dialogue and its score need are validated; all others are accepted unchanged."""
 
-    id: Told
+    id: Text
     aggressor_profile: _Aggressor
     defender_profile: _Defender
     initial_calibration: _Calibration
@@ -114,9 +113,9 @@ class ReleasedRecord(_Kept):
         return tag
 
     @model_validator(mode="after")
-    def _can_be_played_and_scored(self) -> Self:
+    def _has_opening_and_score(self) -> Self:
         if self.scene != "charm" and not (self.aggressor_profile.opening_line or "").strip():
-            raise ValueError(f"aggressor_profile.opening_line is missing; expected words, as the person begins in {self.scene}")
+            raise ValueError(f"aggressor_profile.opening_line is missing; expected a text: the user speaks first in {self.scene}")
         for axis, names, (start, success, fail) in zip("at", _NAMES, self.axes, strict=True):
             if not (success - start) * (fail - start) < 0:
                 raise ValueError(
@@ -127,7 +126,6 @@ class ReleasedRecord(_Kept):
 
     @property
     def scene(self) -> Scene:
-        """Of the four."""
         return next(scene for scene in SCENES if scene == self.scene_tag.strip().lower())
 
     @property
@@ -147,53 +145,51 @@ _NAMES = (
 
 
 class ReleasedScenario(BaseModel):
-    """A released record as a scenario: the record as it is, and what `EIBench` and a simulator model ask of a scenario."""
+    """A released record, unchanged, with the properties of a scenario."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     form: Literal["eibench-released/1"]
     source: str
-    """File and number of the record."""
+    """File name and number of the record."""
     record: ReleasedRecord
 
     @property
     def id(self) -> str:
-        """The record's own."""
         return self.record.id
 
     @property
     def scene(self) -> Scene:
-        """Of the four."""
         return self.record.scene
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the scene."""
+        """What `--limit` is stratified by: the scene."""
         return self.scene
 
     @property
     def title(self) -> str:
-        """The record's own, or its id."""
+        """The record's title, or its id."""
         return self.record.title if isinstance(self.record.title, str) and self.record.title.strip() else self.id
 
     @property
     def person(self) -> str:
-        """The title: who the person is stands in free text."""
+        """The title: records describe the user in free text only."""
         return self.title
 
     @property
     def place(self) -> str:
-        """Empty: records name none in a slot of its own."""
+        """Empty: records have no such field."""
         return ""
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """None are known; that is not the same as nothing heavy in it."""
+        """Empty: records have no tags, whatever their content."""
         return ()
 
     @property
     def opening(self) -> str | None:
-        """The person's first words; `None` where the model speaks first, as in Charm."""
+        """The user's first message; `None` if the model speaks first, as in Charm."""
         line = self.record.aggressor_profile.opening_line
         return line if line and line.strip() else None
 
@@ -204,17 +200,17 @@ class ReleasedScenario(BaseModel):
 
     @property
     def other(self) -> str:
-        """Who the model is to the person; records name nobody in a slot of its own."""
+        """Name of the model in prompts; records have no such field."""
         return "the other person"
 
     @property
     def facts(self) -> dict[str, str]:
-        """What reports show, beyond what every scenario has: where the record came from."""
+        """Facts for reports: the source of the record."""
         return {"source": self.source}
 
     @property
     def odd_anchors(self) -> bool:
-        """Whether the anchors break rules that hold for our own scenarios: multiples of 5, gaps of 10, down in a and up in t."""
+        """Whether the anchors violate the rules for this project's scenarios (`check_anchors`)."""
         try:
             check_anchors(*self.axes)
         except InputError:
@@ -223,11 +219,16 @@ class ReleasedScenario(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits of the SHA-256 of all that person and model are told, and of the anchors."""
-        told = [self.record.aggressor_profile.system_prompt, self.opening, self.record.defender_profile.system_prompt, self.scene]
-        canonical = json.dumps([*told, *([float(value) for value in axis] for axis in self.axes)], ensure_ascii=False)
+        """First 16 hex digits of the SHA-256 of both system prompts, opening line, scene and anchors."""
+        texts = [
+            self.record.aggressor_profile.system_prompt,
+            self.opening,
+            self.record.defender_profile.system_prompt,
+            self.scene,
+        ]
+        canonical = json.dumps([*texts, *([float(value) for value in axis] for axis in self.axes)], ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 AnyScenario = Scenario | ReleasedScenario
-"""Written or composed for this project, or one of the authors' records."""
+"""A scenario of this project, or a released record."""

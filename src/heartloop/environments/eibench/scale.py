@@ -1,4 +1,4 @@
-"""How EIBench's score is read: the outcome times 100, -100 to 100."""
+"""The scale of EIBench's score: the outcome times 100, in [-100, 100]."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SCALE = Scale(
     course=_outcomes,
     rules=lambda transcript: transcript.facts.get("relation_weight"),
     title="outcome",
-    of="Outcome, -100 to 100, mean over all scenarios; 0 is the start",
+    of="Outcome, -100 to 100, mean over all scenarios; 0: final state equals start state",
     fell="ended below {0:g}",
     zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),
     ticks=(-100, -50, 0, 50, 100),

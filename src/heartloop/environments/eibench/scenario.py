@@ -1,9 +1,8 @@
-"""EIBench scenarios: the schema and the rules a scenario obeys.
+"""EIBench scenarios: schema and rules.
 
-Covers the published slots: two profiles, the opening line (none in Charm, where the model speaks first), anchors on negative
-emotion a and relation t, and the seed combination (EIBench sections 3.1, 3.2, App. C). Ours are `concerns`, `demand`, `ways`,
-`wrongs`, `sores`, `beats` and the written lines, which let the embedded user understand a reply and speak as this person.
-Does not cover near-duplicates and writing (`heartloop.authoring`), nor how a person reacts (`embedded_user`, `llm_user`).
+Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
+first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
+`ways`, `wrongs`, `sores`, `beats` and the written lines. Does not cover near-duplicates and writing (`heartloop.authoring`).
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ LINES: Mapping[Scene, tuple[str, ...]] = {
     "repair": ("excused", "hollow"),
     "support": ("advised", "comforted"),
 }
-"""Push-backs that only one scene has."""
+"""Groups of written lines that only one scene has."""
 
 
 class Seed(Part):
-    """The combination a scenario was made from (EIBench Table 9). `keyword` stands for its theme too."""
+    """The combination a scenario was made from (EIBench Table 9). `keyword` determines `theme`."""
 
     theme: str
     keyword: str
@@ -98,12 +97,11 @@ class AxisAnchors(Part):
 
     @property
     def values(self) -> Anchors:
-        """As `scoring` takes them."""
         return Anchors(self.start, self.success, self.fail)
 
 
 class ScenarioAnchors(Part):
-    """Both axes: a, negative emotion; t, the relation."""
+    """Anchors of a, negative emotion, and t, the relation."""
 
     a: AxisAnchors
     t: AxisAnchors
@@ -157,7 +155,7 @@ class Lines(Part):
 
 
 class Scenario(Written):
-    """One situation between a person and the model, on one of the four scenes."""
+    """One situation between a user and the model, in one of the four scenes."""
 
     id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
     scene: Scene
@@ -171,26 +169,26 @@ class Scenario(Written):
     anchors: ScenarioAnchors
     concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
     demand: Matter | None = None
-    """Defense: what the person wants and the limits forbid; cues by which a reply would grant it."""
+    """Defense: what the user wants and the limits forbid; cues of a reply that grants it."""
     wrongs: tuple[Matter, ...] = ()
-    """Repair: first what the model did, then what it cost the person."""
+    """Repair: what the model did, then what it cost the user."""
     ways: tuple[Matter, ...] = ()
-    """Concrete ways forward within the limits (Defense, Repair), small next steps (Support)."""
+    """Concrete ways forward within the limits (Defense, Repair) or small next steps (Support)."""
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """What hurts this person in particular."""
+    """What hurts this user in particular."""
     beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
     lines: Lines
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
-        known = pools()
-        themes = known.scenes[self.scene]
+    def _is_consistent(self) -> Self:
+        seeds = pools()
+        themes = seeds.scenes[self.scene]
         if self.seed.keyword not in themes.get(self.seed.theme, {}):
             raise ValueError(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
         for name, pool in (
-            ("relationship", known.relationships),
-            ("intensity", known.intensities),
-            ("personality", known.personalities),
+            ("relationship", seeds.relationships),
+            ("intensity", seeds.intensities),
+            ("personality", seeds.personalities),
         ):
             value = getattr(self.seed, name)
             if value not in pool:
@@ -216,7 +214,7 @@ class Scenario(Written):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the scene."""
+        """What `--limit` is stratified by: the scene."""
         return self.scene
 
     @property
@@ -226,33 +224,33 @@ class Scenario(Written):
 
     @property
     def played(self) -> str:
-        """Whom the model under test plays: name and role, for reports."""
+        """Name and role of the model under test, for reports."""
         return f"{self.model.name}, {self.model.role}"
 
     @property
     def temperament(self) -> str:
-        """The embedded user's temperament, from the personality."""
+        """The embedded user's temperament, set by the personality."""
         return pools().personalities[self.seed.personality][1]
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
-        """Anchors of a and of t, as `scoring` takes them."""
+        """Anchors of a and of t."""
         return self.anchors.a.values, self.anchors.t.values
 
     @property
     def other(self) -> str:
-        """Who the model is to the person: its name."""
+        """The model's name."""
         return self.model.name
 
     @property
     def facts(self) -> dict[str, str]:
-        """What reports show, beyond what every scenario has: the combination it was made from, and both sides' aims."""
+        """Facts for reports: the seed combination, and the goals of both sides."""
         aims = {"played": self.played, "task": self.model.goal, "limits": " ".join(self.model.limits), "goal": self.user.goal}
         return {**self.seed.model_dump(), **aims}
 
 
 class Pools(NamedTuple):
-    """The seed pools: keywords with the relationships that fit them by scene and theme, and the three modifiers."""
+    """The seed pools: by scene and theme, keywords with the relationships that fit them; and the three modifiers."""
 
     scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
     relationships: Mapping[str, str]
@@ -262,11 +260,11 @@ class Pools(NamedTuple):
 
 @functools.cache
 def pools() -> Pools:
-    """`pools.toml`; read only."""
+    """The content of `pools.toml`."""
     table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
     return Pools(
         scenes={
-            scene: {theme: {word: tuple(fit) for word, fit in words.items()} for theme, words in table[scene].items()}
+            scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
             for scene in SCENES
         },
         relationships=table["relationships"],
@@ -276,38 +274,38 @@ def pools() -> Pools:
 
 
 def problems_of(scenario: Scenario) -> list[str]:
-    """What a shipped scenario must not have, beyond the schema; empty when it is fine."""
-    found: list[str] = []
+    """Problems of a scenario beyond its schema; empty if there are none."""
+    problems: list[str] = []
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
-        found.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
-    spoken = [scenario.opening or "", *(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
-    found += problems_in_lines(spoken)
+        problems.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
+    lines = [scenario.opening or "", *(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
+    problems += problems_in_lines(lines)
     kinds = [beat.kind for beat in scenario.beats]
     if kinds[0] == "core" or kinds[-1] != "core":
-        found.append("beats must start at the surface and end at the core")
+        problems.append("beats must start at the surface and end at the core")
     if "feeling" not in kinds:
-        found.append("no beat is of kind feeling")
+        problems.append("no beat is of kind feeling")
     if "core" not in {concern.depth for concern in scenario.concerns}:
-        found.append("no concern of depth core")
-    found += unfit_cues(_matters(scenario))
+        problems.append("no concern of depth core")
+    problems += unfit_cues(_matters(scenario))
     profile = " ".join([scenario.model.background, *scenario.model.knows, scenario.model.role, scenario.model.goal]).lower()
     for concern in scenario.concerns:
-        if concern.depth == "core" and sum(_named(cue, profile) for cue in concern.cues) > len(concern.cues) // 2:
-            found.append(f"the model's profile gives away the core concern {concern.key!r}")
+        if concern.depth == "core" and sum(_names(profile, cue) for cue in concern.cues) > len(concern.cues) // 2:
+            problems.append(f"the model's profile gives away the core concern {concern.key!r}")
     if scenario.user.name.lower() == scenario.model.name.lower():
-        found.append("both people have the same name")
-    return found
+        problems.append("both people have the same name")
+    return problems
 
 
 def _matters(scenario: Scenario) -> list[Concern | Matter]:
-    alone = [scenario.demand] if scenario.demand is not None else []
-    return [*scenario.concerns, *alone, *scenario.wrongs, *scenario.ways, *scenario.sores]
+    demands = [scenario.demand] if scenario.demand is not None else []
+    return [*scenario.concerns, *demands, *scenario.wrongs, *scenario.ways, *scenario.sores]
 
 
-def _named(cue: str, text: str) -> bool:
+def _names(text: str, cue: str) -> bool:
     return re.search(rf"\b{re.escape(cue)}", text) is not None
 
 
 load_scenarios = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md")
-"""The shipped test set, or a file of our own form; other sets: `listing`."""
+"""The shipped test set, or a file in this project's form. Other sets: `listing`."""

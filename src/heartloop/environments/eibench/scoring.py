@@ -1,7 +1,6 @@
-"""EIBench's numbers: how far a state has come from its start towards success or failure, and what each turn added.
+"""EIBench's scores: axis score (EIBench Eq. 1), outcome (Eq. 2), process rewards (Eq. 3), anchor rules, means over scenes.
 
-Covers the axis score (EIBench Eq. 1), the outcome (Eq. 2), process rewards (Eq. 3), the anchor rules and the means over
-scenes. Does not cover where states come from (the environment) nor advantages (`scoring.credit`, with training).
+Does not cover state updates (`environment`) nor advantages (`scoring.credit`).
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ CHANGE_LIMIT = 10.0
 """Largest change of an axis in one turn (EIBench App. G: extreme triggers reach it)."""
 
 STEP = 5
-"""Anchors are multiples of it (EIBench section 3.2)."""
+"""Anchors are multiples of this (EIBench section 3.2)."""
 
 GAP = 10
-"""Least distance of the start anchor from both others (ours; the paper says that gaps are kept, not which)."""
+"""Minimum distance of the start anchor from the other two (ours; the paper requires gaps but does not give their size)."""
 
 
 class Anchors(NamedTuple):
-    """One axis of a scenario, in [0, 100]: where it starts, a realistic success, a clear failure."""
+    """Anchors of one axis, in [0, 100]: the start, a realistic success, a clear failure."""
 
     start: float
     success: float
@@ -51,10 +50,10 @@ class Anchors(NamedTuple):
 
 
 def check_anchors(a: Anchors, t: Anchors) -> None:
-    """The anchor rules: a success < start < fail, t fail < start < success, multiples of 5 in [0, 100], gaps of at least 10.
+    """Checks the anchors: a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10.
 
     Raises:
-        InputError: names the axis, its values, and the rule they break.
+        InputError: a rule is violated; the message names axis, values and rule.
     """
     for axis, anchors in (("a", a), ("t", t)):
         shown = f"anchors of {axis} are start {anchors.start:g}, success {anchors.success:g}, fail {anchors.fail:g}"
@@ -68,7 +67,7 @@ def check_anchors(a: Anchors, t: Anchors) -> None:
 
 
 def move(value: float, change: float) -> float:
-    """The state of an axis after a turn: the change cut to [-10, 10], the result to [0, 100].
+    """The state of an axis after a turn: the change is clamped to [-10, 10], the result to [0, 100].
 
     >>> move(95.0, 8.0), move(50.0, -14.0)
     (100.0, 40.0)
@@ -78,7 +77,7 @@ def move(value: float, change: float) -> float:
 
 
 def axis_score(x: float, anchors: Anchors) -> float:
-    """EIBench Eq. 1: 0 at the start anchor, +1 at success, -1 at failure, linear on the side to which `x` moved, in [-1, 1].
+    """EIBench Eq. 1, in [-1, 1]: 0 at the start anchor, +1 at success and beyond, -1 at failure and beyond, linear between.
 
     >>> axis_score(50, Anchors(start=80, success=20, fail=100)), axis_score(90, Anchors(start=80, success=20, fail=100))
     (0.5, -0.5)
@@ -92,7 +91,7 @@ def axis_score(x: float, anchors: Anchors) -> float:
 
 
 def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation_weight: float = 0.5) -> float:
-    """EIBench Eq. 2: the two axis scores of a final state, weighted; in [-1, 1]. Reported times 100.
+    """EIBench Eq. 2, in [-1, 1]: the weighted sum of the axis scores of a final state. Reported times 100.
 
     Args:
         relation_weight: lambda, the weight of the relation axis, in [0, 1].
@@ -106,10 +105,10 @@ def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation
 
 
 def process_rewards(a: Sequence[float], t: Sequence[float]) -> npt.NDArray[np.float64]:
-    """EIBench Eq. 3, (-da/100 + dt/100)/2 for every policy turn: shape (T,) from T + 1 states of each axis.
+    """EIBench Eq. 3, (-da/100 + dt/100)/2 for every policy turn: shape (T,), from T + 1 states per axis.
 
     Raises:
-        InputError: the two axes have different lengths, or no state at all.
+        InputError: different lengths, or no state.
     """
     if len(a) != len(t) or not len(a):
         raise InputError(f"got {len(a)} states of a and {len(t)} of t; expected T + 1 of each")
@@ -117,12 +116,12 @@ def process_rewards(a: Sequence[float], t: Sequence[float]) -> npt.NDArray[np.fl
 
 
 def scene_means(outcomes: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Mean outcome of each scene that has any."""
+    """Mean outcome of each scene; scenes without outcomes are omitted."""
     return {scene: float(np.mean(values)) for scene, values in outcomes.items() if len(values)}
 
 
 def weighted_mean(outcomes: Mapping[str, Sequence[float]]) -> float | None:
-    """The scenario-weighted mean over the scenes (EIBench Table 4): every scenario counts once; `None` without any.
+    """The scenario-weighted mean over the scenes (EIBench Table 4): every scenario counts once; `None` without scenarios.
 
     >>> weighted_mean({"charm": [0.5], "defense": [-0.5, -0.5, 0.0]})
     -0.125

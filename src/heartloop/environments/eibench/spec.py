@@ -1,4 +1,4 @@
-"""EIBench as the rest of the code sees it."""
+"""The spec of EIBench."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="eibench",
     title="EIBench",
-    about="Four scenes and two numbers that move, negative emotion and relation; the score is the outcome between anchors.",
+    about="Four scenes. State: negative emotion and relation. Score: final state between anchors for success and failure.",
     source="EIBench with CTC-GRPO",
-    roles=(Role("user", "plays the person and appraises every reply"),),
+    roles=(Role("user", "plays the user and appraises every reply"),),
     options="heartloop.environments.eibench.options:EIBenchOptions",
     scale="heartloop.environments.eibench.scale:SCALE",
     scenarios="heartloop.environments.eibench.listing:SCENARIOS",

@@ -1,14 +1,15 @@
-"""Stored EIBench dialogues: by the other preset or relation weight without a model call, and appraised by another judge.
+"""Stored EIBench dialogues: rescored with another preset or relation weight without a model call, and rejudged by another judge.
 
-Rescoring covers what follows from what was said and answered. The presets differ only where a change went beyond ±10: `paper`
-asks again once and then leaves the dialogue unscored, `released` clamps the first answer.
+Rescoring. The presets differ only if a change is outside ±10: `paper` re-asks once and then leaves the dialogue unscored;
+`released` clamps the first answer.
 
-To `released`: where `paper` asked again, the later answer stands (the talk went on from it), and how often is told. A dialogue
-that `paper` left unscored over such an answer is scored by it where it ends the talk; else the cause is `not played on`.
-To `paper`: a dialogue with a clamped change is unscored, `change clamped`, since `paper` would have asked again.
+To `released`: if `paper` re-asked, the later answer is used, since the dialogue continued from it; such dialogues are counted
+(`out_of_range`). A dialogue that `paper` left unscored is scored by the refused answer if that answer ends the dialogue;
+otherwise it stays unscored, with cause `not played on`. To `paper`: a dialogue with a clamped change is unscored, with cause
+`change clamped`.
 
-Rejudging: the judge sees its own running state. It is asked as a simulator is; the answer it would have given, and whether it
-would have gone on, are ignored: the dialogue ends where it ended, by the person's words or by the turn limit.
+Rejudging. The judge gets the prompts of the user simulator, with its own running state. Its message and its decision to continue
+are ignored: the dialogue ends at the stored turn, for the stored reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.core.errors import InputError
 from heartloop.environments.base import answered
-from heartloop.environments.eibench.environment import EIBenchUser, Reaction, View, anchors_of, relation_weight_of, taken
+from heartloop.environments.eibench.environment import EIBenchUser, Reaction, View, anchors_of, next_state, relation_weight_of
 from heartloop.environments.eibench.llm_user import reaction_of
 from heartloop.environments.eibench.options import EIBenchOptions
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome, process_rewards
@@ -36,11 +37,11 @@ _WHY = {
 
 
 def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
-    """The transcript as `options.preset` computes it, with the outcome by `options.relation_weight`.
+    """The transcript rescored with the preset and the relation weight of the options.
 
     Raises:
         UseError: more turns than `options.max_turns`.
-        InputError: a transcript that holds no anchors.
+        InputError: the transcript has no anchors.
     """
     check_turns(transcript, options)
     result = transcript
@@ -50,37 +51,37 @@ def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
 
 
 def out_of_range(transcript: Transcript) -> bool:
-    """Whether the simulator was asked again over a change outside ±10, whose first answer `released` would have clamped."""
+    """Whether an answer with a change outside ±10 was re-asked; `released` would have clamped it."""
     calls = [call for call in transcript.calls if call.purpose == "react"]
-    again = (call for call, after in pairwise(calls) if after.turn == call.turn)
-    answers = (reaction_of(call) for call in again)
-    return any(max(abs(found.a), abs(found.t)) > CHANGE_LIMIT for found in answers if found is not None)
+    reasked = (call for call, after in pairwise(calls) if after.turn == call.turn)
+    reactions = (reaction_of(call) for call in reasked)
+    return any(max(abs(r.a), abs(r.t)) > CHANGE_LIMIT for r in reactions if r is not None)
 
 
 def _released(played: Transcript, max_turns: int) -> Transcript:
     refused = _refused(played)
     if refused is None:
         return played.model_copy(update={"preset": "released"})
-    answer, found = refused
+    answer, reaction = refused
     turn = len(played.turns)
     calls = [call for call in played.calls if call.turn == turn and call.role == "policy"]
-    if (found.goes_on and turn + 1 < max_turns) or not calls:
+    if (reaction.goes_on and turn + 1 < max_turns) or not calls:
         return unscored(played, "released", "not played on", _WHY["not played on"])
-    said = visible(writable(calls[-1].text)).text
+    reply = visible(writable(calls[-1].text)).text
     states = [played.start, *(t.state for t in played.turns if t.state is not None)]
     before = (states[-1]["a"], states[-1]["t"])
-    (a, t), cut = taken(before, found)
+    (a, t), clamps = next_state(before, reaction)
     last = Turn(
         index=turn,
-        reply=said,
-        silent=not said,
+        reply=reply,
+        silent=not reply,
         truncated=calls[-1].finish_reason == "length",
         state={"a": a, "t": t},
         change={"a": a - before[0], "t": t - before[1]},
-        thoughts=dict(found.reflection),
-        message=found.reply,
+        thoughts=dict(reaction.reflection),
+        message=reaction.reply,
     )
-    return _ended(played, last, answer, cut, "turn_limit" if found.goes_on else "goodbye")
+    return _ended(played, last, answer, clamps, "turn_limit" if reaction.goes_on else "goodbye")
 
 
 def _paper(played: Transcript) -> Transcript:
@@ -90,25 +91,25 @@ def _paper(played: Transcript) -> Transcript:
 
 
 def _refused(played: Transcript) -> tuple[Call, Reaction] | None:
-    """The answer over which `paper` left the dialogue unscored and which `released` takes, raw and read."""
+    """The call that `paper` refused and `released` accepts, and its reaction; `None` if there is none."""
     if played.failure is None or played.failure.role != "user":
         return None
-    asked = (call for call in played.calls if call.purpose == "react" and call.turn == len(played.turns))
-    return next(((call, found) for call in asked if (found := reaction_of(call)) is not None), None)
+    calls = (call for call in played.calls if call.purpose == "react" and call.turn == len(played.turns))
+    return next(((call, reaction) for call in calls if (reaction := reaction_of(call)) is not None), None)
 
 
-def _ended(played: Transcript, last: Turn, answer: Call, cut: list[str], stop: StopReason) -> Transcript:
-    """The dialogue with its last turn; calls, tokens and counts are those that belong to it."""
+def _ended(played: Transcript, last: Turn, answer: Call, clamps: list[str], stop: StopReason) -> Transcript:
+    """The dialogue with a last turn added; calls, tokens and counts end with its answer."""
     turns = (*played.turns, last)
     states = [played.start, *(turn.state for turn in turns if turn.state is not None)]
     anchors = _anchors(played)
     rewards = process_rewards([state["a"] for state in states], [state["t"] for state in states])
     calls = tuple(call for call in played.calls if call.turn < last.index or call.role == "policy" or call.reask <= answer.reask)
     counts = {name: n for name, n in played.counts.items() if name != "re-asks"}
-    for what in cut:
-        counts[what] = counts.get(what, 0) + 1
-    if asked_again := sum(call.reask > 0 for call in calls):
-        counts["re-asks"] = asked_again
+    for name in clamps:
+        counts[name] = counts.get(name, 0) + 1
+    if reasks := sum(call.reask > 0 for call in calls):
+        counts["re-asks"] = reasks
     return played.model_copy(
         update={
             "preset": "released",
@@ -133,14 +134,14 @@ def _weighed(played: Transcript, weight: float) -> Transcript:
 
 
 def _anchors(played: Transcript) -> tuple[Anchors, Anchors]:
-    found = anchors_of(played)
-    if found is None:
-        raise InputError(f"{played.scenario}: the transcript tells no anchors; expected them among its facts, play it again")
-    return found
+    anchors = anchors_of(played)
+    if anchors is None:
+        raise InputError(f"{played.scenario}: the transcript has no anchors; expected them in its facts; play the scenario again")
+    return anchors
 
 
 class StoredPerson(StandIn[EIBenchUser]):
-    """A person whose words are stored and whose changes are the judge's."""
+    """A user with stored messages, and changes by the judge."""
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         reaction = await answered("judge", self._judge.react(view, log))

@@ -1,7 +1,6 @@
-"""EIBench in training: outcome (Eq. 2) and process rewards (Eq. 3).
+"""EIBench in training: outcome (Eq. 2), in [-1, 1], and process rewards (Eq. 3), (-da/100 + dt/100)/2 per turn.
 
-The outcome is in [-1, 1]. The process reward of a turn is (-da/100 + dt/100)/2; the lowest sum takes both axes from the start to
-their worse end.
+The lowest sum of process rewards moves a from its start to 100 and t from its start to 0.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def _texts(scenario: Any) -> Iterable[str]:
         return ()
     lines = written_lines(scenario.lines)
     model = scenario.model
-    said = (scenario.opening or "", *(beat.text for beat in scenario.beats), *lines)
-    return (*said, model.goal, model.background, *model.knows)
+    messages = (scenario.opening or "", *(beat.text for beat in scenario.beats), *lines)
+    return (*messages, model.goal, model.background, *model.knows)
 
 
 TRAINING = Training(

@@ -1,8 +1,8 @@
-"""What the writer of new EIBench scenarios is asked: two profiles, three anchor states, the person's own lines.
+"""Writing new EIBench scenarios with a model, in three stages: two profiles, three anchor states, the user's lines.
 
-Covers seeds (EIBench Table 9) that no test scenario was made from, the three questions, and how their answers become a
-scenario. Does not cover asking, auditing and comparing (`heartloop.authoring`). Ours: a place and given names are drawn too,
-since models use few names.
+Covers seeds (EIBench Table 9) without the combinations of the test set, the three questions, their rules, and the assembled
+scenario. Does not cover the calls, the audit and the comparison (`heartloop.authoring`). Ours: a place and given names are drawn
+too, since models use few names.
 """
 
 from __future__ import annotations
@@ -86,13 +86,12 @@ class _Voice(Answer):
 
 
 class _Scene(NamedTuple):
+    """Texts of the questions: meaning of the scene, of axis a, of axis t, and of the lines that only this scene has."""
+
     means: str
     emotion: str
-    """What axis a stands for."""
     relation: str
-    """What axis t stands for."""
     lines: str
-    """What the scene's own lines are."""
 
 
 _SCENES: Mapping[Scene, _Scene] = {
@@ -133,10 +132,10 @@ _WAY = _MATTER.format("two or three concrete ways forward within the limits; in 
 
 
 class EIBenchWriting(Writing):
-    """New EIBench scenarios, stratified by scene, from combinations that no test scenario was made from.
+    """New EIBench scenarios, stratified by scene, without the seed combinations of the test set.
 
     Args:
-        shipped: scenarios that a new one must not repeat; the test set by default.
+        shipped: scenarios that a new one must not repeat; default: the test set.
     """
 
     name = "eibench"
@@ -159,10 +158,10 @@ class EIBenchWriting(Writing):
         return self._given if self._given is not None else list(load_scenarios("test"))
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Scenes in turn, and keywords in turn within a scene; no combination twice, none of the test set.
+        """Unused combinations, alternating over scenes and, within a scene, over keywords.
 
         Raises:
-            UseError: an unknown scene, or more scenarios than one run may have.
+            UseError: unknown scene, or `n` above the maximum of a run or the number of combinations.
         """
         if unknown := [name for name in only if name not in SCENES]:
             raise UseError(f"--only is {unknown[0]!r}; expected a scene: {', '.join(SCENES)}")
@@ -173,18 +172,18 @@ class EIBenchWriting(Writing):
         return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 
     def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
-        """Every free combination of the scenes, in the order of a run."""
+        """All unused combinations of the scenes, in the order of a run."""
         if (seed, scenes) not in self._orders:
-            taken = {Combination.of(one.seed) for one in self.shipped}
+            used = {Combination.of(one.seed) for one in self.shipped}
             rng = random.Random(f"eibench|{seed}")
-            by_scene = [_in_turn(scene, taken, rng) for scene in scenes]
+            by_scene = [_alternating(scene, used, rng) for scene in scenes]
             self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
         return self._orders[seed, scenes]
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        facts, known = seeded.facts, pools()
+        facts, options = seeded.facts, pools()
         scene = _SCENES[facts["scene"]]
-        levels = list(known.intensities)
+        levels = list(options.intensities)
         strength = {
             "intensity": facts["intensity"],
             "intensity_place": f"{levels.index(facts['intensity']) + 1} of {len(levels)}, from {levels[0]} to {levels[-1]}",
@@ -196,8 +195,8 @@ class EIBenchWriting(Writing):
                 **{name: facts[name] for name in same},
                 **strength,
                 "scene_means": scene.means,
-                "relationship": known.relationships[facts["relationship"]],
-                "personality_means": known.personalities[facts["personality"]][0],
+                "relationship": options.relationships[facts["relationship"]],
+                "personality_means": options.personalities[facts["personality"]][0],
                 "opening_form": opening,
             }
         profile = as_json(done["profile"])
@@ -243,20 +242,20 @@ class EIBenchWriting(Writing):
         return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
 
 
-def _in_turn(scene: Scene, taken: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
-    """Every free combination of a scene with its theme, so that each keyword comes once before any comes twice."""
-    words = [(theme, word, fit) for theme, keywords in pools().scenes[scene].items() for word, fit in keywords.items()]
-    rng.shuffle(words)
+def _alternating(scene: Scene, used: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
+    """All unused combinations of a scene, each with scene and theme, alternating over the keywords."""
+    pool = [(theme, keyword, fit) for theme, keywords in pools().scenes[scene].items() for keyword, fit in keywords.items()]
+    rng.shuffle(pool)
     free: list[list[tuple[Scene, str, Combination]]] = []
-    for theme, word, fit in words:
-        found = combinations(word, fit, taken)
-        rng.shuffle(found)
-        free.append([(scene, theme, one) for one in found])
+    for theme, keyword, fit in pool:
+        unused = combinations(keyword, fit, used)
+        rng.shuffle(unused)
+        free.append([(scene, theme, one) for one in unused])
     return [one for row in zip_longest(*free) for one in row if one is not None]
 
 
 def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
-    """A seed with a person: place, gender and given names, by the run's seed and the number alone."""
+    """A seed with place, gender and given names, which depend on the run's seed and the number only."""
     rng = random.Random(f"eibench|{run}|{number}")
     place = rng.choice(places())
     gender = rng.choice(("woman", "man"))
@@ -268,15 +267,15 @@ def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
 
 
 def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str]:
-    found = []
+    problems = []
     if facts["name"].casefold() not in answer.user.name.casefold():
-        found.append(f"user.name is {answer.user.name!r}, expected {facts['name']}, alone or with a family name")
+        problems.append(f"user.name is {answer.user.name!r}, expected {facts['name']}, alone or with a family name")
     if answer.user.gender != facts["gender"]:
-        found.append(f"user.gender is {answer.user.gender!r}, expected {facts['gender']!r}")
+        problems.append(f"user.gender is {answer.user.gender!r}, expected {facts['gender']!r}")
     if answer.model.name != facts["other"]:
-        found.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
+        problems.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
     if (answer.opening is None) != (facts["scene"] == "charm"):
-        found.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
+        problems.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
     if re.search(r"[(*\[]", answer.opening or ""):
-        found.append("opening has brackets or asterisks")
-    return found + problems_of_tags(answer.tags)
+        problems.append("opening has brackets or asterisks")
+    return problems + problems_of_tags(answer.tags)

@@ -11,28 +11,28 @@
     return (score < 0 ? "−" : "+") + Math.abs(score).toFixed(2);
   }
 
-  /** Pixels of a value on an axis that just takes in the anchors and the path. */
+  /** Maps a value to pixels on an axis that covers the anchors and the path. */
   function axis(anchors, path) {
     const values = [...anchors, ...path];
     const low = Math.min(...values);
-    const room = 0.04 * (Math.max(...values) - low);
-    const wide = Math.max(...values) - low + 2 * room;
-    return (value) => (SIDE * (value - low + room)) / wide;
+    const margin = 0.04 * (Math.max(...values) - low);
+    const width = Math.max(...values) - low + 2 * margin;
+    return (value) => (SIDE * (value - low + margin)) / width;
   }
 
-  /** Turns that end at nearly one place share a label: "3", or "3–5". */
+  /** Labels of the states; adjacent turns less than 4 pixels apart share one: "3", or "3–5". */
   function stops(at) {
-    const found = [];
+    const labels = [];
     at.forEach(([x, y], turn) => {
-      const last = found[found.length - 1];
+      const last = labels[labels.length - 1];
       if (turn && last && last.first && Math.hypot(last.x - x, last.y - y) < 4) last.last = turn;
-      else found.push({ x, y, first: turn, last: turn });
+      else labels.push({ x, y, first: turn, last: turn });
     });
-    return found.slice(1);
+    return labels.slice(1);
   }
 
-  /** A place beside a dot at which its number covers nothing; none where there is no room. */
-  function room(taken, x, y, wide) {
+  /** A free position for the label of a dot; null if there is none. */
+  function freePlace(taken, x, y, wide) {
     for (const far of [13, 20, 28]) {
       for (const turn of [7, 1, 5, 3, 0, 4, 6, 2]) {
         const [px, py] = [x + (far + wide / 2 - 4) * Math.cos((turn * Math.PI) / 4), y + far * Math.sin((turn * Math.PI) / 4)];
@@ -46,14 +46,14 @@
     return null;
   }
 
-  /** Across the relation, up the negative emotion turned round: better is right and up, as in the picture of all dialogues. */
-  function plane(said) {
+  /** The plane of one dialogue: relation horizontal, negative emotion vertical and inverted, so that better is right and up. */
+  function plane(panel) {
     const svg = draw("svg", { class: "course plane", viewBox: "0 0 340 322", role: "img" });
-    const ends = [said.path[0], said.path[said.path.length - 1]].map(([a, t]) => "negative emotion " + number(a) + ", relation " + number(t));
-    svg.setAttribute("aria-label", "Both axes: from " + ends[0] + " to " + ends[1] + "; the table beside it holds anchors and end");
-    const { a, t } = said.anchors; // start, success, failure
-    const across = axis(t, said.path.map((state) => state[1]));
-    const down = axis(a, said.path.map((state) => state[0]));
+    const ends = [panel.path[0], panel.path[panel.path.length - 1]].map(([a, t]) => "negative emotion " + number(a) + ", relation " + number(t));
+    svg.setAttribute("aria-label", "Both axes: from " + ends[0] + " to " + ends[1] + "; the table beside it has the anchors and the end");
+    const { a, t } = panel.anchors; // start, success, failure
+    const across = axis(t, panel.path.map((state) => state[1]));
+    const down = axis(a, panel.path.map((state) => state[0]));
     const [x, y] = [(value) => LEFT + across(value), (value) => TOP + down(value)];
     const [right, bottom] = [LEFT + SIDE, TOP + SIDE];
     svg.append(draw("rect", { class: "zone a", x: x(t[1]), y: TOP, width: right - x(t[1]), height: y(a[1]) - TOP }));
@@ -70,16 +70,16 @@
     const [sx, sy, fx, fy] = [x(t[1]), y(a[1]), x(t[2]), y(a[2])];
     svg.append(draw("path", { class: "success", d: "M" + sx + " " + (sy - 7) + "l7 7-7 7-7-7z" }));
     svg.append(draw("path", { class: "anchor", d: "M" + (fx - 5) + " " + (fy - 5) + "l10 10m0 -10l-10 10" }));
-    const at = said.path.map(([da, dt]) => [x(dt), y(da)]);
+    const at = panel.path.map(([da, dt]) => [x(dt), y(da)]);
     svg.append(draw("path", { class: "spark-line", d: at.map(([px, py], i) => (i ? "L" : "M") + px.toFixed(1) + " " + py.toFixed(1)).join("") }));
     svg.append(draw("circle", { class: "ring", cx: at[0][0], cy: at[0][1], r: 6 }));
     at.slice(1).forEach(([px, py], i) => svg.append(draw("circle", { class: "point", cx: px, cy: py, r: i === at.length - 2 ? 5 : 2.8 })));
     const taken = at.map(([px, py], i) => [px - (i ? 4 : 7), py - (i ? 4 : 7), px + (i ? 4 : 7), py + (i ? 4 : 7)]);
-    taken.push([0, TOP, LEFT, bottom], [LEFT, bottom, right, bottom + 30]); // where the anchors are named
+    taken.push([0, TOP, LEFT, bottom], [LEFT, bottom, right, bottom + 30]); // the names of the anchors
     for (const [px, py] of [[sx, sy], [fx, fy]]) taken.push([px - 7, py - 7, px + 7, py + 7]);
-    for (const stop of stops(at).reverse()) { // the end first: it is never the one left out
+    for (const stop of stops(at).reverse()) { // the end first, so that its label is always drawn
       const words = stop.first === stop.last ? String(stop.first) : stop.first + "–" + stop.last;
-      const place = room(taken, stop.x, stop.y, 6 + 6 * words.length);
+      const place = freePlace(taken, stop.x, stop.y, 6 + 6 * words.length);
       if (!place) continue;
       if (Math.hypot(place[0] - stop.x, place[1] - stop.y) > 18) svg.append(draw("path", { class: "leader", d: "M" + stop.x + " " + stop.y + "L" + place[0] + " " + place[1] }));
       svg.append(draw("text", { class: "turn", x: place[0], y: place[1] + 4, "text-anchor": "middle" }, words));
@@ -88,7 +88,7 @@
   }
 
   /** The plane, and a table from the anchors to the score. */
-  function axes(said, outcome) {
+  function axes(panel, outcome) {
     const head = make("tr", "", null, make("td"), ...["failure", "start", "success", "end", "score"].map((word) => {
       const cell = make("th", "num", word);
       cell.scope = "col";
@@ -99,22 +99,22 @@
       first.scope = "row";
       return make("tr", "", null, first, ...[failure, start, success, end].map((value) => make("td", "num", number(value))), make("td", "num", signed(score)));
     };
-    const [last, score] = [said.path[said.path.length - 1], said.axes[said.axes.length - 1]];
-    const body = make("tbody", "", null, line("negative emotion a", said.anchors.a, last[0], score[0]), line("relation t", said.anchors.t, last[1], score[1]));
+    const [last, score] = [panel.path[panel.path.length - 1], panel.axes[panel.axes.length - 1]];
+    const body = make("tbody", "", null, line("negative emotion a", panel.anchors.a, last[0], score[0]), line("relation t", panel.anchors.t, last[1], score[1]));
     const table = make("table", "plain", null, make("thead", "", null, head), body);
-    const sum = make("p", "small", null, "Outcome ", make("b", "", number(outcome)), " = 100 × (" + number(100 * (1 - said.weight)) + " % of " + signed(score[0]) + " and " + number(100 * said.weight) + " % of " + signed(score[1]) + ")");
-    const key = make("p", "small muted", "○ start, ◆ success, × failure; a number is the reply after which the person stood there, the large dot the end. Better is right and up.");
+    const sum = make("p", "small", null, "Outcome ", make("b", "", number(outcome)), " = 100 × (" + number(100 * (1 - panel.weight)) + " % of " + signed(score[0]) + " and " + number(100 * panel.weight) + " % of " + signed(score[1]) + ")");
+    const key = make("p", "small muted", "○ start, ◆ success, × failure. A number is the reply after which the state was reached; the large dot is the end. Better is right and up.");
     const about = make("a", "", "How an axis is scored");
     about.href = "numbers.html#anchors";
     key.append(" ", about);
-    return make("div", "axes", null, plane(said), make("div", "", null, table, sum, key));
+    return make("div", "axes", null, plane(panel), make("div", "", null, table, sum, key));
   }
 
-  /** Where one axis stands between its anchors after a reply: failure at the left end, the start in the middle, success at the right. */
+  /** The state of one axis after a reply: failure at the left end, the start in the middle, success at the right end. */
   function gauge(anchors, before, now) {
     const svg = draw("svg", { class: "gauge", viewBox: "0 0 176 18", role: "img" });
     const [start, success, failure] = anchors;
-    svg.setAttribute("aria-label", signed(now) + " of the way, before " + signed(before) + ", from failure at " + number(failure) + " over the start at " + number(start) + " to success at " + number(success));
+    svg.setAttribute("aria-label", "axis score " + signed(now) + ", before " + signed(before) + "; failure at " + number(failure) + ", start at " + number(start) + ", success at " + number(success));
     const x = (score) => 88 + 56 * score;
     svg.append(draw("path", { class: "track", d: "M32 9h112M88 4v10" }));
     svg.append(draw("path", { class: "anchor", d: "M28 5l8 8m0-8l-8 8" }), draw("path", { class: "success", d: "M144 4l5 5-5 5-5-5z" }));
@@ -124,24 +124,24 @@
     return svg;
   }
 
-  /** Both axes after a reply: by how much each moved, where it stands, and how far that is towards its anchors. */
-  function moved(said, turn, index, outcome) {
+  /** Both axes after a reply: change, state, and gauge. */
+  function moved(panel, turn, index, outcome) {
     const box = make("div", "moved");
     [["a", "negative emotion", -1], ["t", "relation", 1]].forEach(([axis, name, good], i) => {
       const change = turn.change[axis] || 0;
-      const [sign, word] = change > 0 ? ["▲ +", " up"] : change < 0 ? ["▼ −", " down"] : ["= ", " unmoved"];
+      const [sign, word] = change > 0 ? ["▲ +", " up"] : change < 0 ? ["▼ −", " down"] : ["= ", " unchanged"];
       const kind = change * good > 0 ? "up" : change * good < 0 ? "down" : "";
       const better = change * good > 0 ? ", better" : change * good < 0 ? ", worse" : "";
       const words = make("span", "change " + kind, sign + number(Math.abs(change)) + word + better);
       box.append(make("span", "axis-of", name), words, make("span", "muted", "to " + number(turn.state[axis])));
-      box.append(said.axes && said.axes[index + 1] ? gauge(said.anchors[axis], said.axes[index][i], said.axes[index + 1][i]) : make("span"));
+      box.append(panel.axes && panel.axes[index + 1] ? gauge(panel.anchors[axis], panel.axes[index][i], panel.axes[index + 1][i]) : make("span"));
     });
-    if (outcome !== undefined) box.append(make("span", "muted outcome", "outcome, had the dialogue ended here: " + number(outcome)));
+    if (outcome !== undefined) box.append(make("span", "muted outcome", "outcome after this reply: " + number(outcome)));
     return box;
   }
 
   heartloop.panel = {
-    head: (said, row) => (said.panel.path && said.panel.path.length ? [axes(said.panel, row.course[row.course.length - 1])] : []),
-    turn: (said, turn, index, row) => ("a" in turn.state ? [moved(said.panel, turn, index, row.course[index + 1])] : undefined),
+    head: (dialogue, row) => (dialogue.panel.path && dialogue.panel.path.length ? [axes(dialogue.panel, row.course[row.course.length - 1])] : []),
+    turn: (dialogue, turn, index, row) => ("a" in turn.state ? [moved(dialogue.panel, turn, index, row.course[index + 1])] : undefined),
   };
 })(window.heartloop);

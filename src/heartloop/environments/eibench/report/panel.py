@@ -1,9 +1,8 @@
-"""The report panel of EIBench: both axes in one plane, for all dialogues and for one, and published results.
+"""The report panel of EIBench: a plane of both axes for all dialogues and for one, and published results.
 
-Every axis is counted from its own anchors (EIBench Eq. 1), so that all dialogues share one plane: the start in the middle,
-success at the upper right, failure at the lower left. Across is the relation, up the negative emotion turned round (up: less of
-it). Does not cover markup (`panel.html`, `panel.js`), nor one dialogue in its own units, which the browser draws the same way
-round.
+In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1): the relation is horizontal, the negative emotion
+vertical and inverted; the start is in the middle, success at the upper right, failure at the lower left. The plane of one
+dialogue has the units of the state and is drawn in the browser. Does not cover markup (`panel.html`, `panel.js`).
 """
 
 from __future__ import annotations
@@ -23,30 +22,29 @@ __all__ = ["PANEL", "SIDE", "Plane", "axis_course", "build", "plane_of", "publis
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """The plane of every model, over the dialogues behind its number."""
-    found = [(number, row, plane_of(page.behind(row))) for number, row in enumerate(page.models)]
-    planes = [(number, row, plane) for number, row, plane in found if plane is not None]
+    """The plane of every model, over the dialogues behind its score."""
+    planes = [(n, row, plane) for n, row in enumerate(page.models) if (plane := plane_of(page.behind(row))) is not None]
     return PanelOutput(sections=(("planes", "Axes"),) if planes else (), context={"planes": planes})
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
-    named = {
+    titles = {
         "played": "The model plays",
         "task": "Its task",
         "limits": "Its limits",
-        "goal": "What the person wants, which the model does not see",
+        "goal": "Goal of the user, which the model does not see",
     }
     line = (facts.get(name) for name in ("person", "place", "scene", "theme", "keyword"))
     return ScenarioView(
         " · ".join(filter(None, line)),
-        tuple((words, facts[name]) for name, words in named.items() if facts.get(name)),
+        tuple((words, facts[name]) for name, words in titles.items() if facts.get(name)),
         facts.get("played", "").split(",")[0],
     )
 
 
 def _plane(transcript: Transcript) -> dict[str, Any]:
-    """Where both axes start, succeed and fail, where they went, and the score of each; nothing where there are no anchors."""
+    """Anchors, states and axis scores of a dialogue; empty without anchors."""
     anchors = anchors_of(transcript)
     if anchors is None or not {"a", "t"} <= transcript.start.keys():
         return {}
@@ -82,45 +80,45 @@ def published_results() -> Published:
     return Published(
         title="four scenes, two user simulators",
         tables=(leaderboard,),
-        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro on its own 213 scenarios, in Chinese; none of "
-        "them is here.",
+        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro as user simulators, on its 213 scenarios in "
+        "Chinese, which are not part of this project.",
         papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
     )
 
 
 SIDE = 180.0
-"""Pixels of a plane's side, a frame of `MARGIN` around it left aside."""
+"""Side of a plane in pixels, without the margin."""
 MARGIN = 24.0
-_MOST = 150
-"""Paths drawn in one plane; above it every k-th dialogue is drawn."""
+_MOST_PATHS = 150
+"""Maximum number of paths in one plane; with more dialogues every k-th is drawn."""
 
 
 class Plane(NamedTuple):
-    """The dialogues of one model."""
+    """The plane of one model."""
 
     n: int
     drawn: int
     paths: list[str]
     ends: list[tuple[float, float]]
-    """Pixels at which dialogues ended, as drawn."""
+    """Final states of the drawn dialogues, in pixels."""
     mean: tuple[float, float]
-    """Mean final axis scores of all of them, a then t, in [-1, 1]."""
+    """Mean final axis scores of a and t over all dialogues, in [-1, 1]."""
     mean_at: tuple[float, float]
 
 
 def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
-    """The plane of some dialogues; `None` where none of them has anchors."""
+    """The plane of dialogues; `None` if none has anchors."""
     courses = [course for dialogue in dialogues if (course := axis_course(dialogue))]
     if not courses:
         return None
-    shown = courses[:: -(-len(courses) // _MOST)]
+    shown = courses[:: -(-len(courses) // _MOST_PATHS)]
     mean = (statistics.fmean(c[-1][0] for c in courses), statistics.fmean(c[-1][1] for c in courses))
     paths = ["M" + "L".join(f"{x:g} {y:g}" for x, y in map(_pixel, course)) for course in shown]
     return Plane(len(courses), len(shown), paths, [_pixel(course[-1]) for course in shown], mean, _pixel(mean))
 
 
 def axis_course(dialogue: Transcript) -> list[tuple[float, float]]:
-    """Axis scores of a and t, each in [-1, 1], at the start and after every judged reply; empty without anchors."""
+    """Axis scores of a and t, in [-1, 1], at the start and after each judged reply; empty without anchors."""
     anchors = anchors_of(dialogue)
     if anchors is None:
         return []
@@ -135,26 +133,25 @@ def _pixel(scores: tuple[float, float]) -> tuple[float, float]:
 
 PANEL = ReportPanel(
     build=build,
-    question="Who copes with feelings, in four scenes?",
-    lede="Each person has a situation of their own: somebody to win over (charm), to hold a boundary against (defense), to "
-    "make a mistake good to (repair), to comfort (support). Every reply moves the person's negative emotion and their relation "
-    "to the model by at most {change_limit}. The number below is how far both came towards success: 100 all the way, 0 "
-    "nowhere, -100 as far as failure.",
-    trajectories=("How the outcome comes about", "At 0 nothing has changed."),
+    question="Emotion management in four scenes",
+    lede="The model has to win the user over (charm), hold a boundary (defense), repair a mistake of its own (repair) or give "
+    "comfort (support). Each reply changes the user's negative emotion and relation to the model by at most {change_limit}. The "
+    "score is the final state between the scenario's anchors: 100 is success on both axes, 0 the start, -100 failure on both.",
+    trajectories=("Outcome by turn", "0 is the start."),
     groups=(
-        "Scene by scene",
-        "The score of the leaderboard is the mean over all scenarios, so a scene counts by how many it has.",
+        "Outcome by scene",
+        "The score on the leaderboard is the mean over all scenarios, so scenes are weighted by their number of scenarios.",
     ),
-    agreement="With two simulators EIBench found 0.93 over its models (Table 5).",
+    agreement="EIBench reports 0.93 between two user simulators over its models (Table 5).",
     scenario=_scenario,
     thoughts={
-        "need": "What they need",
-        "quality": "How the reply serves it",
-        "inertia": "What lingers",
-        "changes": "What changes",
-        "tone": "In which tone",
+        "need": "Need",
+        "quality": "Quality of the reply",
+        "inertia": "Inertia",
+        "changes": "Changes",
+        "tone": "Tone",
     },
-    thoughts_title="Reflection: how they came to it",
+    thoughts_title="Reflection of the user simulator",
     dialogue=_plane,
     published=published_results,
     package=__package__,
