@@ -68,7 +68,7 @@ def _text(s: Any) -> str:
             f"{s.title} ({s.id}; {s.scene}; {s.source})",
             f"User:\n{record.aggressor_profile.system_prompt.strip()}",
             f"Model:\n{record.defender_profile.system_prompt.strip()}",
-            "\n".join(f"{name}: {_text(value)}" for name, value in aims.items() if value),
+            "\n".join(f"{name}: {_field_text(value)}" for name, value in aims.items() if value),
             anchors,
             first,
         ]
@@ -89,7 +89,7 @@ def _text(s: Any) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field of a released record, which may have any type."""
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
