@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.order import Claim, Means, Round, baseline_of, by_group, grouped, in_order, means_of, measure, transcripts
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.environment import judged_dialogue
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.models.baselines import RANKED
 
@@ -40,7 +40,7 @@ def steps(played: Sequence[Transcript]) -> dict[str, Steps]:
     """Size and alignment of each baseline's steps."""
     paths: dict[str, list[tuple[list[float], list[float]]]] = {}
     for t in played:
-        path = trace(case_of(t), preset=t.preset)
+        path = trace(judged_dialogue(t), preset=t.preset)
         sizes: list[float] = np.linalg.norm(path.increment, axis=1).tolist()
         paths.setdefault(baseline_of(t), []).append((sizes, path.alignment.tolist()))
     return {

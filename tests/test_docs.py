@@ -84,7 +84,7 @@ def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> N
     joined = re.sub(r"\\\n\s*", " ", text)
     for line in joined.splitlines():
         if line.startswith("#"):
-            needs = "needs an endpoint" in line or "needs the extra" in line or "needs the package" in line
+            needs = any(f"needs {what}" in line for what in ("an endpoint", "the extra", "the package", "the authors' files"))
             needs_endpoint = needs or (needs_endpoint and "no endpoint" not in line and line != "# next block")
             continue
         words = shlex.split(line, comments=True)

@@ -177,7 +177,7 @@ async def test_only_the_stretch_that_the_filter_chose_is_read_for_features(tmp_p
             [],
         ),
         (dialogue(1, "the weather"), (), "no empathy is needed: Something", ["filter"]),
-        (dialogue(1, "I want to die"), ("suicide",), "it touches suicide, which --exclude-tag leaves out", []),
+        (dialogue(1, "I want to die"), ("suicide",), "excluded by --exclude-tag: suicide", []),
     ],
     ids=["little", "weather", "crisis in the text"],
 )
@@ -196,10 +196,10 @@ async def test_a_dialogue_is_passed_over_with_its_reason_and_not_asked_about_aga
 
 async def test_no_feeling_and_an_excluded_tag_of_the_filter_pass_a_dialogue_over(tmp_path: Path) -> None:
     bare = changed("features", lambda found: found.update(feelings=[]))
-    assert list((await run(tmp_path / "a.jsonl", distilling(), bare)).skipped.values()) == ["no feeling can be read from it"]
+    assert list((await run(tmp_path / "a.jsonl", distilling(), bare)).skipped.values()) == ["no feeling was extracted"]
     ill = changed("filter", lambda found: found.update(tags=["illness"]))
     ended = await run(tmp_path / "b.jsonl", distilling(exclude=["illness", "war"]), ill)
-    assert list(ended.skipped.values()) == ["it touches illness, which --exclude-tag leaves out"]
+    assert list(ended.skipped.values()) == ["excluded by --exclude-tag: illness"]
     assert ill.asked == ["filter"]
 
 

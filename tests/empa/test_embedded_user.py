@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
-from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, refused
+from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, call_problem
 from heartloop.environments.empa.director import decide
 from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, View, case_of
+from heartloop.environments.empa.environment import Empa, View, judged_dialogue
 from heartloop.environments.empa.rubric import judge
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
-from heartloop.environments.empa.scoring import Case, form_keys, trace
+from heartloop.environments.empa.scoring import JudgedDialogue, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
@@ -31,7 +31,7 @@ CASE = next(s for s in CASES if s.axis == "C" and s.threshold == "high")
 def view(scenario: Scenario, *heard: str, said: Sequence[str] = (), acts: Sequence[Act] = ()) -> View:
     return View(
         scenario=scenario, said=(scenario.opening, *said), heard=heard, acts=tuple(acts),
-        path=trace(Case(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
+        path=trace(JudgedDialogue(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
         preset="released", max_turns=45,
     )  # fmt: skip
 
@@ -160,7 +160,7 @@ class TestTheDirector:
             for turn in transcript.turns[:-1]:
                 act = Act(**turn.evidence["director"])
                 assert act.function in FUNCTIONS
-                assert refused(act, released=released, turns=turn.index + 1) is None
+                assert call_problem(act, released=released, turns=turn.index + 1) is None
                 released += [act.argument] if act.function.startswith("reveal") else []
 
     async def test_story_comes_with_good_replies_and_not_without(self) -> None:
@@ -178,7 +178,7 @@ class TestTheDirector:
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)
         quiet = view(CASE, *["Mm."] * 12, said=["Well."] * 11)._replace(
-            path=trace(Case(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
+            path=trace(JudgedDialogue(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
         )
         assert decide(quiet).function == "end"
 
@@ -191,7 +191,9 @@ class TestTheOrder:
         assert scores["listener"] > 2 * max(scores["template"], scores["silent"])
 
     async def test_stock_sympathy_does_much_and_leads_away(self) -> None:
-        paths = {name: trace(case_of(await talk(CASE, name)), preset="released") for name in ("listener", "template", "silent")}
+        paths = {
+            name: trace(judged_dialogue(await talk(CASE, name)), preset="released") for name in ("listener", "template", "silent")
+        }
         size = {name: float(np.linalg.norm(path.increment, axis=1).mean()) for name, path in paths.items()}
         assert size["template"] > size["silent"]
         assert size["template"] > size["listener"]

@@ -10,8 +10,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.empa.acts import MIN_TURNS, Act, refused
-from heartloop.environments.empa.environment import Empa, Judgement, View, case_of, unjudged_turns
+from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem
+from heartloop.environments.empa.environment import Empa, Judgement, View, judged_dialogue, unjudged_turns
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
@@ -83,9 +83,9 @@ class TestStates:
 
     async def test_rewards_are_the_energies_and_the_score_is_epmq(self) -> None:
         transcript = await played(Fixed(levels(C=1, A=2), levels(P=-2)), max_turns=2)
-        path = trace(case_of(transcript), preset="released")
+        path = trace(judged_dialogue(transcript), preset="released")
         assert transcript.rewards == pytest.approx(path.energy.tolist())
-        assert transcript.score == pytest.approx(epmq([case_of(transcript)], preset="released").score)
+        assert transcript.score == pytest.approx(epmq([judged_dialogue(transcript)], preset="released").score)
 
     async def test_the_preset_decides_the_points(self) -> None:
         paper = await played(Fixed(levels(A=2)), max_turns=1, preset="paper")
@@ -141,7 +141,7 @@ class TestWindows:
         assert [turn.state is not None for turn in transcript.turns] == [False, False, True, False, False, True, True]
         assert [view.window for view in user.views["adjudicate"]] == [3, 3, 1]
         assert len(transcript.rewards) == 3
-        assert case_of(transcript).forms == [levels(C=1)] * 3
+        assert judged_dialogue(transcript).forms == [levels(C=1)] * 3
         assert unjudged_turns(transcript) == 0
 
     async def test_the_director_acts_after_windows_only(self) -> None:
@@ -182,17 +182,18 @@ class TestDirector:
         ],
     )
     def test_only_the_fixed_set(self, act: Act, said: str) -> None:
-        assert said in (refused(act, released=["opening"], turns=3) or "")
+        assert said in (call_problem(act, released=["opening"], turns=3) or "")
 
     def test_nothing_is_released_twice(self) -> None:
         assert (
-            refused(Act("reveal_stage", "stage 1"), released=["opening", "stage 1"], turns=3) == "'stage 1' is released already"
+            call_problem(Act("reveal_stage", "stage 1"), released=["opening", "stage 1"], turns=3)
+            == "'stage 1' is released already"
         )
 
     def test_the_epilogue_is_the_last_piece_of_the_story(self) -> None:
         told = ["opening", "stage 1", "stage 2", "stage 3"]
-        assert refused(Act("reveal_stage", "epilogue"), released=told, turns=20) is not None
-        assert refused(Act("reveal_stage", "epilogue"), released=[*told, "stage 4"], turns=20) is None
+        assert call_problem(Act("reveal_stage", "epilogue"), released=told, turns=20) is not None
+        assert call_problem(Act("reveal_stage", "epilogue"), released=[*told, "stage 4"], turns=20) is None
 
 
 class TestWhoseFailure:
@@ -231,14 +232,14 @@ class TestSettings:
         transcript = await played(Fixed(GOOD), max_turns=1)
         bare = transcript.model_copy(update={"turns": (transcript.turns[0].model_copy(update={"evidence": {}}),)})
         with pytest.raises(InputError, match="the transcript lacks 'levels'"):
-            case_of(bare)
+            judged_dialogue(bare)
 
     async def test_a_turn_without_a_judgement_is_unjudged_not_zero(self) -> None:
         transcript = await played(Fixed(GOOD), max_turns=3)
         hole = transcript.turns[1].model_copy(update={"state": None, "change": None, "evidence": {}})
         holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
         assert unjudged_turns(holed) == 1
-        assert trace(case_of(holed), preset="released").judged == (0, 2)
+        assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)
 
 
 class TestQuotes:

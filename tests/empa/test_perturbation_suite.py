@@ -65,7 +65,7 @@ async def judged(*, preset: str = "released", title: str = "") -> dict[str, list
 def means(found: PerturbationShifts, perturbation: str, scorer: str, pairs: str = ALIGNED) -> tuple[float, float]:
     cell = found.cell(perturbation, scorer, pairs)
     assert cell is not None
-    return cell.cases[0].original, cell.cases[0].perturbed
+    return cell.scenarios[0].original, cell.scenarios[0].perturbed
 
 
 async def test_the_first_reply_by_hand() -> None:
@@ -108,7 +108,7 @@ async def test_what_is_not_scored_in_both_is_left_out_and_counted() -> None:
     assert (found.compared["psycho_jargon"], found.left_out["psycho_jargon"]) == (1, 1)
     assert (found.compared["pure_empathy"], found.left_out["pure_empathy"]) == (2, 0)
     assert means(found, FLIP, "epm") == means(perturbation_shifts([whole]), FLIP, "epm")
-    assert any("left out" in note for note in result_of([whole, other]).notes)
+    assert any("excluded" in note for note in result_of([whole, other]).notes)
 
 
 async def test_what_cannot_be_compared_is_refused() -> None:
@@ -128,13 +128,13 @@ async def test_the_file_the_table_and_the_page(tmp_path: Path, monkeypatch: pyte
     write_validity_json(result, tmp_path / "validity.json")
     record = json.loads((tmp_path / "validity.json").read_text(), parse_constant=lambda name: pytest.fail(name))
     assert len(record["cells"]) == 2 * len(PERTURBED) * len(SCORERS)
-    assert record["cells"][0]["shift"]["cluster_low"] is None, "one case has no interval"
+    assert record["cells"][0]["shift"]["cluster_low"] is None, "one scenario has no interval"
     assert result_table(result).row_count == len(PERTURBED) * (1 + len(SCORERS))
     html = write_validity_page(SUITE, result, tmp_path / "report").read_text()
     assert html.count('<path class="slope mean"') == len(PERTURBED) * len(SCORERS)
     assert "&lt;b&gt;Pegs&lt;/b&gt;" in html
     assert "<b>Pegs</b>" not in html
-    assert "Not comparable number by number" in html
+    assert "Not comparable with the numbers above" in html
     assert "LLM Judge (No-Rubric, Direct)" in html
     assert "http" not in html.replace("http-equiv", "")
     assert sorted(path.name for path in (tmp_path / "report" / "assets").iterdir()) == ["page.js", "report.css"]

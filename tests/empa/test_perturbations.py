@@ -20,7 +20,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
 from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, Judgement, View, case_of
+from heartloop.environments.empa.environment import Empa, Judgement, View, judged_dialogue
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
 from heartloop.environments.empa.perturbed import DIRECT, perturbed
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
@@ -120,7 +120,7 @@ class TestInPlace:
             ("Reply number 0.", "Reply number 1.", "Reply number 2.", attack[3]),
         ]
         assert [view.said for view in views] == [view.said for view in judge.views["adjudicate"]]
-        theirs = trace(case_of(original), preset="released")
+        theirs = trace(judged_dialogue(original), preset="released")
         assert [view.path.position.tolist() for view in views] == [theirs.position[: n + 1].tolist() for n in range(4)]
         assert [len(view.judgements) for view in views] == [0, 1, 2, 3]
         assert [view.judgements[-1].levels for view in views[1:3]] == [levels(C=1), levels(A=-1)]

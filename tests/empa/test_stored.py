@@ -10,7 +10,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, case_of
+from heartloop.environments.empa.environment import Empa, judged_dialogue
 from heartloop.environments.empa.options import EmpaOptions
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.empa.scoring import epmq, trace
@@ -44,7 +44,7 @@ class TestRescore:
         assert stored.stop == "success"
         found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
         assert (found.stop, len(found.turns)) == ("cut", len(stored.turns))
-        assert found.score == pytest.approx(epmq([case_of(stored)], preset="paper").score)
+        assert found.score == pytest.approx(epmq([judged_dialogue(stored)], preset="paper").score)
 
     async def test_where_it_would_have_ended_earlier_the_rest_is_left_out(self) -> None:
         stored = await played(GOOD, preset="paper")
@@ -79,7 +79,7 @@ class TestRejudge:
         stored = await played(levels(C=1), max_turns=4)
         found = await rejudged(EMPA, stored, CASE, Fixed(levels(C=2, A=-1)), EmpaOptions(preset="released", max_turns=4))
         assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]
-        assert trace(case_of(found), preset="released").increment.tolist() == [[3, -2, 0]] * 4
+        assert trace(judged_dialogue(found), preset="released").increment.tolist() == [[3, -2, 0]] * 4
         assert found.models["judge"] == "fixed"
 
     async def test_a_dialogue_that_would_go_on_is_cut_where_nothing_more_is_stored(self) -> None:

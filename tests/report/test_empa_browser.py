@@ -129,15 +129,15 @@ def test_evidence_stands_where_it_was_said_and_the_director_between(
         assert "<img src=x" in sheet.locator("mark").first.inner_text()
         assert page.evaluate("window.hacked") is None
         first = sheet.locator(".judged").first
-        assert first.locator(".change").all_inner_texts() == ["▲ +1", "= unmoved", "= unmoved"]
-        assert first.locator(".energies").inner_text() == "energy +0.48 · alignment +0.48 · energy so far +0.5 of 25 lacking"
+        assert first.locator(".change").all_inner_texts() == ["▲ +1", "= no change", "= no change"]
+        assert first.locator(".energies").inner_text() == "energy +0.48 · alignment +0.48 · energy so far +0.5 of 25"
         third = sheet.locator(".judged").nth(2)
-        assert "nowhere said (not found as written)" in third.locator(".claims").nth(2).inner_text().replace("“", "").replace(
-            "”", ""
-        )
+        assert "nowhere said (not found in the dialogue)" in third.locator(".claims").nth(2).inner_text().replace(
+            "“", ""
+        ).replace("”", "")
         act = sheet.locator(".act").first.inner_text()
-        assert act.startswith("Director advise() advises, with nothing new")
-        assert "tells the person: " in act
+        assert act.startswith("Director advise() advises, without new information")
+        assert "to the user simulator: " in act
         assert sheet.locator(".act").count() == 12
         assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
         for scheme in ("light", "dark"):
@@ -150,4 +150,4 @@ def test_a_window_without_a_judgement_says_so(page: Page, write_run: WriteRun, t
         index = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site")
         page.goto(index.as_uri() + "#dialogue-x-gap-s0")
         page.wait_for_selector("dialog[open] .journey")
-        assert page.locator("dialog .judged").nth(1).inner_text().split("\n") == ["not judged", "it enters no number"]
+        assert page.locator("dialog .judged").nth(1).inner_text().split("\n") == ["not judged", "excluded from all numbers"]

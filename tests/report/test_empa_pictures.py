@@ -14,7 +14,7 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import Empa
 from heartloop.environments.empa.report.board import EmpaBoard
 from heartloop.environments.empa.report.measured import Measured, measured
-from heartloop.environments.empa.report.paths import PlaneFrame, drives, frame_of, model_paths, steps_of
+from heartloop.environments.empa.report.paths import PlaneFrame, frame_of, model_paths, step_means, steps_of
 from heartloop.environments.empa.report.profiles import profile_of
 from heartloop.environments.empa.report.windows import journey
 from heartloop.environments.empa.scenario import load_scenarios
@@ -108,10 +108,10 @@ class TestPaths:
     def test_size_and_alignment_are_means_over_windows(self) -> None:
         """|v| is 3 sqrt 2 and 2; cos is 1.4 / sqrt 2 and -0.8."""
         found = one(GOOD, levels(A=-1))
-        (drive,) = drives([(0, row_of([found.dialogue]), [found])])
-        assert drive.size.mean == pytest.approx((3 * 2**0.5 + 2) / 2)
-        assert drive.alignment.mean == pytest.approx((1.4 / 2**0.5 - 0.8) / 2)
-        assert (drive.size.n, drive.size.low) == (1, None)
+        (means,) = step_means([(0, row_of([found.dialogue]), [found])])
+        assert means.size.mean == pytest.approx((3 * 2**0.5 + 2) / 2)
+        assert means.alignment.mean == pytest.approx((1.4 / 2**0.5 - 0.8) / 2)
+        assert (means.size.n, means.size.low) == (1, None)
 
     def test_steps_for_the_picture_in_space_are_short(self) -> None:
         assert steps_of([one(GOOD, levels(A=-1), levels(P=1)), None]) == [
@@ -125,7 +125,7 @@ class TestPaths:
             for name in ("listener", "flatterer", "template")
             for case in cases
         ]
-        did = {drive.score.model.rsplit("/")[-1]: drive for drive in board(talks).drives}
+        did = {means.score.model.rsplit("/")[-1]: means for means in board(talks).step_means}
         for name in ("flatterer", "template"):
             assert did[name].size.mean > 2 * did["listener"].size.mean
             assert did[name].alignment.mean < -0.5 < 0 < did["listener"].alignment.mean
@@ -192,13 +192,13 @@ class TestBoard:
             for scenario, difficulty, n in (("s1", "hard", 1 + extra), ("s2", "easy", 1), ("s3", "hard", 2 + extra))
         ]
         found = board(talks[:-1])  # w has not met s3
-        assert [(tier, [line.title for line in lines]) for tier, lines in found.cases] == [
+        assert [(tier, [line.title for line in lines]) for tier, lines in found.scenarios] == [
             ("easy", ["s2"]),
             ("hard", ["s3", "s1"]),
         ]
-        (easy,) = found.cases[0][1]
+        (easy,) = found.scenarios[0][1]
         assert [cell.address if cell else None for cell in easy.cells] == ["dialogue-1", "dialogue-4"]
-        assert found.cases[1][1][0].cells[1] is None
+        assert found.scenarios[1][1][0].cells[1] is None
 
 
 class TestQuotes:
@@ -239,4 +239,11 @@ class TestQuotes:
 
 def test_a_run_without_a_scored_talk_has_nothing_to_show() -> None:
     found = board([empa_talk("m", "s1", [GOOD], failed=True)])
-    assert (found.endings, found.paths, found.drives, found.profiles, found.cases, found.unjudged) == ([], [], [], [], [], 0)
+    assert (found.endings, found.paths, found.step_means, found.profiles, found.scenarios, found.unjudged) == (
+        [],
+        [],
+        [],
+        [],
+        [],
+        0,
+    )

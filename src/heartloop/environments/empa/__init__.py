@@ -1,1 +1,1 @@
-"""EMPA: long dialogues in which what somebody lacks is a vector, and every turn a step in a direction (paper: EMPA)."""
+"""EMPA: long dialogues; the user's deficit is a vector, and every judged reply a step (paper: EMPA)."""

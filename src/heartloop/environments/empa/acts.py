@@ -1,7 +1,7 @@
-"""What the director of EMPA may do: a fixed set of functions, each call of which is logged (EMPA section 3.3).
+"""The functions that EMPA's director can call (EMPA section 3.3).
 
-Covers the functions, their arguments, and when a call cannot be carried out. Does not cover who decides (`director`,
-`llm_user`), nor what the person makes of it. The director never speaks to the policy, and nobody is told what was not released.
+Covers the functions, their arguments, and the validation of calls. Does not cover the choice of a call (`director`, `llm_user`).
+The director never speaks to the policy, and the user simulator knows only what was released.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from heartloop.environments.empa.scenario import SOURCES
 from heartloop.environments.empa.scoring import AXES
 
-__all__ = ["FUNCTIONS", "MEMORIES", "MIN_TURNS", "STAGES", "Act", "refused", "releases"]
+__all__ = ["FUNCTIONS", "MEMORIES", "MIN_TURNS", "STAGES", "Act", "call_problem", "releases"]
 
 MIN_TURNS = 12
-"""Policy replies before which a dialogue cannot end (released code)."""
+"""Minimum number of policy replies before a dialogue can end (released code)."""
 
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
-"""Pieces of the story, in order."""
+"""Parts of the story, in order."""
 
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
 """Periods of life."""
@@ -31,10 +31,10 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "wait": (),
     "end": (),
 }
-"""Functions by name with the arguments they take; one without any takes none.
+"""Functions by name, with the allowed arguments; an empty tuple means that the function takes no argument.
 
-The first two release a piece of the person's memory, `adjust_focus` says which axis they are to bring forward, `advise` tells
-them how to go on without anything new, `wait` leaves them as they are, `end` lets them part.
+`reveal_stage` and `reveal_memory` release a source, `adjust_focus` sets the axis that the user emphasises, `advise` gives advice
+without new information, `wait` changes nothing, `end` ends the dialogue.
 """
 
 
@@ -44,21 +44,21 @@ class Act(NamedTuple):
     function: str
     argument: str = ""
     note: str = ""
-    """What the person is told to do with it, in words."""
+    """Instruction to the user simulator."""
     reason: str = ""
 
 
 def releases(act: Act) -> bool:
-    """Whether it adds to the person's memory."""
+    """Whether the call releases a source."""
     return act.function in ("reveal_stage", "reveal_memory")
 
 
-def refused(act: Act, *, released: Sequence[str], turns: int) -> str | None:
-    """Why a call cannot be carried out after so many policy replies; `None` where it can.
+def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
+    """Why a call is invalid after this number of policy replies; `None` if it is valid.
 
-    Stages come in order, nothing is released twice, and nothing ends before `MIN_TURNS` replies.
+    Stages are released in order, no source is released twice, and a dialogue cannot end before `MIN_TURNS` replies.
 
-    >>> refused(Act("reveal_stage", "stage 3"), released=["opening", "stage 1"], turns=5)
+    >>> call_problem(Act("reveal_stage", "stage 3"), released=["opening", "stage 1"], turns=5)
     "'stage 3' would be told before 'stage 2'; the pieces of the story come in order"
     """
     if act.function not in FUNCTIONS:

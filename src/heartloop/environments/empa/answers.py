@@ -1,7 +1,7 @@
-"""The forms of the answers from which an EMPA scenario is made of a dialogue, and what an answer violates beyond its schema.
+"""Schemas of the writer's answers from which an EMPA scenario is distilled, and their checks beyond the schema.
 
-Covers filter, features, card, crisis, labels and voice (`distilling` asks for them). Does not cover words carried over from the
-dialogue (`carried_over`), nor the rules of a whole scenario (`scenario`).
+Covers filter, features, card, crisis, labels and voice. Does not cover words repeated from the dialogue (`carried_over`), nor the
+checks of a whole scenario (`scenario`).
 """
 
 from __future__ import annotations
@@ -128,27 +128,27 @@ class Voice(Answer):
 def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
     """Errors in the turns or tags of a filter's answer."""
     turns = facts["turns"]
-    found = []
+    problems = []
     if not answer.first <= answer.last <= len(turns):
-        found.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
+        problems.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
     elif answer.needs and not said_by_person(turns[answer.first - 1 : answer.last]):
-        found.append("nothing in this stretch is said by the person")
+        problems.append("nothing in this stretch is said by the person")
     if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
-        found.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
-    return found + problems_of_tags(answer.tags)
+        problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
+    return problems + problems_of_tags(answer.tags)
 
 
 def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
-    """Where a card differs from what was given."""
+    """Differences between a card and the given name, gender and tags."""
     person = answer.person
-    found = problems_of_tags(answer.tags)
+    problems = problems_of_tags(answer.tags)
     if facts["name"].casefold() not in person.name.casefold():
-        found.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
+        problems.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
     if person.gender != facts["gender"]:
-        found.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
+        problems.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
     if missing := [tag for tag in tags if tag not in answer.tags]:
-        found.append(f"tags: {', '.join(missing)} must be among them")
-    return found
+        problems.append(f"tags: {', '.join(missing)} must be among them")
+    return problems
 
 
 def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
@@ -159,10 +159,10 @@ def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
     axis = dominant_axis(answer.iedr)
     if axis is None:
         return ["iedr: no group stands out; two lack the same share of the most they could"]
-    found = unquoted(answer.iedr, card)
+    problems = unquoted(answer.iedr, card)
     if answer.priorities.of(axis).level != "high":
-        found.append(f"{axis} stands out in the form, so its priority must be high")
-    return found
+        problems.append(f"{axis} stands out in the form, so its priority must be high")
+    return problems
 
 
 def tags_of(answer: BaseModel) -> list[str]:
@@ -172,20 +172,24 @@ def tags_of(answer: BaseModel) -> list[str]:
 
 
 def axis_of(answer: BaseModel) -> Axis:
-    """The dominant axis of a label's form; `problems_of_label` refuses a form without one."""
+    """The dominant axis of a label's form. `problems_of_label` rejects a form without one.
+
+    Raises:
+        InputError: there is none.
+    """
     assert isinstance(answer, Label)
     axis = dominant_axis(answer.iedr)
     if axis is None:
-        raise InputError("the IEDR form makes no axis dominant")
+        raise InputError("the IEDR form has no dominant axis")
     return axis
 
 
 def card_of(done: Mapping[str, BaseModel]) -> dict[str, Any]:
-    """What is written of a scenario so far, without its lines."""
+    """The parts of a scenario that are written so far."""
     stages = [stage for stage in ("card", "story", "label") if stage in done]
     return {name: value for stage in stages for name, value in done[stage].model_dump(mode="json").items()}
 
 
 def said_by_person(turns: Sequence[Sequence[str]]) -> list[str]:
-    """What the person says in some turns."""
+    """The person's messages in some turns."""
     return [text for speaker, text in turns if speaker == "person"]

@@ -1,7 +1,7 @@
-"""Whether a scenario repeats words of the dialogue it was made from.
+"""Checks that a scenario does not repeat words of the dialogue it was made from.
 
-Covers whole sentences and runs of words, regardless of punctuation and case, and placeholders of `personal_data`. Does not cover
-paraphrase: the writer of a scenario does not see the dialogue.
+Covers whole sentences and sequences of words, regardless of punctuation and case, and placeholders of `personal_data`. Does not
+cover paraphrase: the writer of a scenario does not see the dialogue.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from heartloop.environments.personal_data import PLACEHOLDER
 __all__ = ["RUN", "SENTENCE", "carried_over"]
 
 SENTENCE, RUN = 5, 8
-"""Least number of words of a sentence of the log that a scenario may not repeat, and of words in a row (ours)."""
+"""Minimum number of words of a sentence, and of a sequence of words, that must not be repeated (ours)."""
 
 
 def carried_over(log: Sequence[str], value: Any) -> list[str]:
-    """What the texts within a JSON value repeat of a log, one sentence each.
+    """One sentence for each text within a JSON value that repeats words of a log.
 
     >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
     []
@@ -34,17 +34,17 @@ def carried_over(log: Sequence[str], value: Any) -> list[str]:
         for words in [_words(sentence)]
         if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
     }
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
     for text in _texts(value):
         words = _words(text)
-        held = next((run for run in _runs(words, RUN) if run in runs), None) or next(
+        repeated = next((run for run in _runs(words, RUN) if run in runs), None) or next(
             (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
         )
-        if held:
-            found[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(held)!r}"] = None
+        if repeated:
+            problems[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
         if blank := PLACEHOLDER.search(text):
-            found[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
-    return list(found)
+            problems[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
+    return list(problems)
 
 
 def _unbroken(text: str) -> list[list[str]]:

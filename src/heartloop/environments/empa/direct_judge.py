@@ -1,11 +1,10 @@
-"""The direct judge: one number for a reply in its context, without a rubric, for comparison with EMPA's own (EMPA Table 6).
+"""The direct judge: one number for a reply in its context, without a rubric, compared with EMPA's score (EMPA Table 6).
 
-Covers the judge as a model and as rules. Does not cover the levels (`llm_user`, `rubric`), nor how the two judges' numbers change
-under a perturbation (`perturbation_shifts`). No leaderboard uses it.
+Covers the judge as a model and as rules. Does not cover the levels (`llm_user`, `rubric`), nor the shifts under a perturbation
+(`perturbation_shifts`). No leaderboard uses it.
 
-The embedded one is a plain rule: 50 plus 5 for every point by which positive effects outweigh negative ones in the embedded
-judge's reading of the (latest) reply, as the mean over the three axes. It is no model of how a language model judges without a
-rubric.
+The embedded direct judge is a rule: 50 + 5 x the mean over the axes of the points that the embedded judge gives the latest reply.
+It does not model how a language model judges without a rubric.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ _NEUTRAL, _A_POINT = 50.0, 5.0
 
 
 class DirectJudge(Protocol):
-    """Gives one number."""
+    """Rates the replies of a window with one number."""
 
     def describe(self) -> Mapping[str, str]:
-        """Prompts by hash."""
+        """Hash of each prompt, by name."""
         ...
 
     async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
-        """How well the replies of the window care for the person, from 0 to 100.
+        """How well the replies of the window care for the user, in [0, 100].
 
         Args:
-            judged: the form of the same window, for rules that share its reading of the replies; a model does not see it.
+            judged: the judgement of the same window, used by the embedded direct judge; a model does not see it.
 
         Raises:
-            AnswerError: no number, after the re-asks.
-            ModelError: a call failed for good.
+            AnswerError: no valid answer after the re-asks.
+            ModelError: a call failed after the retries.
         """
         ...
 
@@ -58,10 +57,10 @@ class _Impression(BaseModel):
 
 
 class LLMDirectJudge:
-    """A model without a rubric.
+    """The direct judge as a language model.
 
     Args:
-        sampling: its seed, or else the dialogue's, is advanced by turn.
+        sampling: sampling settings; its seed, or else the dialogue's, is advanced by turn.
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
@@ -89,7 +88,7 @@ class LLMDirectJudge:
 
 
 class EmbeddedDirectJudge:
-    """The plain rule."""
+    """The direct judge as a rule."""
 
     def describe(self) -> Mapping[str, str]:
         return {}

@@ -1,8 +1,9 @@
-"""The embedded director of EMPA: which function it calls after a window, by rules.
+"""The embedded director of EMPA: chooses the function call after a window, by rules.
 
-Pure. Pieces of the story come up one by one as replies do good, the late one when most is made good; a memory when things are
-stuck, or when everything else is told; the focus goes to the axis on which most is still lacking; who has long met nothing that
-helps is let go. Weights: `needs.toml`. Does not cover what the functions are (`acts`).
+Pure. It releases stages of the story one by one after windows of positive energy, and the epilogue when most of the deficit is
+made good. It releases a memory if the dialogue is stuck, or if all stages are released. It moves the focus to the axis with the
+largest deficit. It ends the dialogue after a series of windows without positive energy. Weights: `needs.toml`. Does not cover the
+functions (`acts`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ __all__ = ["decide", "open_beats"]
 
 
 def open_beats(view: View) -> list[Beat]:
-    """Written lines whose source is released and which were not said yet, in order."""
+    """Written lines with a released source that the user has not said yet, in order."""
     spoken, released = " ".join(view.said), view.released
     return [beat for beat in view.scenario.beats if beat.source in released and beat.text not in spoken]
 
 
 def decide(view: View) -> Act:
-    """The call after the latest window."""
+    """The director's call after the latest window."""
     rules, energy, released = needs()["director"], view.path.energy, view.released
     made_good = view.path.total / view.scenario.distance
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1

@@ -1,12 +1,11 @@
-"""EMPA scenarios from dialogues of a chat log: what is read, what the writer is asked, and how the answers become a scenario.
+"""Distils EMPA scenarios from dialogues of a chat log: the questions to the writer, and assembly of its answers.
 
-Covers EMPA section 3.2 (Algorithm 1): filter, features by a schema, persona card and crisis, labels, the person's own lines.
-Does not cover reading files (`raw_dialogues`), removing personal data (`personal_data`), the forms of the answers (`answers`),
-nor asking, auditing and comparing (`heartloop.authoring`).
+Covers EMPA section 3.2 (Algorithm 1): filter, features by a schema, persona card and crisis, labels, the written lines. Does not
+cover reading files (`raw_dialogues`), removal of personal data (`personal_data`), schemas of the answers (`answers`), nor calls,
+audit and comparison (`heartloop.authoring`).
 
-Only the first two questions hold the dialogue, without personal data; the writer of the scenario sees the features alone.
-Departures: labels come before the lines, which need the axis; the axis follows from the IEDR form; place and given name are
-drawn, so that the invented person lives elsewhere.
+Only the first two questions contain the dialogue, without personal data; the later ones contain the features. Departures: labels
+come before the lines, which need the axis; the axis follows from the IEDR form; place and given name are drawn at random.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ from heartloop.environments.writing import MAX_SCENARIOS, Seeded, Stage, Writing
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "EmpaDistilling"]
 
 LEAST_WORDS = 20
-"""Least number of words of the person, with the situation that the file states (ours)."""
+"""Minimum number of words of the person, including the situation that the file states (ours)."""
 MOST_CHARACTERS = 12_000
-"""Of a dialogue that a model reads; later turns are cut (ours)."""
+"""Maximum length of a dialogue in a question; later turns are cut (ours)."""
 
 _AXES: Mapping[Axis, str] = {
     "C": "to be understood, and to see their own matter clearly (C)",
@@ -62,11 +61,11 @@ _AXES: Mapping[Axis, str] = {
 
 
 class EmpaDistilling(Writing):
-    """EMPA scenarios from dialogues, in an order that the seed decides.
+    """EMPA scenarios from dialogues, in random order by seed.
 
     Args:
-        dialogues: as they were read; personal data is removed here.
-        exclude_tags: dialogues with these tags are skipped, by the words of the text or by the filter's answer.
+        dialogues: as read from the file; personal data is removed here.
+        exclude_tags: dialogues with these tags are skipped; tags come from the text and from the filter's answer.
         shipped: scenarios that a new one must not repeat; the shipped set by default.
 
     Raises:
@@ -90,46 +89,46 @@ class EmpaDistilling(Writing):
         self, dialogues: Sequence[RawDialogue], *, exclude_tags: Sequence[str] = (), shipped: Sequence[Scenario] | None = None
     ) -> None:
         check_tags(exclude_tags)
-        self._dialogues, self._exclude, self._given = dialogues, frozenset(exclude_tags), shipped
+        self._dialogues, self._exclude, self._shipped = dialogues, frozenset(exclude_tags), shipped
         self._cleaned: dict[str, Mapping[str, Any]] = {}
 
     @cached_property
     def shipped(self) -> Sequence[Scenario]:
         """Scenarios that a new one must not repeat."""
-        return self._given if self._given is not None else load_scenarios("cases")
+        return self._shipped if self._shipped is not None else load_scenarios("cases")
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """Digest of the source, and the excluded tags."""
-        whole = json.dumps([one._asdict() for one in self._dialogues], ensure_ascii=False)
-        return {"source": hashlib.sha256(whole.encode()).hexdigest()[:16], "exclude": sorted(self._exclude)}
+        records = json.dumps([dialogue._asdict() for dialogue in self._dialogues], ensure_ascii=False)
+        return {"source": hashlib.sha256(records.encode()).hexdigest()[:16], "exclude": sorted(self._exclude)}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """The first `n` dialogues in the order of the seed, or all.
+        """The first `n` dialogues in random order by seed.
 
         Raises:
-            UseError: `n` or `seed` out of range, or `only`, which does not apply.
+            UseError: `n` or `seed` out of range, or `only` given, which does not apply.
         """
         if only:
-            raise UseError(f"--only is {only[0]!r}; dialogues are left out by --exclude-tag")
+            raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
         check_size(min(n, MAX_SCENARIOS), seed)
-        mixed = sorted(self._dialogues, key=lambda one: hashlib.sha256(f"{seed}|{one.place}".encode()).digest())
+        shuffled = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())
         return [
-            Seeded(number, f"empa-{run_number(seed, number)}", self._facts(one, seed))
-            for number, one in enumerate(mixed[: min(n, MAX_SCENARIOS)], start=1)
+            Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed))
+            for number, raw in enumerate(shuffled[: min(n, MAX_SCENARIOS)], start=1)
         ]
 
     def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
-        for one in seeds:
-            counts.update(one.facts["removed"])
+        for seeded in seeds:
+            counts.update(seeded.facts["removed"])
         return dict(counts)
 
     def as_read(self, seeded: Seeded) -> str:
-        return f"{_told(seeded.facts['told'])}\n{_shown(seeded.facts['turns'], None)}"
+        return f"{_metadata(seeded.facts['told'])}\n{_numbered(seeded.facts['turns'], None)}"
 
     def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
-        """The dialogue without personal data, and a place and a name for the invented person."""
+        """The dialogue without personal data, and place, gender and name for the invented person."""
         if raw.place not in self._cleaned:
             told = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
             lengths = list(accumulate(len(turn.text) for turn in raw.turns))
@@ -149,29 +148,29 @@ class EmpaDistilling(Writing):
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
         facts = seeded.facts
-        found = done.get("filter")
-        touched = {*facts["crisis"], *(found.tags if isinstance(found, Filter) else ())} & self._exclude
-        if touched:
-            return f"it touches {' and '.join(sorted(touched))}, which --exclude-tag leaves out"
+        filtered = done.get("filter")
+        excluded = {*facts["crisis"], *(filtered.tags if isinstance(filtered, Filter) else ())} & self._exclude
+        if excluded:
+            return f"excluded by --exclude-tag: {', '.join(sorted(excluded))}"
         if not facts["turns"]:
             return f"its first turn is longer than {MOST_CHARACTERS:,} characters"
         words = sum(len(text.split()) for text in [*said_by_person(facts["turns"]), facts["told"].get("situation", "")])
         if words < LEAST_WORDS:
             return f"the person says too little ({words} words, expected {LEAST_WORDS})"
-        if isinstance(found, Filter) and not found.needs:
-            return f"no empathy is needed: {found.why}"
+        if isinstance(filtered, Filter) and not filtered.needs:
+            return f"no empathy is needed: {filtered.why}"
         features = done.get("features")
         if isinstance(features, Features) and not features.feelings:
-            return "no feeling can be read from it"
+            return "no feeling was extracted"
         return ""
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts = seeded.facts
         if stage.name in ("filter", "features"):
-            return {"told": _told(facts["told"]), "dialogue": _shown(facts["turns"], done.get("filter"))}
+            return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
         if stage.name == "card":
-            given = {name: str(facts[name]) for name in ("place", "name", "gender")}
-            return {**given, "features": as_json(done["features"]), "tags": ", ".join(tags_of(done["filter"])) or "none"}
+            drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
+            return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(tags_of(done["filter"])) or "none"}
         if stage.name == "story":
             return {"card": as_json(done["card"]), "features": as_json(done["features"])}
         case = json.dumps(card_of(done), ensure_ascii=False)
@@ -184,21 +183,21 @@ class EmpaDistilling(Writing):
         answer, facts = done[stage.name], seeded.facts
         if isinstance(answer, Filter):
             return problems_of_filter(answer, facts)
-        found = self.unwanted(seeded, answer.model_dump(mode="json"))
+        problems = self.unwanted(seeded, answer.model_dump(mode="json"))
         if isinstance(answer, Card):
-            return found + problems_of_card(answer, facts, tags_of(done["filter"]))
+            return problems + problems_of_card(answer, facts, tags_of(done["filter"]))
         if isinstance(answer, Label):
-            return found + problems_of_label(answer, card_of({name: done[name] for name in ("card", "story")}))
+            return problems + problems_of_label(answer, card_of({name: done[name] for name in ("card", "story")}))
         if isinstance(answer, Voice):
-            return found + self.problems_of_whole(seeded, done, problems_of)
-        return found
+            return problems + self.problems_of_whole(seeded, done, problems_of)
+        return problems
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Words of the log in a scenario or an answer, and tags that this run excludes."""
+        """Words repeated from the dialogue in a scenario or answer, and excluded tags, one sentence each."""
         log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
-        left_out = sorted(self._exclude.intersection(scenario.get("tags", ())))
+        excluded = sorted(self._exclude.intersection(scenario.get("tags", ())))
         return carried_over(log, scenario) + [
-            f"tags: this run leaves out {tag}; invent what does not touch it" for tag in left_out
+            f"tags: this run leaves out {tag}; invent what does not touch it" for tag in excluded
         ]
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
@@ -220,11 +219,11 @@ class EmpaDistilling(Writing):
         return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
 
 
-def _told(told: Mapping[str, str]) -> str:
-    return "\n".join(f"{name}: {text}" for name, text in told.items()) or "nothing"
+def _metadata(fields: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in fields.items()) or "nothing"
 
 
-def _shown(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str:
-    """The numbered turns of the dialogue, or those that the filter chose."""
+def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str:
+    """The turns of the dialogue with their numbers; only those selected by the filter, if it has answered."""
     first, last = (filtered.first, filtered.last) if isinstance(filtered, Filter) else (1, len(turns))
     return "\n".join(f"{n} {speaker}: {text}" for n, (speaker, text) in enumerate(turns, start=1) if first <= n <= last)

@@ -1,7 +1,6 @@
-"""EMPA: when a path has arrived, and when it has failed (EMPA Eq. 5; released code).
+"""EMPA: conditions of success and failure of a dialogue (EMPA Eq. 5; released code).
 
-Covers success with its gate and the failure detectors. Does not cover the path (`energy`), nor how early a dialogue may end
-(`environments.empa`).
+Does not cover the path (`scoring`), nor how early a dialogue may end (`environment`).
 """
 
 from __future__ import annotations
@@ -18,33 +17,34 @@ NEAR = 0.1
 """Epsilon, as a share of |P_0| (released results; the authors' README says 0.05)."""
 
 TAU = 0.5
-"""Mean alignment above which a dialogue counts as companionship (`paper`; ours, the paper prints no value)."""
+"""Mean alignment above which a dialogue counts as companionship (`paper`; the value is ours, the paper prints none)."""
 
 NEGATIVE_RUN = 5
-"""Windows of negative energy in a row that are a failure (released code)."""
+"""Consecutive windows of negative energy that are a failure (released code)."""
 
 STAGNATION = (5, 0.5)
-"""Positions looked back on, and the spread of |P| below which they stand still (released code)."""
+"""Number of latest positions, and the standard deviation of their |P| below which there is stagnation (released code)."""
 
 _REGRESSION = (8, 0.7, -1.0)
-"""Windows looked back on, the share of negative ones above which, and the sum below which they go back (released code)."""
+"""Number of latest windows; there is regression if the share of negative ones is above the second value and their sum below the
+third (released code)."""
 
 
 class Success(NamedTuple):
-    """The energy gate and the ways through it; `None` where the preset does not know one."""
+    """The energy gate and the conditions of success; `None` if the preset does not have the condition."""
 
     gate: bool
-    """E_total >= |P_0|: without it nothing counts (EMPA Eq. 5)."""
+    """E_total >= |P_0|, required for success (EMPA Eq. 5)."""
     resolution: bool
     """|P| <= epsilon |P_0|."""
     position: bool | None
-    """P . v*_0 >= -epsilon |P_0|: as far as the start lay, whatever was gained beside (`released`)."""
+    """P . v*_0 >= -epsilon |P_0|: the distance of the start was covered in its direction (`released`)."""
     companionship: bool | None
     """Mean alignment > tau (`paper`)."""
 
     @property
     def reached(self) -> bool:
-        """Whether the gate and one way through it are open."""
+        """Whether the gate and at least one condition hold."""
         return self.gate and bool(self.resolution or self.position or self.companionship)
 
 
@@ -52,20 +52,20 @@ class Failure(NamedTuple):
     """The three detectors of the released code."""
 
     negative_run: bool
-    """The last five energies are all below 0."""
+    """Whether the last five energies are all below 0."""
     stagnation: bool
-    """The spread (population) of the last five |P| is below 0.5."""
+    """Whether the population standard deviation of the last five |P| is below 0.5."""
     regression: bool
-    """Of the last eight energies more than 70 % are below 0, and their sum is below -1."""
+    """Whether more than 70 % of the last eight energies are below 0, and their sum is below -1."""
 
     @property
     def detected(self) -> bool:
-        """A negative run, or standing still while going back."""
+        """A negative run, or stagnation together with regression."""
         return self.negative_run or (self.stagnation and self.regression)
 
 
 def reached(path: Trajectory, *, preset: str) -> Success:
-    """Whether a dialogue has succeeded by now (EMPA Eq. 5; released code). How early it may end is the environment's rule.
+    """The conditions of success after the latest window (EMPA Eq. 5; released code).
 
     Raises:
         InputError: an unknown preset.
@@ -83,12 +83,12 @@ def reached(path: Trajectory, *, preset: str) -> Success:
 
 
 def failure(path: Trajectory) -> Failure:
-    """Whether a dialogue has failed by now, over the latest judged windows; too short a dialogue has not."""
-    back, share, sum_below = _REGRESSION
-    standing, spread = STAGNATION
-    recent = path.energy[-back:]
+    """The failure detectors over the latest judged windows; a shorter dialogue has not failed."""
+    windows, share, sum_below = _REGRESSION
+    positions, spread = STAGNATION
+    recent = path.energy[-windows:]
     return Failure(
         negative_run=len(path.energy) >= NEGATIVE_RUN and bool((path.energy[-NEGATIVE_RUN:] < 0).all()),
-        stagnation=len(path.energy) >= standing and float(path.distance[-standing:].std()) < spread,
-        regression=len(recent) == back and float((recent < 0).mean()) > share and float(recent.sum()) < sum_below,
+        stagnation=len(path.energy) >= positions and float(path.distance[-positions:].std()) < spread,
+        regression=len(recent) == windows and float((recent < 0).mean()) > share and float(recent.sum()) < sum_below,
     )

@@ -1,30 +1,31 @@
-"""The EMPA environment: rules of the dialogue, whoever plays the person, judges and directs (EMPA section 3.3, Algorithm 2).
+"""The EMPA environment: rules of the dialogue (EMPA section 3.3, Algorithm 2).
 
-Covers windows, the path of the state, ends, presets, what the director has released, and the score. The three roles beside the
-policy are one protocol, `EmpaUser`, with a model behind each (`LLMUser`) or rules (`EmbeddedUser`). The IEDR form is filled once
-and lies in the scenario. Does not cover the numbers (`heartloop.environments.empa.scoring`).
+Covers windows, the path of the state, stop conditions, presets, released sources, and the score. The three roles beside the
+policy are one protocol, `EmpaUser`, implemented by models (`LLMUser`) or rules (`EmbeddedUser`). The IEDR form is filled once and
+stored in the scenario. Does not cover the formulas (`scoring`, `endings`).
 
-A window is `window` policy replies (the paper's K); after each the judge gives its levels, the state moves, and, unless the
-dialogue ends, the director makes one call. Replies inside a window are unjudged: they have no state. The last reply is always
-judged, in a shorter window if need be (ours). No success, failure or end before turn 12; a turn limit below that just cuts.
+A window is `window` policy replies (the paper's K). After each window the judge gives its levels, the state changes, and, unless
+the dialogue ends, the director makes one call. A reply that does not close a window has no state. The last reply is always
+judged, in a shorter window if necessary (ours). Success, failure and the director's `end` are possible from turn 12 on; only the
+turn limit can end a dialogue earlier.
 
-Presets: `released` (default) and `paper`, as `scoring.energy` has them; they also decide when a dialogue has succeeded.
+Presets: `released` (default) and `paper`, as in `scoring`; they also differ in the conditions of success (`endings`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.empa.acts import MIN_TURNS, Act, refused, releases
+from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem, releases
 from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.options import EmpaOptions
 from heartloop.environments.empa.scenario import Scenario
-from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, JudgedDialogue, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.spec import Player
 from heartloop.environments.stored import reading_transcript
@@ -35,77 +36,75 @@ __all__ = [
     "EmpaUser",
     "Judgement",
     "View",
-    "case_of",
     "ends",
+    "judged_dialogue",
     "numbers_of",
     "unjudged_turns",
 ]
 
-Given = TypeVar("Given")
-
 
 class View(NamedTuple):
-    """What is known when a reply has arrived; the person begins, so `said` is one longer than the answered replies."""
+    """The dialogue as the three roles see it after a reply. `said` and `heard` alternate, starting with `said`."""
 
     scenario: Scenario
     said: tuple[str, ...]
-    """The person's own messages so far, the opening included."""
+    """The user's messages, including the opening."""
     heard: tuple[str, ...]
-    """The policy's replies so far, the latest included; the empty string is silence."""
+    """The policy's replies, including the latest; an empty string is silence."""
     acts: tuple[Act, ...]
-    """The director's calls so far."""
+    """The director's calls."""
     path: Trajectory
-    """Where the state has come, by the run's preset: in `adjudicate` before the window, in `direct` and `speak` after it."""
+    """By the run's preset: in `adjudicate` up to the window, in `direct` and `speak` including it."""
     judgements: tuple[Judgement, ...]
     window: int
-    """Replies in the window that is judged."""
+    """Number of replies in the window to be judged; 0 if all are judged."""
     turn: int
     seed: int
     preset: str
     max_turns: int
     ending: StopReason | None = None
-    """Why the person says their last words now, if they do."""
+    """Why the dialogue ends, if the next message of the user is the last."""
 
     @property
     def released(self) -> tuple[str, ...]:
-        """Sources of memory that the person has, in the order of their release; `opening` from the start."""
+        """Released sources in order of release; `opening` is released from the start."""
         return ("opening", *(act.argument for act in self.acts if releases(act)))
 
     @property
     def focus(self) -> str:
-        """The axis that the person is to bring forward; empty where the director has not said so."""
+        """The axis that the user emphasises; empty if the director has not set one."""
         return next((act.argument for act in reversed(self.acts) if act.function == "adjust_focus"), "")
 
 
 class Judgement(NamedTuple):
-    """An MDEP form with what each level rests on; keys as in `form_keys`."""
+    """An MDEP form with quotes and reasons; keys as in `form_keys`."""
 
     levels: Mapping[str, int]
     quotes: Mapping[str, str]
-    """Words of the dialogue, for every level other than 0."""
+    """Quotes of the dialogue, for every level other than 0."""
     reasons: Mapping[str, str]
     evidence: Mapping[str, Any] = {}
-    """What else the judge saw."""
+    """Further evidence for the transcript."""
 
 
 class EmpaUser(Player, Protocol):
-    """The person, the judge and the director."""
+    """The user simulator, the judge and the director."""
 
     async def speak(self, view: View, log: CallLog) -> str:
-        """The person's answer to the latest reply, out of what was released."""
+        """The user's answer to the latest reply, by what was released."""
         ...
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
-        """What the replies of the window did, on every axis."""
+        """Rates the replies of the window on every axis."""
         ...
 
     async def direct(self, view: View, log: CallLog) -> Act:
-        """The director's one call after a judged window."""
+        """The director's call after a judged window."""
         ...
 
 
 class Empa(BaseEnvironment[Scenario, EmpaUser, EmpaOptions]):
-    """EMPA over a list of scenarios, with one kind of person, judge and director."""
+    """EMPA over a list of scenarios, with one set of players for the three roles."""
 
     name = "empa"
     options_type = EmpaOptions
@@ -132,14 +131,14 @@ class Empa(BaseEnvironment[Scenario, EmpaUser, EmpaOptions]):
 
 
 class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
-    """One person for one dialogue."""
+    """One dialogue with one scenario."""
 
     def __init__(self, environment: Empa, scenario: Scenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
         self._acts: list[Act] = []
-        self._judged: list[Judgement] = []
+        self._judgements: list[Judgement] = []
         self._judged_until = 0
         self._path = self._trace()
 
@@ -158,8 +157,8 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
         last = turns >= empa.max_turns
         if turns % empa.options.window and not last:
             return UserTurn(await self._speak(), None, None, {}, {}, None)
-        judged = await answered("judge", user.adjudicate(self._view(), self._log))
-        self._judged.append(judged)
+        judgement = await answered("judge", user.adjudicate(self._view(), self._log))
+        self._judgements.append(judgement)
         self._judged_until, before = turns, self._path
         self._path = path = self._trace()
         ended = None if empa.options.to_the_end else ends(path, preset=empa.preset, turns=turns)
@@ -167,26 +166,26 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
         act: Act | None = None
         if stop is None:
             act = await answered("director", user.direct(self._view(), self._log))
-            problem = refused(act, released=self._view().released, turns=turns)
+            problem = call_problem(act, released=self._view().released, turns=turns)
             if problem is not None:
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
         message = await self._speak(stop)
         state = _point(path, -1)
-        was = _point(before, -1)
-        change = {axis: value - was[axis] for axis, value in state.items()}
-        return UserTurn(message, state, change, _told(judged), _kept(judged, path, act), stop)
+        previous = _point(before, -1)
+        change = {axis: value - previous[axis] for axis, value in state.items()}
+        return UserTurn(message, state, change, _thoughts(judgement), _evidence(judgement, path, act), stop)
 
     def outcome(self) -> Outcome:
-        """EPM-Q of the dialogue, from 0, best 100 or more; the energy of each window (process reward); the states."""
+        """EPM-Q, from 0, about 100 if the deficit is made good; the energy of each window as reward; the states."""
         states = tuple(_point(self._path, number) for number in range(len(self._path.position)))
         rewards = tuple(map(float, self._path.energy))
-        score = epmq([self._case()], preset=self._environment.preset).score if rewards else None
+        score = epmq([self._dialogue()], preset=self._environment.preset).score if rewards else None
         return Outcome(score, rewards, states)
 
     async def _speak(self, ending: StopReason | None = None) -> str | None:
-        """The person's next words; at an end the measurement is complete, and only parting words can be lost."""
+        """The user's next message. At an end the score is complete, so a failure only loses the last message."""
         if ending == "turn_limit":
             return None
         try:
@@ -199,11 +198,11 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
         self._said.append(message)
         return message
 
-    def _case(self) -> Case:
-        return Case(self._scenario.start, [judged.levels for judged in self._judged])
+    def _dialogue(self) -> JudgedDialogue:
+        return JudgedDialogue(self._scenario.start, [judgement.levels for judgement in self._judgements])
 
     def _trace(self) -> Trajectory:
-        return trace(self._case(), preset=self._environment.preset)
+        return trace(self._dialogue(), preset=self._environment.preset)
 
     def _view(self, ending: StopReason | None = None) -> View:
         return View(
@@ -212,7 +211,7 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
             heard=tuple(self._heard),
             acts=tuple(self._acts),
             path=self._path,
-            judgements=tuple(self._judged),
+            judgements=tuple(self._judgements),
             window=len(self._heard) - self._judged_until,
             turn=len(self._heard) - 1,
             seed=self._seed,
@@ -223,7 +222,7 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
 
 
 def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
-    """Whether a dialogue has succeeded or failed after so many replies; never before `MIN_TURNS` of them."""
+    """Success or failure of a dialogue after `turns` replies; `None` if neither, or before `MIN_TURNS` replies."""
     if turns < MIN_TURNS:
         return None
     if reached(path, preset=preset).reached:
@@ -232,34 +231,35 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
 
 
 def _point(path: Trajectory, number: int) -> dict[str, float]:
-    """One position of a path, by axis."""
+    """A position of a path, by axis."""
     return {str(axis): float(x) for axis, x in zip(AXES, path.position[number], strict=True)}
 
 
-def _told(judged: Judgement) -> dict[str, str]:
-    """The judge's reasons in a line an axis."""
-    told: dict[str, str] = {}
+def _thoughts(judgement: Judgement) -> dict[str, str]:
+    """Levels, quotes and reasons as one line per axis."""
+    levels, quotes, reasons = judgement.levels, judgement.quotes, judgement.reasons
+    thoughts: dict[str, str] = {}
     for axis in AXES:
-        sides = [key for key in form_keys([axis]) if judged.levels[key]]
-        parts = [f"{judged.levels[key]:+d} “{judged.quotes.get(key, '')}” {judged.reasons.get(key, '')}".strip() for key in sides]
-        told[axis] = "; ".join(parts) or "0"
-    return told
+        keys = [key for key in form_keys([axis]) if levels[key]]
+        parts = [f"{levels[key]:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key in keys]
+        thoughts[axis] = "; ".join(parts) or "0"
+    return thoughts
 
 
-def _kept(judged: Judgement, path: Trajectory, act: Act | None) -> dict[str, Any]:
-    """What a transcript keeps of a judged window: enough to compute everything anew."""
+def _evidence(judgement: Judgement, path: Trajectory, act: Act | None) -> dict[str, Any]:
+    """The evidence of a judged window; rescoring needs nothing else."""
     return {
-        "levels": dict(judged.levels),
-        "quotes": dict(judged.quotes),
-        "reasons": dict(judged.reasons),
+        "levels": dict(judgement.levels),
+        "quotes": dict(judgement.quotes),
+        "reasons": dict(judgement.reasons),
         **numbers_of(path),
         **({} if act is None else {"director": act._asdict()}),
-        **judged.evidence,
+        **judgement.evidence,
     }
 
 
 def numbers_of(path: Trajectory) -> dict[str, float]:
-    """Energy and alignment of the latest window, and all energy so far, as a transcript keeps them."""
+    """Energy and alignment of the latest window, and total energy, rounded as in a transcript."""
     return {
         "energy": round(float(path.energy[-1]), 4) + 0.0,  # no -0
         "alignment": round(float(path.alignment[-1]), 4) + 0.0,
@@ -267,11 +267,11 @@ def numbers_of(path: Trajectory) -> dict[str, float]:
     }
 
 
-def case_of(transcript: Transcript) -> Case:
-    """The judged dialogue of a transcript: P_0, and one form for every window, `None` where an import had no judgement.
+def judged_dialogue(transcript: Transcript) -> JudgedDialogue:
+    """P_0 and the forms of a transcript; `None` for a window that an import left unjudged.
 
     Raises:
-        InputError: a judged turn that keeps no levels, or a start without the axes.
+        InputError: a judged turn without levels, or a start without the axes.
     """
     with reading_transcript(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
@@ -282,9 +282,9 @@ def case_of(transcript: Transcript) -> Case:
                 forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
             elif window == 1:
                 forms.append(None)
-    return Case(p0, forms)
+    return JudgedDialogue(p0, forms)
 
 
 def unjudged_turns(transcript: Transcript) -> int:
-    """Turns that should have been judged and were not: windows without a judgement, as some released dialogues have them."""
-    return len(trace(case_of(transcript), preset=transcript.preset).unjudged)
+    """Number of windows without a judgement, as in some released dialogues."""
+    return len(trace(judged_dialogue(transcript), preset=transcript.preset).unjudged)

@@ -1,10 +1,11 @@
-"""What `heartloop import` reads of EMPA's release: results as a run, with every number that does not follow from the levels.
+"""Importer of the EMPA release: results as a run, and a list of released numbers that do not follow from the levels.
 
-Covers one dialogue a file (`history`, `epj` with its trajectory), recomputed with the preset `released`, and every number that
-disagrees beyond rounding. Does not cover writing the run directory (`heartloop.evaluation`) nor the numbers (`scoring`).
+Covers files with one dialogue each (`history`, `epj` with its trajectory). Every number is recomputed with preset `released`; a
+difference beyond rounding is reported. Does not cover writing the run directory (`heartloop.evaluation`) nor the formulas
+(`scoring`).
 
-A turn without a judgement is unjudged: it changes nothing, enters no mean, and is counted. The authors count it as a judged
-turn of zeros. So a model has two EPM-Q: the authors', which reproduces their tables, and ours. Both are printed.
+A turn without a judgement is unjudged: it does not change the state, is excluded from means, and is counted. The authors count it
+as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces their tables, and ours. Both are printed.
 """
 
 from __future__ import annotations
@@ -23,22 +24,32 @@ from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.empa.endings import reached
-from heartloop.environments.empa.environment import case_of, numbers_of
+from heartloop.environments.empa.environment import judged_dialogue, numbers_of
 from heartloop.environments.empa.options import VARIANTS
 from heartloop.environments.empa.scenario import difficulty_of
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, EpmQ, deficit, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import (
+    AXES,
+    DEFICIT_POINTS,
+    LEVELS,
+    EpmQ,
+    JudgedDialogue,
+    deficit,
+    epmq,
+    form_keys,
+    trace,
+)
 from heartloop.environments.importing import Imported, Importer
 
 __all__ = ["RESULTS", "Difference", "ModelResult", "ReleasedResult", "by_model", "differences", "read_results"]
 
 _COUNTED = {
-    "unjudged turns": "a turn has no judgement; the authors count it as zeros, here it is left out",
-    "missing replies": "a judged turn has no reply in the file; its levels count",
-    "passed over": "a JSON file in the folder is no result and was skipped",
+    "unjudged turns": "a turn has no judgement; the authors count it as zeros, here it is excluded",
+    "missing replies": "a judged turn has no reply in the file; its levels are used",
+    "passed over": "a JSON file in the folder is not a result and was skipped",
 }
 
 _ROUNDED = {"E_total": 0.006, "delta_E": 0.006, "P_norm": 0.006, "projection": 0.006, "v_t_norm": 0.006, "alignment": 0.001}
-"""Tolerances: how the released numbers were rounded."""
+"""Tolerances, by the rounding of the released numbers."""
 _EXACT = 1e-6
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -49,7 +60,7 @@ class _Released(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class _Said(_Released):
+class _Message(_Released):
     role: Literal["actor", "test_model"]
     content: str
 
@@ -71,10 +82,10 @@ class _Path(_Released):
 
 
 class ReleasedResult(_Released):
-    """One released dialogue. Unknown fields are allowed."""
+    """One released dialogue. Other fields are allowed."""
 
     script_id: str = Field(min_length=1)
-    history: tuple[_Said, ...] = Field(min_length=1)
+    history: tuple[_Message, ...] = Field(min_length=1)
     epj: _Path
     test_model_name: str = Field(min_length=1)
     actor_model: str = "unknown"
@@ -106,19 +117,19 @@ class ModelResult(NamedTuple):
     theirs: EpmQ
     """Unjudged turns counted as zeros, as the authors do."""
     ours: EpmQ
-    """Unjudged turns left out."""
+    """Unjudged turns excluded."""
 
 
 def read_results(source: Path) -> Imported:
-    """The dialogue of a released result file, or those of every `*.json` in a folder and below.
+    """The dialogue of a released result file, or of every `*.json` in a folder and its subfolders.
 
     Raises:
-        InputError: nothing to read, or a file that does not fit, with file and field.
+        InputError: no result, or an invalid file, with file and field.
     """
     transcripts: list[Transcript] = []
     raw: list[bytes] = []
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
-    disagreeing: list[Difference] = []
+    different: list[Difference] = []
     repeats: Counter[tuple[str, str]] = Counter()
     for path, record in _records(source, counts):
         try:
@@ -133,9 +144,9 @@ def read_results(source: Path) -> Imported:
         transcripts.append(transcript)
         raw.append(json.dumps(record, ensure_ascii=False).encode())
         counts.update(counted)
-        disagreeing.extend(differences(result, str(path)))
+        different.extend(differences(result, str(path)))
     if not transcripts:
-        raise InputError(f"{source} holds no released EMPA result; expected *.json files with `history` and `epj`")
+        raise InputError(f"{source} contains no released EMPA result; expected *.json files with `history` and `epj`")
     return Imported(
         transcripts=transcripts,
         raw=raw,
@@ -143,11 +154,11 @@ def read_results(source: Path) -> Imported:
         notes=[
             "EPM-Q (outcome, efficiency, stability), preset released; the authors count unjudged turns as zeros:",
             *map(_row, by_model(transcripts)),
-            f"{amount(len(disagreeing), 'released number')} disagree with their levels:"
-            if disagreeing
-            else "Every released number follows from its levels, to rounding.",
+            f"Released numbers that differ from those computed from the levels: {len(different)}."
+            if different
+            else "Every released number equals that computed from the levels, up to rounding.",
         ],
-        details=[f"  {d.place}, turn {d.turn}, {d.field}: {d.theirs}, from the levels {d.ours}" for d in disagreeing],
+        details=[f"  {d.place}, turn {d.turn}, {d.field}: {d.theirs}, from the levels {d.ours}" for d in different],
     )
 
 
@@ -161,7 +172,7 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and left out (ours).
+    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and excluded (ours).
 
     Raises:
         InputError: a transcript without levels.
@@ -170,20 +181,20 @@ def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
     for transcript in transcripts:
         if transcript.score is not None:
             models.setdefault(transcript.model, []).append(transcript)
-    found = []
-    for model, mine in models.items():
-        cases = [case_of(transcript) for transcript in mine]
-        found.append(
+    results = []
+    for model, of_model in models.items():
+        dialogues = [judged_dialogue(transcript) for transcript in of_model]
+        results.append(
             ModelResult(
                 model,
-                len(mine),
-                sum(transcript.stop == "success" for transcript in mine),
-                sum(form is None for case in cases for form in case.forms),
-                epmq([_with_zeros(case) for case in cases], preset="released"),
-                epmq(cases, preset="released"),
+                len(dialogues),
+                sum(transcript.stop == "success" for transcript in of_model),
+                sum(form is None for dialogue in dialogues for form in dialogue.forms),
+                epmq([_with_zeros(dialogue) for dialogue in dialogues], preset="released"),
+                epmq(dialogues, preset="released"),
             )
         )
-    return sorted(found, key=lambda row: -row.theirs.score)
+    return sorted(results, key=lambda row: -row.theirs.score)
 
 
 def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -198,56 +209,56 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
         elif source.is_dir():
             counts["passed over"] += 1
         else:
-            raise InputError(f"{path} is no released EMPA result; expected a JSON object with `history` and `epj`")
+            raise InputError(f"{path} is not a released EMPA result; expected a JSON object with `history` and `epj`")
 
 
 def _form(point: _Point) -> dict[str, int] | None:
-    """The levels of a turn; `None` where one of them is missing or invalid."""
-    given = point.mdep_analysis or {}
+    """The levels of a turn; `None` if one of them is missing or invalid."""
+    analysis = point.mdep_analysis or {}
     form: dict[str, int] = {}
     for key in form_keys():
         axis, side = key.split(".")
-        level = given.get(f"{axis}_{side}_level")
+        level = analysis.get(f"{axis}_{side}_level")
         if isinstance(level, bool) or level not in LEVELS[side]:
             return None
         form[key] = int(level)
     return form
 
 
-def _with_zeros(case: Case) -> Case:
-    nothing = dict.fromkeys(form_keys(case.axes), 0)
-    return case._replace(forms=[nothing if form is None else form for form in case.forms])
+def _with_zeros(dialogue: JudgedDialogue) -> JudgedDialogue:
+    zeros = dict.fromkeys(form_keys(dialogue.axes), 0)
+    return dialogue._replace(forms=[zeros if form is None else form for form in dialogue.forms])
 
 
 def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcript, Counter[str]]:
     counts: Counter[str] = Counter()
-    said = [message.content for message in result.history if message.role == "actor"]
-    heard = [message.content for message in result.history if message.role == "test_model"]
+    messages = [message.content for message in result.history if message.role == "actor"]
+    replies = [message.content for message in result.history if message.role == "test_model"]
     points = {point.turn: point for point in result.epj.trajectory if point.turn > 0}
     window = result.epj.K
     start = dict(zip(map(str, AXES), map(float, result.epj.P_0_initial_deficit), strict=True))
     forms: list[Mapping[str, int] | None] = []
     turns: list[Turn] = []
-    for number in range(1, max(len(heard), *points) + 1):
-        reply = heard[number - 1] if number <= len(heard) else ""
-        counts["missing replies"] += number > len(heard)
+    for number in range(1, max(len(replies), *points) + 1):
+        reply = replies[number - 1] if number <= len(replies) else ""
+        counts["missing replies"] += number > len(replies)
         base: dict[str, Any] = {
             "index": number - 1,
             "reply": reply,
-            "silent": number <= len(heard) and not reply.strip(),
-            "message": said[number] if number < len(said) else None,
+            "silent": number <= len(replies) and not reply.strip(),
+            "message": messages[number] if number < len(messages) else None,
         }
         point = points.get(number)
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            base |= _judged(point, form, Case(list(start.values()), forms))
+            base |= _judged(point, form, JudgedDialogue(list(start.values()), forms))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
             forms.append(None)
         turns.append(Turn(**base))
     judged = [form for form in forms if form is not None]
-    path = trace(Case(list(start.values()), judged), preset="released")
+    path = trace(JudgedDialogue(list(start.values()), judged), preset="released")
     distance = float(np.linalg.norm(list(start.values())))
     share = {axis: -start[axis] / sum(p[3] for key, p in DEFICIT_POINTS.items() if key[0] == axis) for axis in start}
     transcript = Transcript(
@@ -275,24 +286,24 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
             "judge": result.judger_model,
             "director": result.director_model,
         },
-        opening=said[0] if said else None,
+        opening=messages[0] if messages else None,
         start=start,
         turns=tuple(turns),
         stop=_stop(result) if judged else "failed",
         failure=None if judged else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
-        score=epmq([Case(list(start.values()), judged)], preset="released").score if judged else None,
+        score=epmq([JudgedDialogue(list(start.values()), judged)], preset="released").score if judged else None,
         rewards=tuple(map(float, path.energy)) if judged else (),
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
     return transcript, counts
 
 
-def _judged(point: _Point, form: Mapping[str, int], case: Case) -> dict[str, Any]:
-    """State, change, thoughts and evidence of a judged turn."""
-    path = trace(case, preset="released")
-    given = point.mdep_analysis or {}
+def _judged(point: _Point, form: Mapping[str, int], dialogue: JudgedDialogue) -> dict[str, Any]:
+    """State, change, thoughts and evidence of a judged turn, the last of `dialogue`."""
+    path = trace(dialogue, preset="released")
+    analysis = point.mdep_analysis or {}
     quotes, reasons = (
-        {key: str(given.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
+        {key: str(analysis.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
         for what in ("evidence", "reasoning")
     )
     thoughts = {
@@ -308,7 +319,7 @@ def _judged(point: _Point, form: Mapping[str, int], case: Case) -> dict[str, Any
 
 
 def _stop(result: ReleasedResult) -> StopReason:
-    """By the released status: success, failure, else the turn limit or the director."""
+    """The stop reason by the released status; `goodbye` is an end by the director."""
     status = result.status.lower()
     if "success" in status:
         return "success"
@@ -318,7 +329,7 @@ def _stop(result: ReleasedResult) -> StopReason:
 
 
 def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
-    """Released numbers that disagree with the released levels; an unjudged turn counts as zeros, as the authors do."""
+    """Released numbers that do not follow from the released levels, with unjudged turns as zeros, as in the released code."""
     p0 = result.epj.P_0_initial_deficit
     levels = (result.epj.iedr_details or {}).get("filled_iedr")
     if isinstance(levels, Mapping) and levels.keys() >= DEFICIT_POINTS.keys():
@@ -326,19 +337,18 @@ def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
         if ours != list(p0):
             yield Difference(place, 0, "P_0_initial_deficit", list(p0), ours)
     points = [point for point in result.epj.trajectory if point.turn > 0]
-    case = _with_zeros(Case(p0, [_form(point) for point in points]))
-    path = trace(case, preset="released")
+    path = trace(_with_zeros(JudgedDialogue(p0, [_form(point) for point in points])), preset="released")
     towards = -path.position[0] / max(float(path.distance[0]), _EXACT)
     total = 0.0
     for n, point in enumerate(points):
         total += float(path.energy[n])
         position, step = path.position[n + 1], path.increment[n]
-        away = float(np.linalg.norm(np.minimum(position + 1.0, 0.0)))
-        for name, vector, mine in (("P_t", point.P_t, position), ("v_t", point.v_t, step)):
-            if vector is not None and not np.allclose(vector, mine, atol=_EXACT):
-                yield Difference(place, point.turn, name, list(vector), mine.tolist())
-        if point.distance is not None and abs(point.distance - away) > _EXACT:
-            yield Difference(place, point.turn, "distance", point.distance, round(away, 6))
+        distance = float(np.linalg.norm(np.minimum(position + 1.0, 0.0)))
+        for name, theirs, ours in (("P_t", point.P_t, position), ("v_t", point.v_t, step)):
+            if theirs is not None and not np.allclose(theirs, ours, atol=_EXACT):
+                yield Difference(place, point.turn, name, list(theirs), ours.tolist())
+        if point.distance is not None and abs(point.distance - distance) > _EXACT:
+            yield Difference(place, point.turn, "distance", point.distance, round(distance, 6))
         computed = {
             "E_total": total,
             "delta_E": float(path.energy[n]),
@@ -348,13 +358,13 @@ def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
             "alignment": float(path.alignment[n]),
         }
         for name, value in computed.items():
-            theirs = (point.epm or {}).get(name)
-            if isinstance(theirs, (int, float)) and abs(theirs - value) > _ROUNDED[name]:
-                yield Difference(place, point.turn, name, theirs, round(value, 4))
+            released = (point.epm or {}).get(name)
+            if isinstance(released, (int, float)) and abs(released - value) > _ROUNDED[name]:
+                yield Difference(place, point.turn, name, released, round(value, 4))
     if points and (result.status.lower() == "success") != reached(path, preset="released").reached:
         yield Difference(place, points[-1].turn, "status", result.status, reached(path, preset="released")._asdict())
 
 
 RESULTS = Importer(
-    "A released EMPA result (JSON), or a folder of them, as a run; every number is recomputed.", read_results, _COUNTED
+    "A released EMPA result (JSON), or a folder of results, as a run; every number is recomputed.", read_results, _COUNTED
 )

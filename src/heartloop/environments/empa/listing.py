@@ -1,7 +1,6 @@
-"""EMPA: a case in words, as models and lists show it, what a set of cases must pass, and which files are read as such.
+"""EMPA: scenarios as text, the checks of a set, and which files are EMPA scenarios.
 
-Covers the sections of the published card (EMPA App. D) and the pieces of the story that the director releases. Does not cover
-prompts, nor the written lines of the embedded user.
+Covers the sections of the published card (EMPA App. D) and the parts of the story that the director releases.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from heartloop.environments.cues import written_lines
 from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, problems_of
 from heartloop.environments.spec import Scenarios
 
-__all__ = ["SCENARIOS", "render_card", "render_released", "render_sheet", "source_text"]
-
+__all__ = ["SCENARIOS", "render_card", "render_released", "render_scenario", "source_text"]
 
 _PRIORITIES = (("affective", "A"), ("motivational", "P"), ("cognitive", "C"))
 
 
 def render_card(scenario: Scenario) -> str:
-    """Who they are and what they need, without the story and the memories."""
+    """The card: person and needs, without the story and the memories."""
     p, needs, now = scenario.person, scenario.needs, scenario.situation
     priorities = [
         f"- {name} ({axis}): {priority.level}. {priority.why}"
@@ -51,7 +49,7 @@ def render_card(scenario: Scenario) -> str:
 
 
 def source_text(scenario: Scenario, source: str) -> str:
-    """What one piece of the story or of the past holds; `opening` is what made them come."""
+    """The text of one source, that is one part of the story or of the past; `opening` is the trigger."""
     story, past = scenario.story, scenario.past
     if source == "opening":
         return f"What made them come: {story.trigger} {story.outcome}"
@@ -64,12 +62,12 @@ def source_text(scenario: Scenario, source: str) -> str:
 
 
 def render_released(scenario: Scenario, released: Sequence[str]) -> str:
-    """What they remember so far, in the order in which it came up."""
+    """The released sources as text, in order of release."""
     return "\n".join(source_text(scenario, source) for source in released)
 
 
-def render_sheet(scenario: Scenario) -> str:
-    """Everything, as a person reads a case."""
+def render_scenario(scenario: Scenario) -> str:
+    """The whole scenario as text."""
     c, a, p = scenario.start
     story = [source_text(scenario, f"stage {n}") for n in (1, 2, 3, 4)]
     parts = [
@@ -99,7 +97,7 @@ SCENARIOS = Scenarios(
     load=load_scenarios,
     owns=lambda path, record: "iedr" in record,
     line=_line,
-    text=render_sheet,
+    text=render_scenario,
     problems=problems_of,
     identity=lambda s: (s.person.name, s.person.occupation),
     lines=lambda s: written_lines(s.lines),

@@ -1,11 +1,11 @@
-"""The LLM roles of EMPA: person, judge and director as structured questions to models.
+"""The LLM roles of EMPA: user, judge and director as structured questions to models.
 
-Covers how a case is told to each role and what counts as an answer. Does not cover state rules (`environment`). Prompts lie in
-`prompts/`, in our own words. The person is told only what the director has released; judge and director know the whole case.
+Covers the prompts of a scenario and the validation of answers. Does not cover state rules (`environment`). The prompts in
+`prompts/` are our wording. The user simulator sees only what the director has released; judge and director see everything.
 
-The director's function calls are structured output, checked against the fixed set: every model has that, and a `ChatModel` knows
-no tools. A level whose quote does not stand in the dialogue, a call that cannot be carried out, or a reply that speaks for the
-supporter is asked again; what cannot be mended raises, so that the dialogue is unscored instead of guessed.
+The director's function calls are structured output, checked against the fixed set, because a `ChatModel` has no tool calling. A
+level whose quote is not found in the dialogue, an invalid call, or an answer that speaks for the policy is re-asked; an answer
+that stays invalid raises, so that the dialogue is unscored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
-from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, refused
+from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, call_problem
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, render_released, source_text
 from heartloop.environments.empa.scenario import SOURCES, Scenario
@@ -78,12 +78,12 @@ class _Form(BaseModel):
     P: _Axis
 
     def lines(self) -> dict[str, _Progress | _Regress]:
-        """Levels with their grounds, by the keys of an MDEP form."""
-        found: dict[str, _Progress | _Regress] = {}
+        """Levels with quote and reason, by the keys of an MDEP form."""
+        lines: dict[str, _Progress | _Regress] = {}
         for axis in AXES:
             sides: _Axis = getattr(self, axis)
-            found |= {f"{axis}.Prog": sides.progress, f"{axis}.Neg": sides.regress}
-        return found
+            lines |= {f"{axis}.Prog": sides.progress, f"{axis}.Neg": sides.regress}
+        return lines
 
 
 class _Call(BaseModel):
@@ -96,15 +96,15 @@ class _Call(BaseModel):
 
 
 class LLMUser:
-    """A case of EMPA with models as person, judge and director.
+    """User, judge and director as language models.
 
     Args:
-        model: plays the person, and the other two where they have no model of their own.
-        sampling: settings of every call; its seed, or else the dialogue's, is advanced by turn and role.
-        samplings: settings by role, in place of `sampling`.
-        role: under which the judge's calls are kept where nobody speaks, as for a stored dialogue.
-        judge: another model for the judge.
-        director: another model for the director.
+        model: plays the user, and each other role that has no model.
+        sampling: sampling settings of all calls; its seed, or else the dialogue's, is advanced by turn and role.
+        samplings: sampling settings by role, instead of `sampling`.
+        role: `judge` for rejudging, where only the judge is called.
+        judge: model of the judge.
+        director: model of the director.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class LLMUser:
         self._judge = judge or model
         self._director = director or model
         self._only_judges = role == "judge"
-        given = samplings or {}
-        self._samplings = {role: given.get(role, sampling or Sampling()) for role in ("user", "judge", "director")}
+        by_role = samplings or {}
+        self._samplings = {role: by_role.get(role, sampling or Sampling()) for role in ("user", "judge", "director")}
         names = ("speak", "speak_turn", "adjudicate", "adjudicate_turn", "direct", "direct_turn")
         self._prompts = {name: load_prompt(__package__, name) for name in names}
         self._system_prompts = SystemPrompts()
@@ -133,10 +133,10 @@ class LLMUser:
 
     def describe(self) -> Mapping[str, Any]:
         models = {"user": self._model.name, "judge": self._judge.name, "director": self._director.name}
-        mine = {"judge": self._judge.name} if self._only_judges else models
+        used = {"judge": self._judge.name} if self._only_judges else models
         return {
-            "models": mine,
-            "sampling": {role: self._samplings[role] for role in mine},
+            "models": used,
+            "sampling": {role: self._samplings[role] for role in used},
             "prompts": {
                 name: prompt.hash
                 for name, prompt in self._prompts.items()
@@ -145,7 +145,7 @@ class LLMUser:
         }
 
     def admit(self, scenario: Scenario) -> None:
-        """Models play every case, in any language."""
+        """Accepts every scenario, in any language."""
 
     async def speak(self, view: View, log: CallLog) -> str:
         note = next((act.note for act in reversed(view.acts[-1:]) if act.note), "")
@@ -189,16 +189,16 @@ class LLMUser:
             on_reply=log.recorder("adjudicate", view.turn, "judge"),
         )
         lines = form.lines()
-        given = {key: line for key, line in lines.items() if line.level}
+        not_zero = {key: line for key, line in lines.items() if line.level}
         return Judgement(
             {key: line.level for key, line in lines.items()},
-            {key: line.quote.strip() for key, line in given.items()},
-            {key: line.reason.strip() for key, line in given.items()},
+            {key: line.quote.strip() for key, line in not_zero.items()},
+            {key: line.reason.strip() for key, line in not_zero.items()},
         )
 
     async def direct(self, view: View, log: CallLog) -> Act:
-        def possible(call: _Call) -> str | None:
-            return refused(_act(call), released=view.released, turns=view.turn + 1)
+        def valid(call: _Call) -> str | None:
+            return call_problem(_act(call), released=view.released, turns=view.turn + 1)
 
         levels = view.judgements[-1].levels
         text = self._prompts["direct_turn"].fill(
@@ -216,13 +216,13 @@ class LLMUser:
             [self._system("direct", view), Message(role="user", content=text)],
             _Call,
             sampling=self._samplings["director"].seeded(view.seed, 3 * view.turn + 2),
-            check=possible,
+            check=valid,
             on_reply=log.recorder("direct", view.turn, "director"),
         )
         return _act(call)
 
     def _system(self, name: str, view: View) -> Message:
-        """A role's system prompt: the same for a whole dialogue, so it is made once for each case."""
+        """The system prompt of a role, made once per scenario, since it is constant in a dialogue."""
         return self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))
 
     def _system_text(self, name: str, view: View) -> str:
@@ -255,6 +255,6 @@ def _point(position: Any) -> str:
     return ", ".join(f"{axis} {float(x):+g}" for axis, x in zip(AXES, position, strict=True))
 
 
-def dialogue_of(view: View, person: str, supporter: str) -> str:
-    """All that was said so far, the person first, under these names."""
-    return alternating_text((person, view.said), (supporter, view.heard))
+def dialogue_of(view: View, user: str, policy: str) -> str:
+    """The dialogue as text, starting with the user, with these names of the speakers."""
+    return alternating_text((user, view.said), (policy, view.heard))

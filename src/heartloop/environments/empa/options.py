@@ -1,4 +1,4 @@
-"""Options of EMPA."""
+"""The options of EMPA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_TURNS = 45
 
 
 class EmpaOptions(Options):
-    """As the released code computes by default."""
+    """Options of EMPA; the defaults are those of the released code."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """Rules of points, energy, success and EPM-Q: the authors' code, or the paper as printed."""
@@ -25,4 +25,4 @@ class EmpaOptions(Options):
     window: int = option(1, ge=1, paper="1 (K)")
     """Policy replies between two judgements."""
     to_the_end: bool = option(False)
-    """Whether neither success nor failure ends a dialogue, so that stored replies are judged to the last."""
+    """Whether success and failure do not end a dialogue, so that all stored replies are judged."""

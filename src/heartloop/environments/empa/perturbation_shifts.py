@@ -1,12 +1,12 @@
-"""How five scorers of EMPA change under a perturbation: paired shifts over stored dialogues judged in variants.
+"""Paired shifts of five scorers of EMPA under perturbations, over stored dialogues judged in variants.
 
-Covers which replies are paired and what each scorer gives them (EMPA section 4.1, Tables 5 and 6). Does not cover judging
-(`perturbed`), the statistics (`heartloop.scoring.shifts`), or how the numbers are shown (`perturbation_suite`).
+Covers the pairing of windows and their scores (EMPA section 4.1, Tables 5 and 6). Does not cover judging (`perturbed`), the
+statistics (`heartloop.scoring.shifts`), or tables and charts (`perturbation_suite`).
 
-A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are left out and counted.
-The scorers: `epm`, the energy; `alignment`, its direction alone, which explains it; `rubric`, the sum of the levels; `magnitude`,
-the size of the step; `direct`, the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct
-judge, with the same numbers; both are here. The numbers of a case are means over all models' paired windows.
+A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are excluded and counted. The
+scorers: `epm`, the energy; `alignment`, the cosine; `rubric`, the sum of the levels; `magnitude`, the size of the step; `direct`,
+the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct judge, with the same numbers;
+both are here. The numbers of a scenario are means over the paired windows of all models.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.environment import judged_dialogue
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import DIRECT
 from heartloop.environments.empa.scoring import trace
@@ -32,9 +32,9 @@ __all__ = [
     "PERTURBED",
     "SCORERS",
     "SYCOPHANCY",
-    "CaseShift",
     "Cell",
     "PerturbationShifts",
+    "ScenarioShift",
     "perturbation_shifts",
 ]
 
@@ -43,13 +43,13 @@ SYCOPHANCY = "sycophancy"
 """The three attacks together."""
 PERTURBED = (FLIP, SYCOPHANCY, *ATTACKS)
 ALIGNED, ALL = "aligned", "all"
-"""Which pairs: those whose original energy is above 0, as in the paper's flip, or every one."""
+"""Selections of pairs: those whose original energy is above 0, as in the paper's flip, or all."""
 
 
-class CaseShift(NamedTuple):
-    """A case's mean score, over all models, before and after."""
+class ScenarioShift(NamedTuple):
+    """A scenario's mean scores over the `n` pairs of all models."""
 
-    case: str
+    scenario: str
     original: float
     perturbed: float
     n: int
@@ -63,35 +63,35 @@ class Cell(NamedTuple):
     pairs: str
     """`ALIGNED` or `ALL`."""
     shift: Shift
-    cases: tuple[CaseShift, ...]
+    scenarios: tuple[ScenarioShift, ...]
 
 
 class PerturbationShifts(NamedTuple):
-    """Every scorer under every perturbation. `compared` and `left_out` count dialogues by variant."""
+    """Every scorer under every perturbation. `compared` and `left_out` (not scored in both) count dialogues by variant."""
 
     judge: str
     preset: str
     models: tuple[str, ...]
     titles: Mapping[str, str]
-    """The cases' titles by id."""
+    """Titles of the scenarios by id."""
     compared: Mapping[str, int]
     left_out: Mapping[str, int]
     scales: Mapping[str, float]
-    """Standard deviation of each scorer over all original windows: the unit in which scorers compare."""
+    """Standard deviation of each scorer over all original windows; shifts in this unit can be compared between scorers."""
     cells: tuple[Cell, ...]
 
     def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> Cell | None:
-        """The cell of a scorer under a perturbation; `None` where there is no pair."""
+        """The cell of a scorer under a perturbation; `None` if there is no pair."""
         return next((c for c in self.cells if (c.perturbation, c.scorer, c.pairs) == (perturbation, scorer, pairs)), None)
 
     @property
     def shown_pairs(self) -> str:
-        """The pairs that a summary shows: the aligned ones, or all where none is aligned."""
+        """The selection for a summary: the aligned pairs, or all if none is aligned."""
         return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
 
 
 class _Scores(NamedTuple):
-    """What each scorer gives the windows of a dialogue."""
+    """The scores of a dialogue's windows by each scorer."""
 
     epm: list[float]
     alignment: list[float]
@@ -101,7 +101,7 @@ class _Scores(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    case: str
+    scenario: str
     variant: str
     before: _Scores
     after: _Scores
@@ -161,13 +161,13 @@ def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
 
 
 def _scores(transcript: Transcript, original: Transcript | None = None) -> _Scores:
-    """What the scorers give; with an `original`, each step was judged alone, where that dialogue's path stood."""
-    case = case_of(transcript)
-    path = trace(case, preset=transcript.preset)
+    """The scores of a dialogue; with an `original`, each step starts from that dialogue's path before the window."""
+    dialogue = judged_dialogue(transcript)
+    path = trace(dialogue, preset=transcript.preset)
     energy, alignment = path.energy.tolist(), path.alignment.tolist()
     if original is not None:
-        before = case_of(original).forms
-        steps = [trace(case._replace(forms=(*before[:n], case.forms[n])), preset=transcript.preset) for n in path.judged]
+        before = judged_dialogue(original).forms
+        steps = [trace(dialogue._replace(forms=(*before[:n], dialogue.forms[n])), preset=transcript.preset) for n in path.judged]
         energy, alignment = [float(step.energy[-1]) for step in steps], [float(step.alignment[-1]) for step in steps]
     try:
         direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
@@ -180,24 +180,24 @@ def _scores(transcript: Transcript, original: Transcript | None = None) -> _Scor
 def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, scale: float) -> Cell | None:
     before: list[float] = []
     after: list[float] = []
-    cases: list[str] = []
+    scenarios: list[str] = []
     for pair in pairs:
         if pair.variant == perturbation or (perturbation == SYCOPHANCY and pair.variant in ATTACKS):
             rows = zip(pair.before.epm, getattr(pair.before, scorer), getattr(pair.after, scorer), strict=True)
             shown = [(x, y) for energy, x, y in rows if chosen == ALL or energy > 0]
             before += [x for x, _ in shown]
             after += [y for _, y in shown]
-            cases += [pair.case] * len(shown)
+            scenarios += [pair.scenario] * len(shown)
     if not before:
         return None
-    by_case: dict[str, list[tuple[float, float]]] = {}
-    for case, x, y in zip(cases, before, after, strict=True):
-        by_case.setdefault(case, []).append((x, y))
+    by_scenario: dict[str, list[tuple[float, float]]] = {}
+    for scenario, x, y in zip(scenarios, before, after, strict=True):
+        by_scenario.setdefault(scenario, []).append((x, y))
     means = [
-        CaseShift(case, math.fsum(x for x, _ in rows) / len(rows), math.fsum(y for _, y in rows) / len(rows), len(rows))
-        for case, rows in sorted(by_case.items())
+        ScenarioShift(scenario, math.fsum(x for x, _ in rows) / len(rows), math.fsum(y for _, y in rows) / len(rows), len(rows))
+        for scenario, rows in sorted(by_scenario.items())
     ]
-    return Cell(perturbation, scorer, chosen, shift(before, after, clusters=cases, scale=scale), tuple(means))
+    return Cell(perturbation, scorer, chosen, shift(before, after, clusters=scenarios, scale=scale), tuple(means))
 
 
 def _spread(values: Sequence[float]) -> float:

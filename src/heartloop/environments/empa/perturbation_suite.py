@@ -1,7 +1,7 @@
-"""EMPA's validity suite: persona flipped, replies replaced by performed empathy, five scorers compared (EMPA section 4.1).
+"""EMPA's validity suite: flipped persona, replies replaced by performed empathy, five scorers (EMPA section 4.1).
 
-Covers the suite's judges and how its numbers are shown. Does not cover the numbers (`perturbation_shifts`), one dialogue
-(`perturbed`), or the driver (`heartloop.validity`).
+Covers the suite's judges, tables and charts. Does not cover the shifts (`perturbation_shifts`), one dialogue (`perturbed`), or
+the driver (`heartloop.validity`).
 """
 
 from __future__ import annotations
@@ -47,31 +47,32 @@ _NAMES = {
     "magnitude": "magnitude only",
     "direct": "direct judge",
 }
-_FEW_CASES = 10
+_FEW_SCENARIOS = 10
 _MARGIN = 0.06
-"""Free space above and below the slopes, as a share of their range."""
+"""Space above and below the slopes, as a share of their range."""
 _COLUMNS = (
-    "Replies", "Mean", "Median", "95 %", "p", "Falls", "Ties", "In sd", "Size in sd", "Mean over cases", "95 %, cases", "p, cases"
+    "Replies", "Mean", "Median", "95 %", "p", "Falls", "Ties", "In sd", "Size in sd",
+    "Mean over scenarios", "95 %, scenarios", "p, scenarios",
 )  # fmt: skip
 _READING = Text(
     "How to read this",
     (
-        "What is changed. Persona flipped: the same dialogue, judged as held with a person whose needs are inverted. The "
-        "three attacks: each reply alone is replaced, in its place in the original dialogue, by feeling without content (pure "
-        "empathy), slogans (self-empowerment) or terms (psycho-jargon).",
-        "The scorers see the same replies. EPM energy is the component of a reply's step in the direction of what this person "
-        "lacks; EPM alignment is its direction alone; rubric only is the sum of the judge's levels; magnitude only is the size "
-        "of the step; the direct judge gives one number from 0 to 100 without a rubric.",
-        f"The columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation "
-        "over all original replies; that standard deviation is also the unit of “in sd”, in which scorers compare, and of “size "
-        "in sd”, the mean absolute change. Intervals resample cases. p is Wilcoxon's; over replies it assumes independent "
-        "replies, so prefer the one over cases.",
+        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
+        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
+        "(self-empowerment) or technical terms (psycho-jargon).",
+        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
+        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
+        "step; the direct judge gives one number from 0 to 100 without a rubric.",
+        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
+        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
+        "in sd”, the mean absolute change. Intervals resample scenarios. p is Wilcoxon's; over replies it assumes independent "
+        "replies, so prefer p over scenarios.",
     ),
 )
 
 
 class PerturbationJudges(NamedTuple):
-    """The judge of EMPA's form and the direct judge."""
+    """The judge, which fills the MDEP form, and the direct judge."""
 
     judge: EmpaUser
     direct: DirectJudge
@@ -92,7 +93,7 @@ def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling |
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
-    """The shifts of some runs, as they are shown.
+    """Tables and charts of the shifts of one or several runs.
 
     Raises:
         InputError: as `perturbation_shifts`.
@@ -109,24 +110,24 @@ def _record(shifts: PerturbationShifts) -> dict[str, Any]:
     return {
         **shifts._asdict(),
         "cells": [
-            {**cell._asdict(), "shift": cell.shift._asdict(), "cases": [case._asdict() for case in cell.cases]}
+            {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
             for cell in shifts.cells
         ],
     }
 
 
 def _notes(shifts: PerturbationShifts) -> list[str]:
-    cases = max((len(cell.cases) for cell in shifts.cells), default=0)
+    scenarios = max((len(cell.scenarios) for cell in shifts.cells), default=0)
     notes = [
-        f"{amount(cases, 'case')}, {amount(len(shifts.models), 'model')}, judged by {shifts.judge}, preset {shifts.preset}.",
+        f"{amount(scenarios, 'scenario')}, {amount(len(shifts.models), 'model')}, judge {shifts.judge}, preset {shifts.preset}.",
     ]
     unpaired = [f"{n} under {_NAMES[variant]}" for variant, n in shifts.left_out.items() if n]
     if unpaired:
-        notes.append(f"Dialogues left out because they are not scored in both: {', '.join(unpaired)}.")
+        notes.append(f"Dialogues excluded because they are not scored in both: {', '.join(unpaired)}.")
     if shifts.judge == "embedded":
-        notes.append("The judge is embedded rules: the shifts check the arithmetic and say nothing about a model as the judge.")
-    if cases < _FEW_CASES:
-        notes.append(f"Fewer than {_FEW_CASES} cases: the intervals are too narrow.")
+        notes.append("The judge is embedded: the shifts check the computation and do not transfer to a judge model.")
+    if scenarios < _FEW_SCENARIOS:
+        notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios: the intervals are too narrow.")
     return notes
 
 
@@ -150,9 +151,11 @@ def _summary(shifts: PerturbationShifts) -> Table:
                 "–" if math.isnan(s.standardised) else f"{s.standardised:+.2f}",
             )
             rows.append(Row(_NAMES[cell.scorer], texts))
-    chosen = "replies with positive energy" if pairs == ALIGNED else "all replies, as none has positive energy"
-    names = ("n", "mean", "median", "95 %, cases", "p", "falls", "ties", "in sd")
-    return Table(f"Perturbed minus original: {chosen}", tuple(map(Column, names)), tuple(rows), corner="")
+    selection = "replies with positive energy" if pairs == ALIGNED else "all replies, because none has positive energy"
+    names = ("n", "mean", "median", "95 %", "p", "falls", "ties", "in sd")
+    return Table(
+        f"Perturbed minus original: {selection}; 95 % and p over scenarios", tuple(map(Column, names)), tuple(rows), corner=""
+    )
 
 
 def _short(shift: float) -> str:
@@ -168,7 +171,7 @@ def _p(value: float) -> str:
 
 
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
-    """Every number, of the aligned pairs or of all."""
+    """All numbers of one selection of pairs."""
     rows: list[Row] = []
     for cell in shifts.cells:
         if cell.pairs == pairs:
@@ -192,14 +195,14 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
     if pairs == ALIGNED:
         title = "Shifts"
         help = (
-            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy itself and so "
-            "favours a decrease of the energy over one of the other scorers."
+            "Replies whose original energy is above 0, as in the paper's flip. Because the selection uses the energy, it favours "
+            "a decrease of the energy over a decrease of the other scorers."
         )
     return Table(title, tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
 
 
 def _published() -> Table:
-    """The paper's Table 6, with the interval and p of Table 5 where it prints them."""
+    """The paper's Table 6, with interval and p from Table 5 for the energy."""
     package = "heartloop.environments.empa.report"
     energy = {row["dataset"]: row for row in published(package, "empa_table05_perturbation") if row["metric"] == "delta_E"}
     rows = []
@@ -217,14 +220,14 @@ def _published() -> Table:
         rows.append(Row(f"{row['dataset']}, {row['component']}", texts))
     columns = (Column("n", digits=0), *map(Column, ("Mean", "Median", "95 %", "p", "Falls", "Ties")))
     help = (
-        "Not comparable number by number: other dialogues, people and perturbations, and the authors' judge model. The third "
-        "scorer is called a direct judge here, as in the table; the text gives the same numbers for a magnitude term."
+        "Not comparable with the numbers above: other dialogues, scenarios and perturbations, and the authors' judge model. The "
+        "third scorer is a direct judge in the paper's table; the paper's text gives the same numbers for a magnitude term."
     )
     return Table("Published, EMPA Tables 5 and 6", columns, tuple(rows), help, "Perturbation, scorer as printed")
 
 
 def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
-    """The scorers side by side, on one scale per scorer."""
+    """One panel per scorer."""
     pairs = shifts.shown_pairs
     return [
         _panel(shifts, cell, [c for c in shifts.cells if (c.scorer, c.pairs) == (scorer, pairs)])
@@ -233,15 +236,20 @@ def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
     ]
 
 
-def _panel(shifts: PerturbationShifts, cell: Cell, alike: Sequence[Cell]) -> SlopePanel:
-    values = [x for other in alike for case in other.cases for x in (case.original, case.perturbed)]
+def _panel(shifts: PerturbationShifts, cell: Cell, same_scorer: Sequence[Cell]) -> SlopePanel:
+    """`same_scorer`: the cells that share the scale of the panel."""
+    values = [x for other in same_scorer for row in other.scenarios for x in (row.original, row.perturbed)]
     margin = _MARGIN * ((max(values) - min(values)) or 1.0)
-    n, s, scale = len(cell.cases), cell.shift, shifts.scales[cell.scorer]
+    n, s, scale = len(cell.scenarios), cell.shift, shifts.scales[cell.scorer]
     interval = "" if math.isnan(s.cluster_low) else f" ({_number(s.cluster_low)} to {_number(s.cluster_high)})"
     return SlopePanel(
         _NAMES[cell.scorer],
-        tuple(Slope(shifts.titles.get(case.case, case.case), case.original, case.perturbed) for case in cell.cases),
-        Slope("mean over cases", sum(c.original for c in cell.cases) / n, sum(c.perturbed for c in cell.cases) / n),
+        tuple(Slope(shifts.titles.get(row.scenario, row.scenario), row.original, row.perturbed) for row in cell.scenarios),
+        Slope(
+            "mean over scenarios",
+            sum(row.original for row in cell.scenarios) / n,
+            sum(row.perturbed for row in cell.scenarios) / n,
+        ),
         low=min(values) - margin,
         high=max(values) + margin,
         tie=TIE * scale,
@@ -252,8 +260,8 @@ def _panel(shifts: PerturbationShifts, cell: Cell, alike: Sequence[Cell]) -> Slo
 SUITE = Suite(
     title="Does EMPA's score measure empathy?",
     about=(
-        "One thing is changed in stored dialogues and everything else is held fixed: the person's needs, or the reply, replaced "
-        "by performed empathy. A score of empathy must fall."
+        "Stored dialogues are judged again with one change: the user's needs are inverted, or replies are replaced by performed "
+        "empathy. A valid score of empathy must fall."
     ),
     variants=PERTURBATIONS,
     judges=_judges,

@@ -1,4 +1,4 @@
-"""The perturbations of EMPA's validation: the persona's needs with the dialogue held fixed, or a reply.
+"""The perturbations of EMPA's validity suite: of the persona's needs, or of a reply.
 
 Covers the flipped persona and the three attacks on a reply (EMPA section 4.1), with the texts of `perturbations.toml`, in our own
 words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor how the scores change
@@ -20,7 +20,7 @@ from heartloop.environments.reacting import chance, file_hash
 __all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
 
 ORIGINAL = "original"
-"""Nothing is changed; the other variants are paired with it."""
+"""The unchanged variant, with which the others are paired."""
 FLIP = "persona_flip"
 ATTACKS = ("pure_empathy", "self_empowerment", "psycho_jargon")
 PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
@@ -35,10 +35,10 @@ _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivati
 def flipped(scenario: Scenario) -> Scenario:
     """The same person in the same story with the needs inverted.
 
-    Every IEDR level l becomes 3 - l, so that the share lacking on each axis becomes the share that was not. Priorities: high and
-    low change places; then the axis with the greatest share lacking is high. Their reasons are replaced, and `needs.constraints`
-    gets two more sentences. Everything else stays, `axis` too, which names the axis before the flip. Where nothing is lacking
-    after the flip (every level was 3), there is no direction to score.
+    Every IEDR level l becomes 3 - l, so that on each axis the deficit as a share of its maximum, s, becomes 1 - s. The priorities
+    high and low are swapped; then the axis with the greatest deficit gets high. Their reasons are replaced, and two sentences are
+    added to `needs.constraints`. Everything else is unchanged, including `axis`, the axis before the flip. If no deficit is left
+    (every level was 3), the dialogue cannot be scored.
     """
     texts = _texts()["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
@@ -59,7 +59,7 @@ def flipped(scenario: Scenario) -> Scenario:
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
-    """The reply of an attack at a turn: the same for the same arguments, and independent of the scenario's text.
+    """The reply of an attack at a turn. Deterministic, and independent of the scenario's text.
 
     >>> attack_reply("pure_empathy", "x", 0, 0) == attack_reply("pure_empathy", "x", 0, 0)
     True
@@ -73,7 +73,7 @@ def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
 
 
 def perturbation_hash() -> dict[str, str]:
-    """Hash of the file of texts, by its name."""
+    """Hash of the file with the texts, by file name."""
     return {_FILE: file_hash((resources.files(__package__) / _FILE).read_bytes())}
 
 

@@ -1,12 +1,11 @@
-"""A stored EMPA dialogue judged under a perturbation: another persona for the same replies, or another reply in the same place.
+"""A stored EMPA dialogue judged under a perturbation: another persona for the same replies, or replaced replies.
 
-Covers one dialogue in one variant, through the one turn loop. Every stored reply is judged, in every variant: nothing ends early,
-so that windows can be paired. Does not cover the texts (`perturbations`), runs (`heartloop.validity`) or what the pairs give
-(`perturbation_shifts`).
+Covers one dialogue in one variant. Every stored reply is judged, and no dialogue ends early, so that windows can be paired. Does
+not cover the texts (`perturbations`), runs (`heartloop.validity`) or the shifts (`perturbation_shifts`).
 
-In an attack each window is judged as if its replies alone had been replaced: the earlier replies and the path so far are the
-original's. The transcript holds the replies that were judged and the user's stored messages; its own path adds up the steps of
-all of them, and is no dialogue that took place. With each form the direct judge's number is stored, as `direct`.
+Under an attack each window is judged as if only its own replies were replaced: earlier replies and the path are the original's.
+The transcript contains the judged replies and the user's stored messages; its path sums the steps of all windows, and is not the
+path of a real dialogue. The direct judge's number is stored with each form, as `direct`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.empa.direct_judge import DirectJudge
-from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, case_of
+from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, judged_dialogue
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, attack_reply, flipped, perturbation_hash
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import trace
@@ -32,7 +31,7 @@ DIRECT = "direct"
 
 
 class _BothJudges:
-    """The judge and the direct judge; with an original, its replies and its path stand before the window."""
+    """The judge and the direct judge. With an original, the dialogue before the window is taken from it."""
 
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
         self._judge = judge
@@ -60,11 +59,11 @@ class _BothJudges:
         if self._original is None:
             return view
         first, windows = len(view.heard) - view.window, len(view.judgements)
-        case = case_of(self._original)
+        dialogue = judged_dialogue(self._original)
         return view._replace(
             heard=(*(turn.reply for turn in self._original.turns[:first]), *view.heard[first:]),
             judgements=self._judgements[:windows],
-            path=trace(case._replace(forms=case.forms[:windows]), preset=view.preset),
+            path=trace(dialogue._replace(forms=dialogue.forms[:windows]), preset=view.preset),
         )
 
 
@@ -78,24 +77,24 @@ async def perturbed(
     preset: str,
     original: Transcript | None = None,
 ) -> Transcript:
-    """The dialogue as both judges read it in a variant. An unscored one is passed on with its cause, without a call.
+    """The dialogue in a variant, rated by both judges. An unscored dialogue is returned with its cause, without a call.
 
     Args:
-        scenario: the case, word for word as it was played.
+        scenario: the scenario, unchanged since it was played.
         variant: one of `PERTURBATIONS`.
         original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
 
     Raises:
         UseError: an attack without the original.
         InputError: as `check_readable`.
-        BudgetSpent: a hard stop was reached.
+        BudgetSpent: a budget is spent.
     """
     check_readable(played, scenario, judge)
     attack = variant in ATTACKS
     if attack and original is None:
         raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
     if attack and original is not None and not original.scored:
-        played = original  # there is nothing to pair it with
+        played = original  # no pair is possible
     both = _BothJudges(judge, direct, original if attack else None)
     replies = _attacked(played, variant) if attack else played
     about = judged_fields(replies, both.name, both.describe())
@@ -117,7 +116,7 @@ async def perturbed(
 
 
 def _attacked(played: Transcript, attack: str) -> Transcript:
-    """The dialogue with every reply replaced, at no cost and without calls."""
+    """The dialogue with every reply replaced, and without calls."""
     turns = [
         turn.model_copy(
             update={

@@ -1,4 +1,4 @@
-"""Who plays the person, judges and directs: models, the embedded rules, or a mix of both."""
+"""The players of the three roles (user, judge, director): models, embedded rules, or both."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.episode import CallLog
 
-__all__ = ["Cast", "players"]
+__all__ = ["MixedRoles", "players"]
 
 
-class Cast:
-    """Three roles, each played by a player of its own; used where some are models and some embedded.
+class MixedRoles:
+    """Three roles with one player each; used if some are models and some embedded.
 
     Args:
-        parts: a player by role: `user`, `judge` and `director`.
+        parts: player by role (`user`, `judge`, `director`).
     """
 
     def __init__(self, parts: Mapping[str, EmpaUser]) -> None:
@@ -54,13 +54,13 @@ class Cast:
 
 
 def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
-    """The three roles; a role without a model is played by the embedded rules."""
-    user, judging, directing = (models.get(role) for role in ("user", "judge", "director"))
-    chosen = [model for model in (user, judging, directing) if model is not None]
+    """The three roles; a role without a model is embedded."""
+    user, judge, director = (models.get(role) for role in ("user", "judge", "director"))
+    chosen = [model for model in (user, judge, director) if model is not None]
     if not chosen:
         return EmbeddedUser()
-    played = LLMUser(user or chosen[0], judge=judging, director=directing, samplings=samplings)
+    llm_user = LLMUser(user or chosen[0], judge=judge, director=director, samplings=samplings)
     if len(chosen) == 3:
-        return played
+        return llm_user
     embedded = EmbeddedUser()
-    return Cast({role: embedded if models.get(role) is None else played for role in ("user", "judge", "director")})
+    return MixedRoles({role: embedded if models.get(role) is None else llm_user for role in ("user", "judge", "director")})

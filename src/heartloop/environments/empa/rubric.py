@@ -1,10 +1,10 @@
-"""The embedded judge of EMPA: MDEP levels by rules, each with the sentence that it rests on.
+"""The embedded judge of EMPA: MDEP levels by rules, each with a quoted sentence.
 
-Pure and deterministic. A reply is appraised once; then the shared rules (`environments.reacting`) weigh it three times, with what
-a strategy is worth on each axis. A sentence that names a concern of an axis counts there, one that names concerns of others less;
-naming an untold concern counts only on the axis of that concern. What lifts gives the progress level, what sinks the regress
-level, so one axis can have both. The empathy threshold decides how specific a reply must be. Weights: `needs.toml`.
-A stand-in for a judge model; every report that used it says so.
+Pure and deterministic. A reply is appraised once; then the shared rules (`environments.reacting`) weigh it once per axis, with
+the axis's own weights of the support strategies. On each axis, a sentence that names only concerns of other axes counts less, and
+naming a concern that the user has not mentioned counts only on that concern's axis. Gains give the progress level, losses the
+regress level, so an axis can have both. The empathy threshold decides how specific a reply must be. Weights: `needs.toml`. It
+replaces a judge model; reports name it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Side", "judge", "needs", "read_reply", "story_of"]
 
 
 class Side(NamedTuple):
-    """One side of one axis: points, the reason that weighed most, and its sentence."""
+    """Gains or losses on an axis: their sum, and reason and quote of the largest one."""
 
     points: float
     reason: str
@@ -34,28 +34,28 @@ class Side(NamedTuple):
 
 
 def needs() -> Mapping[str, Any]:
-    """The shared weights and those of `needs.toml`; read only."""
+    """The shared weights with those of `needs.toml`; read-only."""
     return weights_of(__package__)
 
 
 def story_of(scenario: Scenario, said: Sequence[str]) -> Story:
-    """The case as far as the person has told it."""
+    """Concerns and attempts, each with whether the user has mentioned it in `said`."""
     spoken = " ".join(said)
     low = spoken.lower()
-    told = {beat.concern for beat in scenario.beats if beat.text in spoken}
+    mentioned = {beat.concern for beat in scenario.beats if beat.text in spoken}
     opening = scenario.opening.lower()
     concerns = tuple(
-        Topic(c.key, c.cues, c.key in told or (c.depth == "surface" and any(cue in opening for cue in c.cues)), c.depth)
+        Topic(c.key, c.cues, c.key in mentioned or (c.depth == "surface" and any(cue in opening for cue in c.cues)), c.depth)
         for c in scenario.concerns
     )
-    tried = tuple(
+    attempts = tuple(
         Topic(f"attempt-{n}", a.cues, any(cue in low for cue in a.cues), "tried") for n, a in enumerate(scenario.attempts)
     )
-    return Story(tuple(said), concerns, tried)
+    return Story(tuple(said), concerns, attempts)
 
 
 def judge(view: View) -> Judgement:
-    """The form of the window that ends with the latest reply: on each axis the best and the worst that its replies did."""
+    """The form of the window that ends with the latest reply: on each axis the largest gains and losses of its replies."""
     first = len(view.heard) - view.window
     read = [read_reply(view, index) for index in range(first, len(view.heard))]
     levels: dict[str, int] = {}
@@ -83,11 +83,11 @@ def judge(view: View) -> Judgement:
 
 
 def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Appraisal]:
-    """What lifted and what sank on every axis, of the reply with this index, and how it was read."""
+    """Gains and losses of a reply on every axis, and its appraisal."""
     scenario, table = view.scenario, needs()
     reply, said = view.heard[index], view.said[: index + 1]
     story = story_of(scenario, said)
-    appraisal = _tried_again(scenario, appraise(reply, story, view.heard[:index]))
+    appraisal = _with_literal_attempts(scenario, appraise(reply, story, view.heard[:index]))
     made_good = min(1.0, max(0.0, view.path.total / scenario.distance))
     mood = Mood(
         intention="C",
@@ -101,38 +101,38 @@ def read_reply(view: View, index: int) -> tuple[dict[str, tuple[Side, Side]], Ap
     axis_of = {concern.key: concern.axis for concern in scenario.concerns}
     sores = _sores(scenario, appraisal, said)
     stale = _stale(appraisal, view)
-    found: dict[str, tuple[Side, Side]] = {}
+    sides: dict[str, tuple[Side, Side]] = {}
     for axis in AXES:
-        mine = appraisal._replace(
+        on_axis = appraisal._replace(
             sentences=tuple(
                 s._replace(insight=s.insight if s.insight is not None and axis_of[s.insight] == axis else None)
                 for s in appraisal.sentences
             )
         )
-        moves = [*_met(view, index, mine, named, axis_of, axis), *sores, *stale]
-        weighed = weigh(mine, mood._replace(intention=axis), story, table, moves)
+        moves = [*_met(view, index, on_axis, named, axis_of, axis), *sores, *stale]
+        weighed = weigh(on_axis, mood._replace(intention=axis), story, table, moves)
         weighed = _on_axis(weighed, named, axis_of, axis)
         up, down = sums(weighed, mood._replace(intention=axis), table, table["axes"][axis])
-        if weighed.fixed is not None:  # silence and noise are no sum, and hurt an axis more than another all the same
+        if weighed.fixed is not None:  # silence and noise: `sums` applies no axis weights
             down *= table["axes"][axis].get(weighed.losses[0][0], 1.0)
         need = scenario.priorities.of(axis).level
         up, down = up * table["priority"]["lifts"][need], down * table["priority"]["sinks"][need]
-        found[axis] = (
+        sides[axis] = (
             Side(up, *_lead(weighed.gains, table["axes"][axis], view, index)),
             Side(down, *_lead(weighed.losses, table["axes"][axis], view, index)),
         )
-    return found, appraisal
+    return sides, appraisal
 
 
 def _level(points: float) -> int:
-    """The level of a sum of points: 0 to 2 of what lifted, 0 to -2 of what sank."""
+    """The level of a sum of points: 0 to 2 for gains, 0 to -2 for losses."""
     steps = needs()["levels"]["progress" if points > 0 else "regress"]
     size = sum(1 for step in steps if abs(points) >= abs(step))
     return size if points > 0 else -size
 
 
 def _lead(moves: Sequence[Move], share: Mapping[str, float], view: View, index: int) -> tuple[str, str]:
-    """Reason and quote of what weighed most; a quote that does not stand in the dialogue gives way to the sentence around it."""
+    """Reason and quote of the largest move; the whole reply, if the quote is not found in it."""
     reply = view.heard[index].strip() or SILENT
     if not moves:
         return "nothing", reply.split("\n")[0]
@@ -154,39 +154,39 @@ def _met(
     axis_of: Mapping[str, str],
     axis: str,
 ) -> list[Move]:
-    """Concerns of the axis that were taken up, in sentences bound to this person."""
+    """At most two moves for concerns of the axis that are named in sentences specific to this user."""
     table = needs()
     earlier = " ".join(view.heard[:index])
     matters = {concern.key: concern.cues for concern in view.scenario.concerns}
-    found: dict[str, Move] = {}
+    moves: dict[str, Move] = {}
     for s in appraisal.sentences:
         if s.broken or not s.related or s.bound < table["credit"]["restated"]:
             continue
         if axis == "A" and s.strategies and s.strategies[0][0][0] in "FG":
-            continue  # what is felt is not met by what to do about it
+            continue  # advice does not meet a concern of axis A
         for key in named[s.text]:
-            if axis_of[key] == axis and key not in found:
+            if axis_of[key] == axis and key not in moves:
                 before = len(matters_named(read_sentence(earlier), ((key, matters[key]),))) if earlier else 0
                 points = table["moves"]["met"] * table["moves"]["met_again"] ** before * min(1.0, s.bound)
-                found[key] = ("met", points, s.text)
-    return list(found.values())[:2]  # naming everything is not meeting it
+                moves[key] = ("met", points, s.text)
+    return list(moves.values())[:2]  # a list of all concerns earns no more than two
 
 
 def _sores(scenario: Scenario, appraisal: Appraisal, said: Sequence[str]) -> list[Move]:
-    """What hurts this person in particular; words that they have used themselves hurt nobody."""
+    """Moves for the scenario's sores; a cue that the user has said does not count."""
     spoken = fold(" ".join(said))
     points = needs()["moves"]["sore"]
-    hit: dict[int, Move] = {}
+    moves: dict[int, Move] = {}
     for s in appraisal.sentences:
         text = fold(s.text)
         for number, sore in enumerate(scenario.sores):
             if not s.broken and any(_says((cue,), text) and not _says((cue,), spoken) for cue in sore.cues):
-                hit.setdefault(number, ("sore", points, s.text))
-    return list(hit.values())
+                moves.setdefault(number, ("sore", points, s.text))
+    return list(moves.values())
 
 
-def _tried_again(scenario: Scenario, appraisal: Appraisal) -> Appraisal:
-    """Proposals of what was tried, where the sentence has a cue of it word for word: "ask" alone is not "ask him"."""
+def _with_literal_attempts(scenario: Scenario, appraisal: Appraisal) -> Appraisal:
+    """The appraisal, with a repeated attempt only where the sentence contains a whole cue of it: "ask" is not "ask him"."""
     cues = {f"attempt-{n}": attempt.cues for n, attempt in enumerate(scenario.attempts)}
     return appraisal._replace(
         sentences=tuple(
@@ -197,7 +197,7 @@ def _tried_again(scenario: Scenario, appraisal: Appraisal) -> Appraisal:
 
 
 def _says(cues: tuple[str, ...], folded: str) -> bool:
-    """Whether a folded text holds one of the cues, each at a word's beginning."""
+    """Whether a folded text contains one of the cues at the start of a word."""
     return _pattern(cues).search(folded) is not None
 
 
@@ -207,18 +207,18 @@ def _pattern(cues: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _stale(appraisal: Appraisal, view: View) -> list[Move]:
-    """Stock words wear: a flaw that earlier windows were blamed for costs more each time."""
-    worn: list[Move] = []
+    """Moves for flaws that earlier windows had, too; each repetition, up to three, costs more."""
+    moves: list[Move] = []
     for flaw in appraisal.flaws:
         if flaw.kind in ("template", "flattery", "lecture", "assistant_speak"):
             times = sum(flaw.kind in judged.evidence.get("flaws", {}) for judged in view.judgements)
             if times:
-                worn.append((flaw.kind, -needs()["moves"]["worn"] * min(3, times) * flaw.severity, flaw.quote))
-    return worn
+                moves.append((flaw.kind, -needs()["moves"]["worn"] * min(3, times) * flaw.severity, flaw.quote))
+    return moves
 
 
 def _on_axis(weighed: Weighed, named: Mapping[str, Sequence[str]], axis_of: Mapping[str, str], axis: str) -> Weighed:
-    """Credit of a sentence whose concerns all belong to other axes counts in part."""
+    """Reduces the gains of sentences that name only concerns of other axes."""
     share = needs()["moves"]["elsewhere"]
     gains = []
     for reason, points, text in weighed.gains:

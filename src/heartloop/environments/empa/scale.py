@@ -1,4 +1,4 @@
-"""How EMPA's score is read: EPM-Q, from 0 without an upper bound."""
+"""The scale of EMPA's score: EPM-Q, from 0, without an upper bound."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.environment import judged_dialogue
 from heartloop.environments.empa.scoring import AXES, composed, indices_of, trace
 from heartloop.environments.spec import Scale, Sums, Zone
 
@@ -17,15 +17,15 @@ def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
     preset = transcript.preset
     try:
-        path = trace(case_of(transcript), preset=preset)
-        found = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
-        return [0.0, *(composed(indices).score for indices in found)]
+        path = trace(judged_dialogue(transcript), preset=preset)
+        by_reply = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        return [0.0, *(composed(indices).score for indices in by_reply)]
     except InputError:
         return []
 
 
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean; the ends are not in the points."""
+    """The mean; success and failure do not follow from EPM-Q and are counted elsewhere (`by_end`)."""
     return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
 
 
@@ -43,7 +43,7 @@ SCALE = Scale(
     course=_epmqs,
     rules=lambda transcript: transcript.facts.get("window"),
     title="EPM-Q",
-    of="EPM-Q, from 0; about 100 where the whole deficit is closed",
+    of="EPM-Q, from 0; about 100 if the whole deficit is made good",
     reached="succeeded",
     fell="failed",
     zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 30, 60), Zone("", "f", 0, 30)),

@@ -1,9 +1,9 @@
-"""EMPA scenarios: the persona card, the IEDR form, and the rules a shipped case obeys.
+"""EMPA scenarios: the schema, the loader, and the checks a scenario set must pass.
 
 Covers the published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the
 domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
-`attempts`, `sores`, `beats` and the written lines, by which the embedded user speaks as this person, understands a reply, and
-tells only what the director has released. Does not cover near-duplicates (`heartloop.authoring`), nor how a person reacts.
+`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model. Does not cover
+near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`, `llm_user`).
 """
 
 from __future__ import annotations
@@ -54,15 +54,14 @@ DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
 
 SETS = ("cases",)
-"""Sets by name."""
+"""Scenario sets shipped with the package, by name."""
 
 MEAN, SPREAD = 32.32, 4.52
-"""Of the initial distance |P_0| over the published 30 cases (EMPA App. A.1)."""
+"""Mean and standard deviation of |P_0| over the published 30 scenarios (EMPA App. A.1)."""
 
 Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childhood", "adolescence", "young adulthood", "epilogue"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""What the director can release; `opening` is open from the start."""
-
+"""The sources that the director can release; `opening` is released from the start."""
 
 Prose = Annotated[str, Field(min_length=60)]
 
@@ -102,7 +101,7 @@ class Priorities(Part):
     cognitive: Priority
 
     def of(self, axis: Axis) -> Priority:
-        """The priority that belongs to an axis."""
+        """The priority of an axis."""
         return {"A": self.affective, "P": self.motivational, "C": self.cognitive}[axis]
 
 
@@ -177,33 +176,33 @@ class Lines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
     acks: tuple[str, ...] = Field(min_length=8, max_length=10)
-    """A reply that did them good; said when there is nothing more to tell just now."""
+    """After a reply that helped, if there is no beat to say."""
     moved: tuple[str, ...] = Field(min_length=3, max_length=4)
-    """A reply that reached them deeply."""
+    """After a reply that helped a lot."""
     unclear: tuple[str, ...] = Field(min_length=4, max_length=5)
-    """They were not understood (axis C)."""
+    """After a reply that did not understand the user (axis C)."""
     unfelt: tuple[str, ...] = Field(min_length=4, max_length=5)
-    """Nobody is with them in it (axis A)."""
+    """After a reply without empathy (axis A)."""
     unhelped: tuple[str, ...] = Field(min_length=4, max_length=5)
-    """It leaves them where they are (axis P)."""
+    """After a reply that did not help the user to act (axis P)."""
     template: tuple[str, ...] = Field(min_length=3, max_length=4)
-    """Stock sympathy or help-desk talk."""
+    """After stock sympathy or help-desk language."""
     advice: tuple[str, ...] = Field(min_length=3, max_length=4)
-    """Told what to do too early, or what they have tried."""
+    """After advice that came too early, or that proposes a failed attempt."""
     lecture: tuple[str, ...] = Field(min_length=2, max_length=3)
     flattery: tuple[str, ...] = Field(min_length=2, max_length=3)
     repeat: tuple[str, ...] = Field(min_length=4, max_length=5)
     silence: tuple[str, ...] = Field(min_length=3, max_length=4)
     cold: tuple[str, ...] = Field(min_length=6, max_length=8)
-    """Nothing has helped for long."""
+    """After several windows without positive energy."""
     settled: tuple[str, ...] = Field(min_length=2, max_length=2)
-    """The end, when it has become lighter."""
+    """At the end, after success."""
     left: tuple[str, ...] = Field(min_length=2, max_length=2)
-    """The end, when it has not."""
+    """At the end, without success."""
 
 
 class Scenario(Written):
-    """One person in one story: all that the simulated user may come to know; the policy is told nothing of it."""
+    """One scenario: everything that the user simulator may come to know. The policy sees none of it."""
 
     id: str = Field(pattern=r"^empa-[cap]-[a-z]+-\d{2,8}$")
     title: str = Field(min_length=5, max_length=80)
@@ -214,7 +213,7 @@ class Scenario(Written):
     place: str = Field(min_length=3)
     person: Person
     receptive: Prose
-    """How they take empathy: what the threshold means for this person."""
+    """How the user takes empathy: the meaning of `threshold` for this scenario."""
     topic: str = Field(min_length=15)
     needs: Needs
     priorities: Priorities
@@ -243,17 +242,17 @@ class Scenario(Written):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the dominant axis."""
+        """The group for stratified selection (`--limit`): the dominant axis."""
         return self.axis
 
     @property
     def who(self) -> str:
-        """Name, age and trade, for lists and reports."""
+        """Name, age and occupation, for lists and reports."""
         return f"{self.person.name}, {self.person.age}, {self.person.occupation}"
 
     @property
     def start(self) -> tuple[float, ...]:
-        """P_0, one value an axis, all at most 0."""
+        """P_0, one value per axis, all at most 0."""
         return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
 
     @property
@@ -263,12 +262,12 @@ class Scenario(Written):
 
     @property
     def difficulty(self) -> Difficulty:
-        """By |P_0| beside the published mean and spread (EMPA App. A.1)."""
+        """As `difficulty_of`."""
         return difficulty_of(self.distance)
 
 
 def difficulty_of(distance: float) -> Difficulty:
-    """Easy below mean - spread, medium up to the mean, hard up to mean + spread, extreme above (EMPA App. A.1)."""
+    """Difficulty by |P_0|: easy below 27.8, medium below 32.32, hard up to 36.84, extreme above (EMPA App. A.1)."""
     if distance < MEAN - SPREAD:
         return "easy"
     if distance < MEAN:
@@ -277,26 +276,26 @@ def difficulty_of(distance: float) -> Difficulty:
 
 
 def problems_of(scenario: Scenario) -> list[str]:
-    """What a shipped case must not have, beyond the schema; empty when it is fine."""
+    """Errors in a shipped scenario beyond the schema, one sentence each."""
     closing = {*scenario.lines.settled, *scenario.lines.left}
     lines = [line for line in written_lines(scenario.lines) if line not in closing]
-    found = problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines]) + _beat_problems(scenario)
+    problems = problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines]) + _beat_problems(scenario)
     matters: list[Concern | Attempt | Matter] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
-    found += unfit_cues(matters)
+    problems += unfit_cues(matters)
     if dominant_axis(scenario.iedr) != scenario.axis:
-        found.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
-    found += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
+        problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
+    problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
     for axis in AXES:
         of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
         if len(of_axis) < (3 if axis == scenario.axis else 2):
-            found.append(f"only {len(of_axis)} concerns on axis {axis}")
+            problems.append(f"only {len(of_axis)} concerns on axis {axis}")
     if not any(concern.axis == scenario.axis and concern.depth == "core" for concern in scenario.concerns):
-        found.append(f"no core concern on the dominant axis {scenario.axis}")
-    return found
+        problems.append(f"no core concern on the dominant axis {scenario.axis}")
+    return problems
 
 
 def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
-    """The axis with the largest share of what it can lack at most, or `None` where two have it.
+    """The axis with the largest deficit as a share of its maximum, or `None` if two axes share the largest.
 
     Raises:
         InputError: an unknown or missing indicator.
@@ -309,7 +308,7 @@ def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
 
 
 def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
-    """Evidence of levels above 0 that does not stand in the texts of a card, one sentence each."""
+    """One sentence for each level above 0 whose evidence is not a quote from the card."""
     whole = plain_words(" ".join(_texts(card)))
     return [
         f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}"
@@ -319,21 +318,21 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
 
 
 def _beat_problems(scenario: Scenario) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     by_source = {source: [beat for beat in scenario.beats if beat.source == source] for source in SOURCES}
-    found += [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
+    problems += [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
     if len(by_source["opening"]) < 4:
-        found.append(f"only {len(by_source['opening'])} beats are open from the start; expected at least 4")
+        problems.append(f"only {len(by_source['opening'])} beats are open from the start; expected at least 4")
     if any(beat.kind == "core" for beat in by_source["opening"]):
-        found.append("a core beat is open from the start; the director has to release it")
+        problems.append("a core beat is open from the start; the director has to release it")
     if sum(beat.kind == "core" for beat in scenario.beats) < 3:
-        found.append("fewer than three core beats")
+        problems.append("fewer than three core beats")
     order = [SOURCES.index(beat.source) for beat in scenario.beats if beat.source.startswith(("opening", "stage"))]
     if order != sorted(order):
-        found.append("beats of the opening and of the stages are not in order")
+        problems.append("beats of the opening and of the stages are not in order")
     untold = {concern.key for concern in scenario.concerns} - {beat.concern for beat in scenario.beats}
-    found += [f"no beat tells of concern {key!r}" for key in sorted(untold)]
-    return found
+    problems += [f"no beat tells of concern {key!r}" for key in sorted(untold)]
+    return problems
 
 
 def _texts(value: object) -> list[str]:
@@ -346,5 +345,5 @@ def _texts(value: object) -> list[str]:
     return []
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, noun="case", schema="docs/empa.md")
-"""A shipped set, or a file by path."""
+load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/empa.md")
+"""Loads a shipped set by name, or a file by path."""

@@ -1,13 +1,12 @@
-"""EMPA: from judged forms to a path through a space, and from the path to energy, success and EPM-Q.
+"""EMPA's formulas: from judged forms to a path of the state, and from the path to energies, indices and EPM-Q.
 
-Covers the IEDR form (what somebody lacks at the start), the MDEP form (what a window of the dialogue did), the path of the
-state with its energy and alignment, the nine indices and their composite EPM-Q (EMPA section 3.4, App. B and C). Any number of
-axes; the published three are `AXES`. Does not cover who fills the forms (`environments.empa`), nor when a path has arrived or
-failed (`endings`).
+Covers the IEDR form (the deficit at the start), the MDEP form (the effect of a window), the path with its energies and
+alignments, the nine indices and their composite EPM-Q (EMPA section 3.4, App. B and C). The number of axes is free; the published
+three are `AXES`. Does not cover the roles that fill the forms (`environment`), nor success and failure (`endings`).
 
-Presets. `paper`: as printed. `released`: as the authors' code computes it, by which the published leaderboard is reached. They
-differ in the points of a level, in the ideal direction (moving, or fixed at the start) and in most denominators, so the same
-forms have two scores; whoever shows one names the preset. A window without a judgement is left out and listed, never zero.
+Presets. `paper`: as printed. `released`: as the authors' code computes it, which yields the published leaderboard. They differ in
+the points of a level, in the ideal direction (towards 0 from each state, or fixed at the start) and in most denominators, so the
+same forms have two scores. A window without a judgement is excluded and listed, not counted as zero.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ __all__ = [
     "LEVELS",
     "PRESETS",
     "WEIGHTS",
-    "Case",
     "EpmQ",
     "Indices",
+    "JudgedDialogue",
     "Trajectory",
     "check_preset",
     "composed",
@@ -60,27 +59,27 @@ DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
         "P.1": (0, 2, 4, 6), "P.2": (0, 4, 8, 12), "P.3": (0, 3, 6, 9),
     }
 )  # fmt: skip
-"""Points of each IEDR indicator at levels 0 to 3 (released code; the paper does not print them)."""
+"""Deficit points of each IEDR indicator at levels 0 to 3 (released code; the paper does not print them)."""
 
 LEVELS: Mapping[str, tuple[int, int, int]] = MappingProxyType({"Prog": (0, 1, 2), "Neg": (0, -1, -2)})
-"""Levels that an MDEP form can give an axis (EMPA App. C.1)."""
+"""Levels of progress and regress that an MDEP form can give an axis (EMPA App. C.1)."""
 
 _PROGRESS = (0.0, 1.0, 3.0)
 _REGRESS = (0.0, -2.0, -5.0)
 _REGRESS_OF: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0)}
-"""Points of the levels in the released code; an axis that it does not name has those of A and P."""
+"""Points of the levels in the released code; any other axis has those of A and P."""
 
 WEIGHTS = (0.4, 0.2, 0.4)
-"""Of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
+"""Weights of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
 
 _ALPHA = 1.2
 _ZONE = -1.0
-"""The released code calls a state relieved once every axis is at least this; its distance is measured to that zone."""
+"""The released code measures distance to the zone in which every axis is at least this."""
 _NET, _DENSITY = 1.5, 2.5
 
 
-class Case(NamedTuple):
-    """One dialogue as it was judged: P_0, shape (D,), and one MDEP form a window, `None` where it was not judged."""
+class JudgedDialogue(NamedTuple):
+    """P_0, shape (D,), and one MDEP form per window; `None` for an unjudged window."""
 
     p0: Sequence[float]
     forms: Sequence[Mapping[str, int] | None]
@@ -88,26 +87,26 @@ class Case(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """A path over its J judged windows, in points of the preset."""
+    """The path of the state over J judged windows, in points of the preset."""
 
     position: Array
     """Shape (J + 1, D): P_0 first."""
     increment: Array
     """Shape (J, D): v_t."""
     energy: Array
-    """Shape (J,): v_t . v*, positive towards what was lacking."""
+    """Shape (J,): v_t . v*, positive if the deficit decreases."""
     alignment: Array
-    """Shape (J,): cos of the angle between v_t and v*, in [-1, 1]; 0 where either is 0."""
+    """Shape (J,): cosine of the angle between v_t and v*, in [-1, 1]; 0 if either is 0."""
     total: float
     """Sum of the energies."""
     net: Array
     """Shape (J,): sum of the levels over all axes."""
     regress: Array
-    """Shape (J,): sum of the regress levels' sizes over all axes."""
+    """Shape (J,): sum of the absolute regress levels over all axes."""
     judged: tuple[int, ...]
-    """Window numbers from 0, one a judged window."""
+    """Numbers of the judged windows, from 0."""
     unjudged: tuple[int, ...]
-    """Windows without a judgement."""
+    """Numbers of the windows without a judgement."""
 
     @property
     def distance(self) -> Array:
@@ -115,7 +114,7 @@ class Trajectory(NamedTuple):
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
     def until(self, windows: int) -> Trajectory:
-        """The path over its first judged windows, as if the dialogue had ended there."""
+        """The path over the first `windows` judged windows."""
         return Trajectory(
             self.position[: windows + 1],
             self.increment[:windows],
@@ -130,26 +129,26 @@ class Trajectory(NamedTuple):
 
 
 class Indices(NamedTuple):
-    """The nine indices of a dialogue, or their means over dialogues. Best is 100 or more; those without a bound stay without."""
+    """The nine indices of a dialogue, or their means over dialogues. Higher is better in all; some have no upper bound."""
 
     rdi: float
-    """How much nearer the end is than the start, [0, 100]; 50 where it is as far."""
+    """Decrease of the distance to the balance, [0, 100]; 50 is no change."""
     energy: float
-    """E_total for what was lacking, from 0 upwards."""
+    """E_total relative to the deficit, from 0, no upper bound."""
     net: float
-    """Net score for what was lacking, from 0 upwards."""
+    """Net score relative to the deficit, from 0, no upper bound."""
     density: float
-    """E_total a window, from 0 upwards."""
+    """E_total per judged window, from 0, no upper bound."""
     projection: float
-    """Mean energy, from 0 upwards."""
+    """Mean energy, from 0, no upper bound."""
     tortuosity: float
-    """Path for its displacement, [0, 100]: straight is 100, three times as long or worse is 0."""
+    """Length of the path over its displacement, [0, 100]: ratio 1 is 100, ratio 3 or more is 0."""
     positive: float
-    """Windows of positive energy, [0, 100]."""
+    """Share of windows with positive energy, [0, 100]."""
     alignment: float
     """Mean alignment, [0, 100]; 50 is orthogonal."""
     penalty: float
-    """Regress levels a window, [0, 100]; 100 is none."""
+    """Regress levels per window, [0, 100]; 100 is no regress."""
 
 
 INDICES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
@@ -163,7 +162,7 @@ INDICES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 
 
 class EpmQ(NamedTuple):
-    """EPM-Q of one dialogue or of many, with what it is made of."""
+    """EPM-Q of one or several dialogues, with its components and indices."""
 
     indices: Indices
     outcome: float
@@ -173,16 +172,16 @@ class EpmQ(NamedTuple):
 
 
 def form_keys(axes: Sequence[str] = AXES) -> tuple[str, ...]:
-    """Keys of an MDEP form: "C.Prog", "C.Neg", and so on."""
+    """Keys of an MDEP form: "C.Prog", "C.Neg" and so on."""
     return tuple(f"{axis}.{side}" for axis in axes for side in LEVELS)
 
 
 def deficit(form: Mapping[str, int], *, points: Mapping[str, Sequence[int]] = DEFICIT_POINTS) -> Array:
-    """P_0 of an IEDR form: shape (D,), one value an axis in the order of `points`, all at most 0 (EMPA section 3.4).
+    """P_0 of an IEDR form: shape (D,), one value per axis in the order of `points`, all at most 0 (EMPA section 3.4).
 
     Args:
-        form: level by indicator, "C.1" to "P.3"; the axis stands before the dot.
-        points: what each level of each indicator takes away.
+        form: level by indicator, "C.1" to "P.3"; the part before the dot is the axis.
+        points: deficit points of each level, by indicator.
 
     Raises:
         InputError: an unknown or missing indicator, or a level out of range.
@@ -193,21 +192,21 @@ def deficit(form: Mapping[str, int], *, points: Mapping[str, Sequence[int]] = DE
     if form.keys() != points.keys():
         odd = sorted(form.keys() ^ points.keys())
         raise InputError(f"the IEDR form is wrong at {', '.join(odd)}; expected {', '.join(points)}")
-    found = dict.fromkeys((name.split(".")[0] for name in points), 0.0)
+    deficits = dict.fromkeys((name.split(".")[0] for name in points), 0.0)
     for name, level in form.items():
         if isinstance(level, bool) or level not in range(len(points[name])):
             levels = ", ".join(map(str, range(len(points[name]))))
             raise InputError(f"level of {name} is {level!r}; expected one of {levels}")
-        found[name.split(".")[0]] -= points[name][level]
-    return np.array(list(found.values()))
+        deficits[name.split(".")[0]] -= points[name][level]
+    return np.array(list(deficits.values()))
 
 
 def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXES) -> Array:
-    """v of an MDEP form: shape (D,), progress plus regress of each axis in points (EMPA Eq. 8; released code).
+    """v of an MDEP form: shape (D,), points of progress plus points of regress per axis (EMPA Eq. 8; released code).
 
     Args:
         form: level by axis and side, "C.Prog" 0 to 2, "C.Neg" 0 to -2.
-        preset: `paper` takes the levels themselves; in `released` progress is worth 0, 1, 3 and regress 0, -2, -5 (C: -4).
+        preset: in `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
 
     Raises:
         InputError: an unknown preset, an unknown or missing key, or a level out of range.
@@ -220,12 +219,12 @@ def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXE
     progress, regress = _levels(form, axes)
     if preset == "paper":
         return np.array([float(up + down) for up, down in zip(progress, regress, strict=True)])
-    worth = zip(axes, progress, regress, strict=True)
-    return np.array([_PROGRESS[up] + _REGRESS_OF.get(axis, _REGRESS)[-down] for axis, up, down in worth])
+    levels = zip(axes, progress, regress, strict=True)
+    return np.array([_PROGRESS[up] + _REGRESS_OF.get(axis, _REGRESS)[-down] for axis, up, down in levels])
 
 
 def longest_step(*, preset: str, axes: Sequence[str] = AXES) -> float:
-    """The longest v that a form can give: 3.46 in `paper`, 8.12 in `released`. No window has more energy, or less than minus it.
+    """The greatest |v| of any form, 3.46 in `paper` and 8.12 in `released`; a bound of |energy|.
 
     Raises:
         InputError: an unknown preset.
@@ -237,25 +236,27 @@ def longest_step(*, preset: str, axes: Sequence[str] = AXES) -> float:
     return max(float(np.linalg.norm(increment(form, preset=preset, axes=axes))) for form in forms)
 
 
-def trace(case: Case, *, preset: str) -> Trajectory:
-    """The path of a dialogue (EMPA Eq. 3 and 4). `paper` looks towards the balance anew before each window, `released` keeps the
-    direction of the start. Where P is 0 there is no direction, and a window has no energy.
+def trace(dialogue: JudgedDialogue, *, preset: str) -> Trajectory:
+    """The path of a dialogue (EMPA Eq. 3 and 4).
+
+    The ideal direction is -P/|P| before the window in `paper`, -P_0/|P_0| in `released`. If P is 0, the energy is 0.
 
     Raises:
-        InputError: an unknown preset, P_0 of another shape than the axes or not finite, or a form that does not fit.
+        InputError: an unknown preset, P_0 with another shape than the axes or not finite, or an invalid form.
     """
-    start = np.asarray(case.p0, dtype=float)
-    if start.shape != (len(case.axes),) or not np.isfinite(start).all():
-        raise InputError(f"P_0 is {case.p0!r}; expected {len(case.axes)} finite numbers, one an axis ({', '.join(case.axes)})")
-    judged = [(number, form) for number, form in enumerate(case.forms) if form is not None]
-    steps = [increment(form, preset=preset, axes=case.axes) for _, form in judged]
-    levels = [_levels(form, case.axes) for _, form in judged]
-    v = np.array(steps, dtype=float).reshape(len(steps), len(case.axes))
+    p0, forms, axes = dialogue
+    start = np.asarray(p0, dtype=float)
+    if start.shape != (len(axes),) or not np.isfinite(start).all():
+        raise InputError(f"P_0 is {p0!r}; expected {len(axes)} finite numbers, one per axis ({', '.join(axes)})")
+    judged = [(number, form) for number, form in enumerate(forms) if form is not None]
+    steps = [increment(form, preset=preset, axes=axes) for _, form in judged]
+    levels = [_levels(form, axes) for _, form in judged]
+    v = np.array(steps, dtype=float).reshape(len(steps), len(axes))
     position = np.vstack([start, start + np.cumsum(v, axis=0)])
     state = position[:-1] if preset == "paper" else np.tile(start, (len(steps), 1))
-    work = -(v * state).sum(axis=1)  # exact for whole numbers, so that an orthogonal window has no energy at all
-    lacking, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
-    energy = np.divide(work, lacking, out=np.zeros_like(work), where=lacking > 0)
+    work = -(v * state).sum(axis=1)  # exact for integers: an orthogonal step has energy 0
+    distance, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
+    energy = np.divide(work, distance, out=np.zeros_like(work), where=distance > 0)
     alignment = np.divide(energy, size, out=np.zeros_like(energy), where=size > 0)
     return Trajectory(
         position=position,
@@ -266,76 +267,76 @@ def trace(case: Case, *, preset: str) -> Trajectory:
         net=np.array([float(sum(up) + sum(down)) for up, down in levels]),
         regress=np.array([float(-sum(down)) for _, down in levels]),
         judged=tuple(number for number, _ in judged),
-        unjudged=tuple(number for number, form in enumerate(case.forms) if form is None),
+        unjudged=tuple(number for number, form in enumerate(forms) if form is None),
     )
 
 
 def indices_of(path: Trajectory, *, preset: str) -> Indices:
-    """The nine indices of a dialogue (EMPA App. C.2, Table 10; released code), per judged window.
+    """The nine indices of a dialogue (EMPA App. C.2, Table 10; released code).
 
     `released` measures distance to the zone where every axis is at least -1, divides by that distance, counts the start as one
-    more window of nothing, and lets `net` be the sum of levels. Ours: a path that ends where it began has no tortuosity to
-    praise (0); for D axes the greatest intensity of `paper` is 2 sqrt(D), the penalty's range [0, D].
+    more window without effect, and computes `net` from levels instead of points. Ours: tortuosity is 0 if the path ends where it
+    began; for D axes the greatest intensity of `paper` is 2 sqrt(D), and the range of the penalty is [0, D].
 
     Raises:
-        InputError: an unknown preset, no judged window, or nothing lacking at the start.
+        InputError: an unknown preset, no judged window, or no deficit at the start.
     """
     check_preset(preset)
     windows = len(path.energy)
     if not windows:
-        raise InputError("the dialogue has no judged window; expected at least one, leave it unscored")
+        raise InputError("the dialogue has no judged window; expected at least one")
     released = preset == "released"
     axes = path.position.shape[1]
-    away = np.linalg.norm(np.minimum(path.position - _ZONE, 0.0), axis=1) if released else path.distance
-    r0, end = float(away[0]), float(away[-1])
+    distance = np.linalg.norm(np.minimum(path.position - _ZONE, 0.0), axis=1) if released else path.distance
+    r0, end = float(distance[0]), float(distance[-1])
     if r0 <= 0.0:
-        raise InputError(f"P_0 is {path.position[0].tolist()}, which lacks nothing; expected a deficit on some axis")
+        raise InputError(f"P_0 is {path.position[0].tolist()}; expected a deficit on at least one axis")
     counted = windows + 1 if released else windows
     most = _DENSITY if released else 2.0 * float(np.sqrt(axes))
     net = path.net.sum() / (_NET * r0) if released else path.increment.sum() / (_ALPHA * r0)
-    walked = float(np.linalg.norm(path.increment, axis=1).sum())
-    straight = float(np.linalg.norm(path.position[-1] - path.position[0]))
+    length = float(np.linalg.norm(path.increment, axis=1).sum())
+    displacement = float(np.linalg.norm(path.position[-1] - path.position[0]))
     return Indices(
         rdi=_scaled((r0 - end) / r0, -1.0, 1.0),
         energy=100.0 * max(0.0, path.total) / ((_ALPHA if released else 1.0) * r0),
         net=100.0 * max(0.0, float(net)),
         density=100.0 * max(0.0, path.total / windows) / most,
         projection=100.0 * max(0.0, path.total / counted) / most,
-        tortuosity=_scaled(walked / straight, 3.0, 1.0) if straight > 0 else 0.0,
+        tortuosity=_scaled(length / displacement, 3.0, 1.0) if displacement > 0 else 0.0,
         positive=100.0 * float((path.energy > 0).sum()) / counted,
         alignment=_scaled(float(path.alignment.sum()) / counted, -1.0, 1.0),
         penalty=_scaled(float(path.regress.sum()) / counted, float(axes), 0.0),
     )
 
 
-def epmq(cases: Sequence[Case], *, preset: str) -> EpmQ:
-    """EPM-Q over dialogues: the indices of each, their means, the three components, the composite (EMPA Eq. 15 and 16).
+def epmq(dialogues: Sequence[JudgedDialogue], *, preset: str) -> EpmQ:
+    """EPM-Q over dialogues: means of the indices, the three components, the composite (EMPA Eq. 15 and 16).
 
     Raises:
-        InputError: no case, or one that cannot be scored.
+        InputError: no dialogue, or one that cannot be scored.
     """
-    if not cases:
+    if not dialogues:
         raise InputError("there is no dialogue to score; expected at least one")
-    rows = np.array([indices_of(trace(case, preset=preset), preset=preset) for case in cases])
+    rows = np.array([indices_of(trace(dialogue, preset=preset), preset=preset) for dialogue in dialogues])
     return composed(Indices(*map(float, rows.mean(axis=0))))
 
 
-def epmq_by(cases: Sequence[Case], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
-    """EPM-Q of each group, in order of first appearance; `groups` runs along the cases.
+def epmq_by(dialogues: Sequence[JudgedDialogue], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
+    """EPM-Q of each group, in order of first appearance; `groups` holds the group of each dialogue.
 
     Raises:
-        InputError: another number of groups than of cases, or a case that cannot be scored.
+        InputError: different numbers of groups and dialogues, or a dialogue that cannot be scored.
     """
-    if len(groups) != len(cases):
-        raise InputError(f"there are {len(cases)} dialogues and {len(groups)} groups; expected one group a dialogue")
-    names = dict.fromkeys(groups)
+    if len(groups) != len(dialogues):
+        raise InputError(f"there are {len(dialogues)} dialogues and {len(groups)} groups; expected one group per dialogue")
     return {
-        name: epmq([case for case, group in zip(cases, groups, strict=True) if group == name], preset=preset) for name in names
+        name: epmq([dialogue for dialogue, group in zip(dialogues, groups, strict=True) if group == name], preset=preset)
+        for name in dict.fromkeys(groups)
     }
 
 
 def composite(outcome: float, efficiency: float, stability: float) -> float:
-    """EPM-Q of its three components (EMPA Eq. 16).
+    """EPM-Q from its three components (EMPA Eq. 16).
 
     >>> round(composite(104.10, 103.50, 93.58), 2)
     99.77
@@ -345,18 +346,18 @@ def composite(outcome: float, efficiency: float, stability: float) -> float:
 
 def composed(indices: Indices) -> EpmQ:
     """The components and the composite of nine indices (EMPA Eq. 16)."""
-    found = indices._asdict()
-    outcome, efficiency, stability = (float(np.mean([found[name] for name in names])) for names in INDICES.values())
+    values = indices._asdict()
+    outcome, efficiency, stability = (float(np.mean([values[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
 
 
 def _scaled(x: float, zero: float, hundred: float) -> float:
-    """EMPA Eq. 14: linear from `zero` to `hundred`, cut to [0, 100]."""
+    """EMPA Eq. 14: linear, 0 at `zero` and 100 at `hundred`, clipped to [0, 100]."""
     return float(min(100.0, max(0.0, 100.0 * (x - zero) / (hundred - zero))))
 
 
 def _levels(form: Mapping[str, int], axes: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Progress and regress levels of a form, axis by axis."""
+    """Progress and regress levels of a form, by axis."""
     keys = form_keys(axes)
     if form.keys() != set(keys):
         odd = sorted(form.keys() ^ set(keys))
@@ -369,10 +370,10 @@ def _levels(form: Mapping[str, int], axes: Sequence[str]) -> tuple[list[int], li
 
 
 def check_preset(preset: str) -> None:
-    """Refuses a preset that is none of `PRESETS`.
+    """Checks that a preset is one of `PRESETS`.
 
     Raises:
-        InputError: names them.
+        InputError: it is not.
     """
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")

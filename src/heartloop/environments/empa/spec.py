@@ -1,4 +1,4 @@
-"""EMPA as the rest of the code sees it."""
+"""The `EnvironmentSpec` of EMPA."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="empa",
     title="EMPA",
-    about="Long dialogues in which what a person lacks is a vector; the score is EPM-Q.",
+    about="Long dialogues with a user whose deficit is a vector of three axes; the score is EPM-Q.",
     source="EMPA",
     roles=(
-        Role("user", "plays the person"),
+        Role("user", "plays the user"),
         Role("judge", "rates progress and regress on every axis, with quotes"),
-        Role("director", "releases the story"),
+        Role("director", "releases parts of the story"),
     ),
     options="heartloop.environments.empa.options:EmpaOptions",
     scale="heartloop.environments.empa.scale:SCALE",

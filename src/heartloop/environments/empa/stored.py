@@ -1,12 +1,11 @@
-"""Stored EMPA dialogues: computed by the other preset without a model call, and rated by another judge.
+"""Stored EMPA dialogues: rescoring by the other preset without a model call, and rejudging.
 
-Rescoring covers what follows from the stored levels: points, path, energies, where the dialogue ends, EPM-Q. The presets end
-dialogues at different turns. Where the other one would have ended earlier, what came after is left out; where it would have gone
-on, no further reply is stored, and the dialogue ends as `cut`, scored up to there. What person and director did under the first
-preset stands: a live dialogue could have gone another way.
+Rescoring recomputes points, path, energies, stop reason and EPM-Q from the stored levels. The presets end dialogues at different
+turns. If the other preset ends the dialogue earlier, later turns are dropped; if it would continue, the dialogue is `cut` and
+scored up to its last reply. Messages and director calls are not changed, though under the other preset they could have differed.
 
-Rejudging: path, ends and score are those of the new levels. Where they end the dialogue earlier, it ends there; where the stored
-dialogue has no further reply, it ends as `cut`, or as it had ended by the director or the turn limit.
+Rejudging: path, stop reason and score follow from the new levels. If they end the dialogue earlier, it ends there; at the last
+stored reply it is `cut`, or ends by the director or the turn limit as stored.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import Any, Protocol
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.base import answered
 from heartloop.environments.empa.acts import Act
-from heartloop.environments.empa.environment import Judgement, View, case_of, ends, numbers_of
+from heartloop.environments.empa.environment import Judgement, View, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.options import VARIANTS, EmpaOptions
-from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
+from heartloop.environments.empa.scoring import AXES, JudgedDialogue, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
 from heartloop.environments.stored import StandIn, check_turns
@@ -27,34 +26,34 @@ __all__ = ["STORED", "FormJudge", "StoredPerson", "rescored"]
 
 
 def rescored(transcript: Transcript, options: EmpaOptions) -> Transcript:
-    """The transcript as `options.preset` computes it; unchanged where it was played so.
+    """The transcript as `options.preset` computes it; unchanged if that is its preset.
 
     Raises:
         UseError: more turns than `options.max_turns`.
-        InputError: a judged turn that keeps no levels.
+        InputError: a judged turn without levels.
     """
     check_turns(transcript, options)
     return transcript if options.preset == transcript.preset else _computed(transcript, options.preset)
 
 
 def _computed(played: Transcript, preset: str) -> Transcript:
-    case = case_of(played)
-    forms = [form for form in case.forms if form is not None]
-    whole = trace(Case(case.p0, forms), preset=preset)
+    dialogue = judged_dialogue(played)
+    forms = [form for form in dialogue.forms if form is not None]
+    whole = trace(JudgedDialogue(dialogue.p0, forms), preset=preset)
     turns: list[Turn] = []
     path = whole.until(0)
     stop: StopReason | None = None
     for turn in played.turns:
         if turn.state is not None:
             path = whole.until(len(path.energy) + 1)
-            turn = _moved(turn, path)
+            turn = _recomputed(turn, path)
             stop = ends(path, preset=preset, turns=len(turns) + 1)
         turns.append(turn)
         if stop is not None:
             break
     update: dict[str, Any] = {"preset": preset, "turns": tuple(turns), "stop": _stop(played, stop, len(turns))}
     if played.score is not None:
-        update["score"] = epmq([Case(case.p0, forms[: len(path.energy)])], preset=preset).score
+        update["score"] = epmq([JudgedDialogue(dialogue.p0, forms[: len(path.energy)])], preset=preset).score
         update["rewards"] = tuple(map(float, path.energy))
     if len(turns) < len(played.turns):
         calls = tuple(call for call in played.calls if call.turn < len(turns))
@@ -64,22 +63,22 @@ def _computed(played: Transcript, preset: str) -> Transcript:
     return played.model_copy(update=update)
 
 
-def _moved(turn: Turn, path: Trajectory) -> Turn:
-    """A judged turn with the state, the change and the numbers of this preset; `path` leads up to it."""
+def _recomputed(turn: Turn, path: Trajectory) -> Turn:
+    """A judged turn with state, change and numbers of the last window of `path`."""
     state = dict(zip(AXES, map(float, path.position[-1]), strict=True))
     change = dict(zip(AXES, map(float, path.increment[-1]), strict=True))
     return turn.model_copy(update={"state": state, "change": change, "evidence": {**turn.evidence, **numbers_of(path)}})
 
 
 def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason:
-    """Why the dialogue ends now: what this preset found, or else why it had ended; `cut` where only the other preset ended it."""
+    """The stop reason by this preset, else the stored one; `cut` if only the other preset ended the dialogue."""
     if played.stop == "failed" or (stop is None and turns == len(played.turns) and played.stop not in ("success", "failure")):
         return played.stop
     return stop or "cut"
 
 
 class FormJudge(Player, Protocol):
-    """Who gives the levels of stored replies: an `EmpaUser`, or what stands for one."""
+    """The judge of stored replies."""
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         """As `EmpaUser.adjudicate`."""
@@ -87,7 +86,7 @@ class FormJudge(Player, Protocol):
 
 
 class StoredPerson(StandIn[FormJudge]):
-    """A person whose words, and a director whose calls, are stored; the levels are the judge's."""
+    """A user simulator and a director with stored messages and calls, and the judge's levels."""
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         return await answered("judge", self._judge.adjudicate(view, log))

@@ -1,8 +1,8 @@
 """EMPA in training (ours: no paper trained in EMPA).
 
-The outcome is 1 for a success and 0 otherwise. The process reward is the energy of a judged window over |P_0|, at the reply that
-closes the window, so that a sum of 1 is the energy that a success needs. The lowest sum is a full dialogue of windows that each
-go back as far as a form can say.
+The outcome is 1 for a success and 0 otherwise. The process reward is the energy of a judged window divided by |P_0|, at the last
+reply of the window; a sum of 1 is the energy that success requires. The lowest sum is that of a dialogue of `MAX_TURNS` windows,
+each with the lowest energy that a form can have.
 """
 
 from __future__ import annotations

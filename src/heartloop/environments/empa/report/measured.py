@@ -1,7 +1,6 @@
-"""EMPA's dialogues, computed once for all pictures: the path of each, its nine indices, how it ended and what held there.
+"""Values of one EMPA dialogue for all charts: path, nine indices, cause of the end, conditions at the end.
 
-Pure: transcripts in, values out. Covers one dialogue at a time. Does not cover means with intervals over several
-(`estimates`), which groups stand on a page (`profiles`) or where a path lies in a picture (`paths`).
+Pure. Does not cover means with intervals (`heartloop.scoring.estimates`), groups of dialogues (`profiles`) or pixels (`paths`).
 """
 
 from __future__ import annotations
@@ -11,72 +10,76 @@ from typing import NamedTuple
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.empa.endings import Failure, Success, failure, reached
-from heartloop.environments.empa.environment import case_of
+from heartloop.environments.empa.environment import judged_dialogue
 from heartloop.environments.empa.scoring import EpmQ, Trajectory, composed, indices_of, trace
 
 __all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Measured", "measured"]
 
 SUCCEEDED = {
-    "near": "came near the balance",
+    "near": "ended near the balance",
     "far": "covered the distance of the start",
-    "company": "kept to the right direction",
-    "uncounted": "success in the data, not by this computation",
+    "company": "kept the right direction",
+    "uncounted": "success in the data, but not by the levels",
 }
-"""Ways through the energy gate, in the order in which one is named; the second is `released`'s, the third `paper`'s."""
-FAILED = {"away": "five windows away in a row", "stuck": "stood still while going back", "other": "failure in the data"}
-"""What a failure was, in the order in which one is named."""
-ENDINGS = {**SUCCEEDED, **FAILED, "left": "the person took leave", "limit": "turn limit", "cut": "no further reply stored"}
-"""How a scored dialogue ends, in words."""
+"""Causes of success, in order of precedence; the second exists in `released` only, the third in `paper` only."""
+FAILED = {
+    "away": "five windows of negative energy in a row",
+    "stuck": "stagnation with regression",
+    "other": "failure in the data",
+}
+"""Causes of failure, in order of precedence."""
+ENDINGS = {**SUCCEEDED, **FAILED, "left": "ended by the director", "limit": "turn limit", "cut": "no further reply stored"}
+"""Labels of all causes of an end."""
 
 
 class Measured(NamedTuple):
-    """A scored dialogue; `place` is where it stands among the dialogues of its page."""
+    """A scored dialogue; `place` is its index among the dialogues of the page."""
 
     place: int
     dialogue: Transcript
     path: Trajectory
     epmq: EpmQ
     success: Success
-    """What held at its end."""
+    """Conditions at the end."""
     failure: Failure
 
     @property
     def ending(self) -> str:
-        """Key of `ENDINGS`: one cause, the first that holds, so that causes add up to the dialogues."""
+        """Key of `ENDINGS`: the first cause that holds."""
         stop = self.dialogue.stop
         if stop == "success":
-            ways = {"near": self.success.resolution, "far": self.success.position, "company": self.success.companionship}
-            return next((way for way, open_ in ways.items() if open_ and self.success.gate), "uncounted")
+            causes = {"near": self.success.resolution, "far": self.success.position, "company": self.success.companionship}
+            return next((cause for cause, holds in causes.items() if holds and self.success.gate), "uncounted")
         if stop == "failure":
-            found = self.failure
-            return "away" if found.negative_run else "stuck" if found.stagnation and found.regression else "other"
+            cause = self.failure
+            return "away" if cause.negative_run else "stuck" if cause.stagnation and cause.regression else "other"
         return "left" if stop == "goodbye" else "cut" if stop == "cut" else "limit"
 
     @property
     def mechanism(self) -> str:
-        """Dominant axis, and whether the start is near (easy, medium) or far (hard, extreme); empty where a fact is missing."""
+        """Dominant axis with `routine` (easy, medium) or `challenging` (hard, extreme); empty if a fact is missing."""
         axis, difficulty = self.dialogue.facts.get("axis", ""), self.dialogue.facts.get("difficulty", "")
         return f"{axis} {'routine' if difficulty in ('easy', 'medium') else 'challenging'}" if axis and difficulty else ""
 
     @property
     def need(self) -> str:
-        """Dominant axis, and whether empathy reaches them easily (low, medium threshold) or not (high); empty without facts."""
+        """Dominant axis with `receptive` (low or medium threshold) or `defensive` (high); empty if a fact is missing."""
         axis, threshold = self.dialogue.facts.get("axis", ""), self.dialogue.facts.get("threshold", "")
         return f"{axis} {'defensive' if threshold == 'high' else 'receptive'}" if axis and threshold else ""
 
     def fact(self, name: str) -> str:
-        """A fact of its scenario; empty where it has none."""
+        """A fact of the scenario; empty if it has none."""
         return self.dialogue.facts.get(name, "")
 
 
 def measured(place: int, dialogue: Transcript) -> Measured | None:
-    """The dialogue computed by its own preset; `None` where it is unscored or keeps no levels."""
+    """The values of a dialogue by its own preset; `None` if it is unscored or has no levels."""
     if not dialogue.scored:
         return None
     preset = dialogue.preset
     try:
-        path = trace(case_of(dialogue), preset=preset)
-        found = composed(indices_of(path, preset=preset))
+        path = trace(judged_dialogue(dialogue), preset=preset)
+        score = composed(indices_of(path, preset=preset))
     except InputError:
         return None
-    return Measured(place, dialogue, path, found, reached(path, preset=preset), failure(path))
+    return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path))

@@ -1,29 +1,29 @@
-/* One EMPA dialogue: the path beside the text, what was judged after each reply with its evidence, the director's calls. */
+/* One EMPA dialogue: its path, the judgement of each reply with evidence, the director's calls. */
 "use strict";
 
 (function (heartloop) {
   const { make, draw, number } = heartloop;
   const AXES = ["C", "A", "P"];
-  const NAMES = { C: "C · understood", A: "A · felt with", P: "P · able to move" };
+  const NAMES = { C: "C · understood", A: "A · felt with", P: "P · active" };
   const ACTS = {
-    reveal_stage: "releases a stage of the story", reveal_memory: "releases a memory", adjust_focus: "brings an axis forward",
-    advise: "advises, with nothing new", wait: "waits", end: "lets them part",
+    reveal_stage: "releases a stage of the story", reveal_memory: "releases a memory", adjust_focus: "emphasises an axis",
+    advise: "advises, without new information", wait: "waits", end: "ends the dialogue",
   };
   const SIDE = 96;
 
   function signed(value, digits) {
-    const found = Math.abs(value).toFixed(digits === undefined ? 0 : digits);
-    return (value < 0 ? "−" : value > 0 ? "+" : "") + found;
+    const text = Math.abs(value).toFixed(digits === undefined ? 0 : digits);
+    return (value < 0 ? "−" : value > 0 ? "+" : "") + text;
   }
 
   function level(key, value) {
     return key.slice(0, 1) + " " + signed(value);
   }
 
-  /** Quoted places by message: for a reply "reply 3", for the person's words "message 3" (-1 is the opening). */
-  function quoted(said) {
+  /** Quoted places by reply ("reply 3") or message of the user ("message 3"; -1 is the opening). */
+  function quoted(dialogue) {
     const found = new Map();
-    (said.windows || []).forEach((window, turn) => {
+    (dialogue.windows || []).forEach((window, turn) => {
       for (const [key, value, , , places] of window ? window.claims : []) {
         for (const [kind, at, first, last] of places) {
           const name = kind + " " + at;
@@ -40,25 +40,25 @@
     const here = places.some(([kind, at]) => kind === "reply" && at === index);
     if (quote && !here) {
       const [kind, at] = places[0] || [];
-      const where = kind === "reply" ? "in reply " + (at + 1) : kind === "message" ? "in the person’s words" : "not found as written";
+      const where = kind === "reply" ? "in reply " + (at + 1) : kind === "message" ? "in the user’s message" : "not found in the dialogue";
       item.append(" ", make("q", "", quote), " ", make("span", "muted", "(" + where + ")"));
     }
     return item;
   }
 
-  /** What was judged after a reply: the change of each axis, its levels with reason, then energy and alignment. */
-  function judged(said, turn, index) {
-    const window = said.windows[index];
+  /** The judgement of a reply: change and levels of each axis with reasons, then energy and alignment. */
+  function judged(dialogue, turn, index) {
+    const window = dialogue.windows[index];
     const box = make("div", "judged");
     if (!window) {
-      const later = said.window > 1 && said.windows.slice(index + 1).some(Boolean);
-      box.append(make("p", "felt-line", null, make("span", "change", "not judged"), make("span", "muted", later ? "judged together with a later reply" : "it enters no number")));
+      const later = dialogue.window > 1 && dialogue.windows.slice(index + 1).some(Boolean);
+      box.append(make("p", "felt-line", null, make("span", "change", "not judged"), make("span", "muted", later ? "judged together with a later reply" : "excluded from all numbers")));
       return box;
     }
     for (const [i, axis] of AXES.entries()) {
       const change = turn.change[axis] || 0;
       const kind = change > 0 ? "up" : change < 0 ? "down" : "";
-      const words = (change > 0 ? "▲ " : change < 0 ? "▼ " : "= ") + (change ? signed(change) : "unmoved");
+      const words = (change > 0 ? "▲ " : change < 0 ? "▼ " : "= ") + (change ? signed(change) : "no change");
       const claims = window.claims.filter(([key]) => key.startsWith(axis));
       const list = make("ul", "claims", null, ...claims.map((found) => claim(found, index)));
       box.append(make("span", "axis-of", NAMES[axis]), make("span", "change " + kind, words), make("span", "muted", "to " + signed(window.at[i])), list);
@@ -67,26 +67,26 @@
     const parts = [];
     if (energy !== null) parts.push("energy " + signed(energy, 2));
     if (alignment !== null) parts.push("alignment " + signed(alignment, 2));
-    if (total !== null) parts.push("energy so far " + signed(total, 1) + " of " + number(said.lacking) + " lacking");
+    if (total !== null) parts.push("energy so far " + signed(total, 1) + " of " + number(dialogue.lacking));
     box.append(make("p", "energies muted", parts.join(" · ")));
     return box;
   }
 
-  /** The director's call after a reply; nothing where there was none. */
-  function act(said, index) {
-    const window = said.windows[index];
+  /** The director's call after a reply, if any. */
+  function act(dialogue, index) {
+    const window = dialogue.windows[index];
     if (!window || !window.act) return [];
     const [name, argument, note, reason] = window.act;
     const box = make("div", "act", null, make("b", "", "Director "), make("code", "", name + "(" + argument + ")"), " ", make("span", "", ACTS[name] || ""));
-    if (note) box.append(make("p", "", null, make("span", "muted", "tells the person: "), note));
-    if (reason) box.append(make("p", "", null, make("span", "muted", "because: "), reason));
+    if (note) box.append(make("p", "", null, make("span", "muted", "to the user simulator: "), note));
+    if (reason) box.append(make("p", "", null, make("span", "muted", "reason: "), reason));
     return [box];
   }
 
-  /** Positions after each reply: an unjudged one stays where it was. */
-  function positions(said) {
-    const at = [said.start];
-    for (const window of said.windows) at.push(window ? window.at : at[at.length - 1]);
+  /** Position after each reply; an unjudged reply does not change it. */
+  function positions(dialogue) {
+    const at = [dialogue.start];
+    for (const window of dialogue.windows) at.push(window ? window.at : at[at.length - 1]);
     return at;
   }
 
@@ -115,8 +115,8 @@
     return [group, show];
   }
 
-  function energies(said, go) {
-    const values = said.windows.map((window) => (window ? window.numbers[0] || 0 : null));
+  function energies(dialogue, go) {
+    const values = dialogue.windows.map((window) => (window ? window.numbers[0] || 0 : null));
     const most = Math.max(1, ...values.map((value) => Math.abs(value || 0)));
     const wide = 220 / Math.max(12, values.length);
     const svg = draw("svg", { class: "energies", viewBox: "0 0 220 44", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -133,9 +133,9 @@
     return [svg, (turn) => bars.forEach((bar, i) => bar.classList.toggle("now", i === turn - 1))];
   }
 
-  /** The strip that stays above the text: both planes and the energies up to the reply that is read now. */
-  function journey(said, conversation) {
-    const at = positions(said);
+  /** The strip above the dialogue: both planes and the energies up to the current reply. */
+  function journey(dialogue, conversation) {
+    const at = positions(dialogue);
     const stops = [...conversation.querySelectorAll("[data-turn]")];
     const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
     const [first, showFirst] = plane(at, 0, 1);
@@ -143,19 +143,19 @@
     svg.append(first, second);
     const words = make("p", "journey-words");
     const slider = make("input");
-    Object.assign(slider, { type: "range", min: 0, max: said.windows.length, value: 0 });
+    Object.assign(slider, { type: "range", min: 0, max: dialogue.windows.length, value: 0 });
     slider.setAttribute("aria-label", "Position in the dialogue, in replies");
     let moved = 0;
-    const [bars, showBars] = energies(said, (turn) => go(turn));
+    const [bars, showBars] = energies(dialogue, (turn) => go(turn));
     function show(turn) {
       showFirst(turn);
       showSecond(turn);
       showBars(turn);
       slider.value = turn;
       const [c, a, p] = at[turn];
-      const window = turn ? said.windows[turn - 1] : null;
-      const total = window && window.numbers[2] !== null ? ", energy " + signed(window.numbers[2], 1) + " of " + number(said.lacking) : "";
-      words.textContent = (turn ? "After reply " + turn + " of " + said.windows.length : "At the start") + ": C " + signed(c) + ", A " + signed(a) + ", P " + signed(p) + total;
+      const window = turn ? dialogue.windows[turn - 1] : null;
+      const total = window && window.numbers[2] !== null ? ", energy " + signed(window.numbers[2], 1) + " of " + number(dialogue.lacking) : "";
+      words.textContent = (turn ? "After reply " + turn + " of " + dialogue.windows.length : "At the start") + ": C " + signed(c) + ", A " + signed(a) + ", P " + signed(p) + total;
       slider.setAttribute("aria-valuetext", words.textContent);
       svg.setAttribute("aria-label", "The path so far in the planes of C and A, and of P and A. " + words.textContent);
     }
@@ -184,13 +184,13 @@
   }
 
   heartloop.panel = {
-    marks: (said) => quoted(said.panel),
-    strip: (said, conversation) => (said.panel.windows && said.panel.windows.length ? journey(said.panel, conversation) : undefined),
-    turn: (said, turn, index) => (said.panel.windows ? [judged(said.panel, turn, index), ...act(said.panel, index)] : undefined),
+    marks: (dialogue) => quoted(dialogue.panel),
+    strip: (dialogue, conversation) => (dialogue.panel.windows && dialogue.panel.windows.length ? journey(dialogue.panel, conversation) : undefined),
+    turn: (dialogue, turn, index) => (dialogue.panel.windows ? [judged(dialogue.panel, turn, index), ...act(dialogue.panel, index)] : undefined),
   };
 })(window.heartloop);
 
-/* Paths in three dimensions, a picture a difficulty. Drawn by Plotly when it is asked for, and only where WebGL is there. */
+/* Paths in three dimensions, one chart per difficulty. Drawn by Plotly when opened, if the browser has WebGL. */
 (function (heartloop) {
   const space = document.getElementById("space");
   if (!space) return;
@@ -198,8 +198,8 @@
   const choice = document.getElementById("space-model");
   const colouring = document.getElementById("space-colour");
   const hint = document.getElementById("space-hint");
-  const NAMES = ["C: understood", "A: felt with", "P: able to move"];
-  const HINT = "The diamond is the balance, the tinted cube the zone where hardly anything is lacking. Click a point to open its dialogue.";
+  const NAMES = ["C: understood", "A: felt with", "P: active"];
+  const HINT = "The diamond is the balance, the tinted cube the zone with almost no deficit. Click a point to open its dialogue.";
   let data = null;
   let asked = false;
   let inView = null;
@@ -301,7 +301,7 @@
     for (const old of plots.querySelectorAll(".js-plotly-plot")) window.Plotly.purge(old);
     plots.replaceChildren();
     const draw = new Map();
-    inView = new IntersectionObserver((seen) => { // a picture in space is heavy: it is drawn when it comes into view
+    inView = new IntersectionObserver((seen) => { // drawn when it comes into view, because it is slow
       for (const { target, isIntersecting } of seen) {
         if (!isIntersecting) continue;
         inView.unobserve(target);
@@ -364,7 +364,7 @@
       hint.textContent = "This browser cannot draw in three dimensions (it has no WebGL). The planes above show the same paths.";
       return;
     }
-    hint.textContent = "Loading the picture …";
+    hint.textContent = "Loading …";
     const script = document.createElement("script");
     script.src = "data/" + document.body.dataset.page + "/panel.js";
     script.onerror = () => (hint.textContent = script.src + " is missing beside this page; the planes above show the same paths.");

@@ -1,7 +1,6 @@
-"""The report panel of EMPA: components and indices of EPM-Q, paths, endings, profiles and cases; a dialogue with its evidence.
+"""The report panel of EMPA: components and indices of EPM-Q, paths, endings, profiles, scenarios, published results.
 
-Covers what the page and an opened dialogue show of EMPA. Does not cover how a table comes about (`board`), nor markup
-(`panel.html`, `panel.js`).
+Does not cover the values (`board`), nor markup (`panel.html`, `panel.js`).
 """
 
 from __future__ import annotations
@@ -29,29 +28,32 @@ from heartloop.environments.published import published
 __all__ = ["PANEL", "build", "published_results"]
 
 _SECTIONS = (
-    ("components", "Components"), ("paths", "Paths"), ("drive", "Size and direction"), ("ends", "Endings"),
-    ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Cases"),
+    ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
+    ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
 )  # fmt: skip
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Everything of `EmpaBoard`, for `panel.html`."""
+    """The columns, sections and values of the page, for `panel.html`."""
     empa = EmpaBoard(page)
     preset = ", ".join(sorted({d.preset for d in page.dialogues}))
-    windows = sorted({found for d in page.dialogues if (found := d.facts.get("window"))})
+    windows = sorted({window for d in page.dialogues if (window := d.facts.get("window"))})
     warnings: tuple[str, ...] = ()
     if empa.unjudged:
-        how = "window was never judged. It enters" if empa.unjudged == 1 else "windows were never judged. They enter"
-        warnings = (f"{empa.unjudged} {how} no number; Components says how many of whose.",)
+        windows_are = "window was not judged and is" if empa.unjudged == 1 else "windows were not judged and are"
+        warnings = (f"{empa.unjudged} {windows_are} excluded from all numbers; see Components for the count of each model.",)
     return PanelOutput(
         columns=tuple(
             LeaderboardColumn(
-                name.capitalize(), {model: seen[name].mean for model, seen in empa.parts.items() if name in seen}, 0, "components"
+                name.capitalize(),
+                {model: parts[name].mean for model, parts in empa.parts.items() if name in parts},
+                0,
+                "components",
             )
             for name in empa.components
         ),
-        leaderboard_help=f"Computed by preset {preset}; another preset gives other numbers for the same dialogues. Under "
-        "outcome, efficiency and stability stand means; their intervals are under Components.",
+        leaderboard_help=f"Computed by preset {preset}; another preset gives other numbers for the same dialogues. "
+        "Outcome, efficiency and stability are means; their intervals are under Components.",
         facts=(("Judged after", ", ".join("every reply" if window == "1" else f"{window} replies" for window in windows)),),
         warnings=warnings,
         sections=_SECTIONS,
@@ -66,7 +68,7 @@ def _scenario(transcript: Transcript) -> ScenarioView:
         facts.get("person"),
         facts.get("place"),
         facts.get("theme"),
-        f"lacks most on {facts['axis']}" if facts.get("axis") else "",
+        f"largest deficit on {facts['axis']}" if facts.get("axis") else "",
         facts.get("difficulty"),
         f"{facts['threshold']} threshold" if facts.get("threshold") else "",
     )
@@ -74,7 +76,7 @@ def _scenario(transcript: Transcript) -> ScenarioView:
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """Thoughts; what was judged on each axis stands in the window (`windows`)."""
+    """Thoughts, without the lines per axis, which the window shows (`windows`)."""
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
 
 
@@ -104,15 +106,15 @@ def published_results() -> Published:
 
 PANEL = ReportPanel(
     build=build,
-    question="Whose words lead where this person needs to go?",
-    lede="Each person has a life behind it, and something lacking on three axes: to be understood (C), to be felt with (A), to "
-    "move again (P). A judge says what every reply did on each axis, with words of the dialogue as evidence, so that a "
-    "dialogue is a path from what is lacking towards the balance. The number below, EPM-Q, says how far the path led, how "
-    "directly, and how steadily: about 100 makes good all that was lacking.",
+    question="How much of the user’s deficit do the replies make good?",
+    lede="Each scenario has a deficit on three axes: to be understood (C), to be felt with (A), to become active again (P). A "
+    "judge rates the effect of every reply on each axis, with quotes as evidence, so that a dialogue is a path from the deficit "
+    "towards the balance. The score, EPM-Q, measures how far the path leads, how directly, and how steadily: about 100 makes "
+    "good the whole deficit.",
     leaves_out=frozenset({"groups"}),
     trajectories=(
-        "How the score comes about",
-        "A first step in the right direction already earns its steadiness, so the curves rise at once.",
+        "EPM-Q by turn",
+        "One step in the right direction already has full stability, so the curves rise at the first reply.",
     ),
     scenario=_scenario,
     turn=_turn,

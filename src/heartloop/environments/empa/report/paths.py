@@ -1,9 +1,8 @@
-"""EMPA's paths as pictures: planes of two axes for every model and difficulty, size against alignment, steps in space.
+"""Charts of EMPA's paths: planes of two axes by model and difficulty, size against alignment of steps, steps in space.
 
-Pure: computed dialogues in, pixels and numbers out. In a plane what is lacking lies to the left and below, the balance is the
-cross, the zone is where every axis is at least -1; segments are distinguished by the sign of their energy. All planes of a page
-share one frame; a path that leaves it is cut at its edge and counted. Does not cover the picture in space
-or one dialogue (`panel.js`).
+Pure: pixels and numbers. In a plane a deficit is to the left and below, the cross is the balance, and in the zone every axis is
+at least -1. Segments are grouped by the sign of their energy. All planes of a page share one frame; a path that leaves it is
+clipped and counted. Does not cover drawing in space, nor one dialogue (`panel.js`).
 """
 
 from __future__ import annotations
@@ -24,38 +23,38 @@ from heartloop.scoring.estimates import estimate
 __all__ = [
     "PLANES",
     "SIDE",
-    "Drive",
-    "Facing",
     "ModelPaths",
     "PlaneFrame",
+    "StepMeans",
+    "StepPlot",
     "TierPaths",
-    "drives",
-    "facing",
     "frame_of",
     "model_paths",
+    "step_means",
+    "step_plot",
     "steps_of",
 ]
 
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))
-"""Axis across and axis up of each plane; A stands up in both, so that they share their height."""
+"""Horizontal and vertical axis of each plane."""
 SIDE = 150.0
-"""Pixels of a plane's side."""
+"""Side of a plane in pixels."""
 _STEP = 10.0
-"""Points between the lines of a grid."""
+"""The frame is rounded to multiples of this, in points."""
 _ABOVE = 20.0
 """Points shown beyond the balance."""
 _BELOW = 1.6
-"""The frame goes so many times as far down as the deepest start."""
+"""Low end of the frame as a multiple of the lowest start."""
 
 
 class PlaneFrame(NamedTuple):
-    """Points at the low and the high end of every axis."""
+    """Low and high end of every axis, in points."""
 
     low: float
     high: float
 
     def at(self, value: float) -> float:
-        """Pixels of a point, from the low end."""
+        """Distance of a value from the low end, in pixels."""
         return SIDE * (value - self.low) / (self.high - self.low)
 
 
@@ -63,41 +62,41 @@ class TierPaths(NamedTuple):
     """The dialogues of one model and one difficulty in one plane."""
 
     towards: str
-    """Segments of positive energy, as one path."""
+    """Segments of positive energy, as one SVG path."""
     away: str
-    """Of negative energy."""
+    """Segments of negative energy."""
     aside: str
-    """Steps without energy."""
+    """Segments of energy 0."""
     starts: list[tuple[float, float]]
     ends: list[tuple[float, float, str]]
-    """Where dialogues ended inside the frame, and how: `success`, `failure` or `else`."""
+    """Ends inside the frame, each with `success`, `failure` or `else`."""
 
 
 class ModelPaths(NamedTuple):
-    """A model's paths: by difficulty, each with a plane for every pair of `PLANES`."""
+    """A model's paths by difficulty, with one plane for each pair of `PLANES`."""
 
     number: int
     score: ModelRow
     n: int
     left: int
-    """Paths that leave the frame."""
+    """Number of paths that leave the frame."""
     tiers: list[tuple[str, int, list[TierPaths]]]
     """Difficulty, dialogues, planes; easiest first."""
 
 
-class Drive(NamedTuple):
-    """A model's steps: their mean size |v| in points, their mean alignment in [-1, 1], over all judged windows."""
+class StepMeans(NamedTuple):
+    """A model's mean step size |v| in points, and mean alignment in [-1, 1], over all judged windows."""
 
     number: int
-    """Its line in the table, from 1."""
+    """Row in the table, from 1."""
     colour: int
     score: ModelRow
     size: Estimate
     alignment: Estimate
 
 
-class Facing(NamedTuple):
-    """Size against alignment in pixels, for a picture of `width` x `height`."""
+class StepPlot(NamedTuple):
+    """Step size against alignment in pixels, for a chart of `width` x `height`."""
 
     width: float
     height: float
@@ -107,37 +106,37 @@ class Facing(NamedTuple):
     bottom: float
     ticks_x: list[tuple[float, str]]
     ticks_y: list[tuple[float, str]]
-    marks: list[tuple[Drive, float, float, tuple[float, float] | None, tuple[float, float] | None]]
-    """Drive, its pixel, ends of both intervals in pixels."""
+    marks: list[tuple[StepMeans, float, float, tuple[float, float] | None, tuple[float, float] | None]]
+    """Means of a model, their pixel, ends of both intervals in pixels."""
 
 
-def frame_of(found: Sequence[Measured]) -> PlaneFrame:
-    """One frame for every plane, by where dialogues start and not by where the worst of them go."""
-    deepest = min((float(m.path.position[0].min()) for m in found), default=-_STEP)
-    return PlaneFrame(_STEP * math.floor(_BELOW * deepest / _STEP), _ABOVE)
+def frame_of(dialogues: Sequence[Measured]) -> PlaneFrame:
+    """The frame of all planes, set by the starts, so that a bad dialogue does not widen it."""
+    lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-_STEP)
+    return PlaneFrame(_STEP * math.floor(_BELOW * lowest / _STEP), _ABOVE)
 
 
 def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[ModelPaths]:
-    """The paths of every model with a computed dialogue."""
-    pictures = []
-    for number, row, found in members:
+    """The paths of each model that has a dialogue."""
+    models = []
+    for number, row, mine in members:
         tiers = []
-        for tier in dict.fromkeys([*TIERS, *sorted({m.fact("difficulty") for m in found})]):
-            mine = [m for m in found if m.fact("difficulty") == tier]
-            if mine:
-                tiers.append((tier, len(mine), [_tier(mine, frame, across, up) for across, up in PLANES]))
-        left = sum(bool(((m.path.position < frame.low) | (m.path.position > frame.high)).any()) for m in found)
+        for tier in dict.fromkeys([*TIERS, *sorted({m.fact("difficulty") for m in mine})]):
+            in_tier = [m for m in mine if m.fact("difficulty") == tier]
+            if in_tier:
+                tiers.append((tier, len(in_tier), [_tier(in_tier, frame, across, up) for across, up in PLANES]))
+        left = sum(bool(((m.path.position < frame.low) | (m.path.position > frame.high)).any()) for m in mine)
         if tiers:
-            pictures.append(ModelPaths(number, row, len(found), left, tiers))
-    return pictures
+            models.append(ModelPaths(number, row, len(mine), left, tiers))
+    return models
 
 
-def _tier(found: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> TierPaths:
+def _tier(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> TierPaths:
     columns = [list(map(str, AXES)).index(across), list(map(str, AXES)).index(up)]
-    drawn: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    segments: dict[int, list[str]] = {1: [], -1: [], 0: []}
     starts: list[tuple[float, float]] = []
     ends: list[tuple[float, float, str]] = []
-    for m in found:
+    for m in dialogues:
         at = m.path.position[:, columns]
         pixels = [(round(frame.at(x), 1), round(SIDE - frame.at(y), 1)) for x, y in at.tolist()]
         last = None
@@ -148,32 +147,32 @@ def _tier(found: Sequence[Measured], frame: PlaneFrame, across: str, up: str) ->
             sign = (energy > 0) - (energy < 0)
             dx, dy = f"{x1 - x0:.3g}", f"{y1 - y0:.3g}"
             step = f"l{dx}{'' if dy.startswith('-') else ' '}{dy}"
-            drawn[sign].append(step if last == sign else f"M{x0:g} {y0:g}{step}")
+            segments[sign].append(step if last == sign else f"M{x0:g} {y0:g}{step}")
             last = sign
         starts.append(pixels[0])
         if frame.low <= at[-1].min() and at[-1].max() <= frame.high:
             stop = m.dialogue.stop
             ends.append((*pixels[-1], stop if stop in ("success", "failure") else "else"))
-    return TierPaths("".join(drawn[1]), "".join(drawn[-1]), "".join(drawn[0]), sorted(set(starts)), ends)
+    return TierPaths("".join(segments[1]), "".join(segments[-1]), "".join(segments[0]), sorted(set(starts)), ends)
 
 
-def drives(members: Sequence[Member]) -> list[Drive]:
-    """Size and alignment of the steps of every model, in the order of the leaderboard."""
-    drawn: list[Drive] = []
-    for number, row, found in members:
-        scenarios = [m.dialogue.scenario for m in found for _ in m.path.energy]
-        size = estimate([float(s) for m in found for s in np.linalg.norm(m.path.increment, axis=1)], scenarios, n=len(found))
-        alignment = estimate([float(cos) for m in found for cos in m.path.alignment], scenarios, n=len(found))
+def step_means(members: Sequence[Member]) -> list[StepMeans]:
+    """Mean size and alignment of the steps by model, in the order of the leaderboard."""
+    means: list[StepMeans] = []
+    for number, row, mine in members:
+        scenarios = [m.dialogue.scenario for m in mine for _ in m.path.energy]
+        size = estimate([float(s) for m in mine for s in np.linalg.norm(m.path.increment, axis=1)], scenarios, n=len(mine))
+        alignment = estimate([float(cos) for m in mine for cos in m.path.alignment], scenarios, n=len(mine))
         if size is not None and alignment is not None:
-            drawn.append(Drive(len(drawn) + 1, number, row, size, alignment))
-    return drawn
+            means.append(StepMeans(len(means) + 1, number, row, size, alignment))
+    return means
 
 
-def facing(found: Sequence[Drive], *, width: float = 1060.0, height: float = 400.0) -> Facing:
-    """The picture of `drives`: size across from 0, alignment up from -1 to 1."""
+def step_plot(means: Sequence[StepMeans], *, width: float = 1060.0, height: float = 400.0) -> StepPlot:
+    """The chart of `step_means`: size from 0 on the x axis, alignment from -1 to 1 on the y axis."""
     left, top, right, bottom = 44.0, 14.0, width - 20.0, height - 44.0
-    sizes = [drive.size.mean if drive.size.high is None else drive.size.high for drive in found]
-    most = max(1, math.ceil(max(sizes, default=0.0)))  # 1 where no step has a size
+    sizes = [mean.size.mean if mean.size.high is None else mean.size.high for mean in means]
+    most = max(1, math.ceil(max(sizes, default=0.0)))  # 1 if all steps are 0
 
     def x(value: float) -> float:
         return round(left + (right - left) * value / most, 1)
@@ -182,15 +181,12 @@ def facing(found: Sequence[Drive], *, width: float = 1060.0, height: float = 400
         return round(top + (bottom - top) * (1.0 - value) / 2.0, 1)
 
     marks = []
-    for drive in found:
-        wide = None if drive.size.low is None or drive.size.high is None else (x(drive.size.low), x(drive.size.high))
-        high = (
-            None
-            if drive.alignment.low is None or drive.alignment.high is None
-            else (y(drive.alignment.low), y(drive.alignment.high))
-        )
-        marks.append((drive, x(drive.size.mean), y(drive.alignment.mean), wide, high))
-    return Facing(
+    for mean in means:
+        size, alignment = mean.size, mean.alignment
+        wide = None if size.low is None or size.high is None else (x(size.low), x(size.high))
+        high = None if alignment.low is None or alignment.high is None else (y(alignment.low), y(alignment.high))
+        marks.append((mean, x(size.mean), y(alignment.mean), wide, high))
+    return StepPlot(
         width, height, left, top, right, bottom,
         ticks_x=[(x(value), f"{value}") for value in range(most + 1)],
         ticks_y=[(y(value), f"{value:+g}" if value else "0") for value in (-1.0, -0.5, 0.0, 0.5, 1.0)],
@@ -198,14 +194,14 @@ def facing(found: Sequence[Drive], *, width: float = 1060.0, height: float = 400
     )  # fmt: skip
 
 
-def steps_of(found: Sequence[Measured | None]) -> list[list[Any] | None]:
-    """For the browser, by place on the page: difficulty, start and steps as one flat list, and the sign of each step's energy.
+def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
+    """By index on the page: difficulty, start and steps as one flat list, and the sign of each step's energy.
 
-    Points are whole in both presets; other ones are kept to two decimals. `None` is a dialogue without a path.
+    Numbers that are not whole are rounded to two decimals. `None` is a dialogue without a path.
     """
     return [
         None if m is None else [m.fact("difficulty"), _flat(m), "".join("0+-"[int(np.sign(e))] for e in m.path.energy)]
-        for m in found
+        for m in dialogues
     ]
 
 

@@ -1,8 +1,8 @@
-"""EMPA's profiles: what EPM-Q is made of and where it is high or low, in bars and radars, each number with its interval.
+"""EMPA's profiles: components and indices of EPM-Q, and EPM-Q by groups of scenarios, with intervals, as bars and radars.
 
-Pure: computed dialogues in, values and pixels out. Covers the components and nine indices, and EPM-Q by dominant axis, by
-difficulty, by domain, by mechanism (axis x routine or challenging), by need (axis x receptive or defensive) (EMPA Figures 8 to
-14). Does not cover one dialogue (`measured`), paths (`paths`) or markup (`templates/`).
+Pure: values and pixels. Covers the components and nine indices, and EPM-Q by dominant axis, difficulty, domain, mechanism (axis x
+routine or challenging) and need (axis x receptive or defensive) (EMPA Figures 8 to 14). Does not cover one dialogue (`measured`),
+paths (`paths`) or markup (`panel.html`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
-"""Difficulty by the distance at the start."""
+"""Difficulties, by the distance at the start."""
 AXIS_NAMES: Mapping[str, str] = {"C": "C · cognitive", "A": "A · affective", "P": "P · proactive"}
 COMPONENTS = tuple(INDICES)
 INDEX_NAMES: Mapping[str, str] = {
     "rdi": "Nearer than at the start (RDI)",
-    "energy": "Energy in all (E total)",
+    "energy": "Total energy (E total)",
     "net": "Net score (S net)",
-    "density": "Energy a window (ρ)",
+    "density": "Energy per window (ρ)",
     "projection": "Mean projection (S proj)",
     "tortuosity": "Straightness (τ)",
     "positive": "Windows of positive energy (R pos)",
@@ -39,14 +39,14 @@ INDEX_NAMES: Mapping[str, str] = {
     "penalty": "Freedom from penalty (R pen)",
 }
 _NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
-"""Where an index neither gains nor loses; elsewhere that is 0."""
+"""Value of an index without change, if not 0."""
 
 Member = tuple[int, ModelRow, Sequence[Measured]]
-"""A model: its colour number, its row, and the dialogues behind its number."""
+"""A model: its colour number, its row, and the dialogues behind its score."""
 
 
 class Bar(NamedTuple):
-    """One model in a panel; `seen` is `None` where it has no dialogue there."""
+    """One model in a panel; `seen` is `None` if it has no dialogue there."""
 
     number: int
     score: ModelRow
@@ -54,7 +54,7 @@ class Bar(NamedTuple):
 
 
 class BarPanel(NamedTuple):
-    """A bar a model: an index, or a group of scenarios."""
+    """One bar per model, for an index or a group of scenarios."""
 
     key: str
     name: str
@@ -63,7 +63,7 @@ class BarPanel(NamedTuple):
 
 
 class Spoke(NamedTuple):
-    """A group in a radar: its name, its end in pixels, where its name stands, and the model's mean there."""
+    """A group in a radar: its name, its end and label in pixels, and the model's mean."""
 
     name: str
     x: float
@@ -83,9 +83,9 @@ class Radar(NamedTuple):
     score: ModelRow
     spokes: list[Spoke]
     rings: list[tuple[float, str]]
-    """Path and value of each ring, as (radius, words)."""
+    """Radius and label of each ring."""
     path: str
-    """Closed where every group has a mean, else empty."""
+    """Closed SVG path; empty if a group has no mean."""
 
 
 class Profile(NamedTuple):
@@ -106,18 +106,17 @@ class _Division(NamedTuple):
 
 
 PROFILES: Mapping[str, _Division] = {
-    "domain": _Division("Domains of life", "What the talk is about.", DOMAINS, lambda m: m.fact("domain")),
+    "domain": _Division("Domains of life", "The subject of the dialogue.", DOMAINS, lambda m: m.fact("domain")),
     "mechanism": _Division(
         "Mechanism and difficulty",
-        "The dominant axis of what is lacking, and how far away the balance is: "
-        "routine is easy or medium, challenging is hard or extreme.",
+        "The axis with the largest deficit, and the distance to the balance: routine is easy or medium, challenging is hard or "
+        "extreme.",
         tuple(f"{axis} {kind}" for kind in ("routine", "challenging") for axis in AXES),
         lambda m: m.mechanism,
     ),
     "need": _Division(
         "Need and threshold",
-        "The dominant axis, and how easily empathy reaches the person: "
-        "receptive is a low or medium threshold, defensive a high one.",
+        "The axis with the largest deficit, and the user's threshold for empathy: receptive is low or medium, defensive is high.",
         tuple(f"{axis} {kind}" for kind in ("receptive", "defensive") for axis in AXES),
         lambda m: m.need,
     ),
@@ -127,52 +126,56 @@ PROFILES: Mapping[str, _Division] = {
 _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
 
 
-def by_group(found: Sequence[Measured], keys: Sequence[str], of: Callable[[Measured], str]) -> dict[str, Estimate]:
+def by_group(mine: Sequence[Measured], keys: Sequence[str], of: Callable[[Measured], str]) -> dict[str, Estimate]:
     """EPM-Q of each group that has a dialogue."""
     estimates = {}
     for key in keys:
-        mine = [m for m in found if of(m) == key]
-        if (seen := estimate([m.epmq.score for m in mine], [m.dialogue.scenario for m in mine])) is not None:
+        group = [m for m in mine if of(m) == key]
+        if (seen := estimate([m.epmq.score for m in group], [m.dialogue.scenario for m in group])) is not None:
             estimates[key] = seen
     return estimates
 
 
 def components_of(members: Sequence[Member]) -> dict[str, dict[str, Estimate]]:
-    """By model, its outcome, efficiency and stability."""
-    found = {row.model: {name: _over(mine, attrgetter(f"epmq.{name}")) for name in COMPONENTS} for _, row, mine in members}
-    return {model: {name: seen for name, seen in parts.items() if seen is not None} for model, parts in found.items()}
+    """Outcome, efficiency and stability by model."""
+    estimates = {row.model: {name: _over(mine, attrgetter(f"epmq.{name}")) for name in COMPONENTS} for _, row, mine in members}
+    return {model: {name: seen for name, seen in parts.items() if seen is not None} for model, parts in estimates.items()}
 
 
 def index_panels(members: Sequence[Member]) -> list[tuple[str, list[BarPanel]]]:
-    """The nine indices by component, a panel each."""
+    """One panel for each index, by component."""
     return [(component, [_panel(key, members) for key in names]) for component, names in INDICES.items()]
 
 
 def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
-    """A division of the scenarios as bars and radars; `None` where fewer than three of its groups occur.
+    """A division of the scenarios as bars and radars; `None` if fewer than three of its groups occur.
 
-    Radars and bars of one profile share their scale, from 0 to the highest end of an interval, at least to 100.
+    Radars and bars of a profile share one scale, from 0 to the highest end of an interval, at least 100.
     """
     division = PROFILES[key]
-    tables = [(number, row, by_group(found, division.keys, division.of)) for number, row, found in members]
+    tables = [(number, row, by_group(mine, division.keys, division.of)) for number, row, mine in members]
     names = [name for name in division.keys if any(name in table for *_, table in tables)]
     if len(names) < 3:
         return None
-    seen = [one for *_, table in tables for one in table.values()]
-    high = max(100.0, *(one.mean if one.high is None else one.high for one in seen))
+    high = max(100.0, *(_end(seen) for *_, table in tables for seen in table.values()))
     scale = Range(0.0, high, 100.0)
     panels = [BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names]
     radars = [_radar(number, row, names, table, high) for number, row, table in tables if table]
     return Profile(key, division.title, division.about, panels, radars)
 
 
-def _over(found: Sequence[Measured], of: Callable[[Measured], float]) -> Estimate | None:
-    return estimate([of(m) for m in found], [m.dialogue.scenario for m in found])
+def _over(mine: Sequence[Measured], of: Callable[[Measured], float]) -> Estimate | None:
+    return estimate([of(m) for m in mine], [m.dialogue.scenario for m in mine])
+
+
+def _end(seen: Estimate) -> float:
+    """The upper end of the interval, or the mean without one."""
+    return seen.mean if seen.high is None else seen.high
 
 
 def _panel(key: str, members: Sequence[Member]) -> BarPanel:
-    bars = [Bar(number, row, _over(found, attrgetter(f"epmq.indices.{key}"))) for number, row, found in members]
-    ends = [bar.seen.mean if bar.seen.high is None else bar.seen.high for bar in bars if bar.seen is not None]
+    bars = [Bar(number, row, _over(mine, attrgetter(f"epmq.indices.{key}"))) for number, row, mine in members]
+    ends = [_end(bar.seen) for bar in bars if bar.seen is not None]
     return BarPanel(key, INDEX_NAMES[key], Range(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
 
 
@@ -187,7 +190,7 @@ def _radar(number: int, row: ModelRow, names: Sequence[str], table: Mapping[str,
         at = None if seen is None else _pixel(dx, dy, _RADIUS * max(0.0, seen.mean) / high)
         x, y = _pixel(dx, dy, _RADIUS)
         label_x, label_y = _pixel(dx, dy, _RADIUS + 11.0)
-        beside = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of words, wholly above the top spoke
+        beside = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of text, above the top spoke
         spokes.append(Spoke(name, x, y, label_x, round(label_y + beside, 1), anchor, seen, at))
     corners = [spoke.at for spoke in spokes if spoke.at is not None]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z" if len(corners) == len(spokes) else ""

@@ -1,8 +1,7 @@
-"""A judged window of EMPA as the browser shows it: levels with their quotes found in what was said, energy, the director's call.
+"""JSON data of one EMPA dialogue for the browser: levels with the places of their quotes, energies, director calls.
 
-Pure: a transcript in, JSON values out, with every text made printable. A place is a turn, whether it is the reply or the person's
-message, and the first and last character, counted as the browser counts them (UTF-16). Does not cover whether a judgement is
-right, nor how it looks (`panel.js`).
+Pure; texts are made printable. A place is `reply` or `message` (of the user), the turn, and the first and last character, counted
+in UTF-16 units as in the browser. Does not cover markup (`panel.js`).
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ __all__ = ["journey"]
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
-    """Start, distance and windows of an EMPA dialogue; nothing where no start is kept."""
+    """Start, distance and windows of an EMPA dialogue; empty if the transcript has no start."""
     if not set(AXES) <= transcript.start.keys():
         return {}
     start = [transcript.start[axis] for axis in AXES]
-    said = [printable(turn.reply) for turn in transcript.turns]
-    answered = [printable(transcript.opening or ""), *(printable(turn.message or "") for turn in transcript.turns)]
-    windows = [_window(turn, said, answered) for turn in transcript.turns]
+    replies = [printable(turn.reply) for turn in transcript.turns]
+    messages = [printable(transcript.opening or ""), *(printable(turn.message or "") for turn in transcript.turns)]
+    windows = [_window(turn, replies, messages) for turn in transcript.turns]
     return {
         "start": [short_number(value) for value in start],
-        "window": int(found) if (found := transcript.facts.get("window", "1")).isdecimal() else 1,
+        "window": int(size) if (size := transcript.facts.get("window", "1")).isdecimal() else 1,
         "lacking": round(float(np.linalg.norm(start)), 2),
         "windows": windows,
     }
 
 
-def _window(turn: Turn, said: Sequence[str], answered: Sequence[str]) -> dict[str, Any] | None:
-    """What was judged after a turn; `None` where nothing was."""
+def _window(turn: Turn, replies: Sequence[str], messages: Sequence[str]) -> dict[str, Any] | None:
+    """The judgement after a turn; `None` if there is none."""
     levels = turn.evidence.get("levels")
     if turn.state is None or not isinstance(levels, Mapping):
         return None
@@ -48,24 +47,24 @@ def _window(turn: Turn, said: Sequence[str], answered: Sequence[str]) -> dict[st
         if not isinstance(level, int) or not level:
             continue
         quote = quotes.get(key, "")
-        claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, said, answered)])
+        claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, replies, messages)])
     numbers = [turn.evidence.get(name) for name in ("energy", "alignment", "total")]
-    found: dict[str, Any] = {
+    window: dict[str, Any] = {
         "at": [short_number(turn.state.get(axis, 0.0)) for axis in AXES],
         "claims": claims,
         "numbers": [round(value, 2) if isinstance(value, (int, float)) and abs(value) < 1e9 else None for value in numbers],
     }
     act = turn.evidence.get("director")
     if isinstance(act, Mapping):
-        found["act"] = [printable_texts(act).get(name, "") for name in ("function", "argument", "note", "reason")]
-    return found
+        window["act"] = [printable_texts(act).get(name, "") for name in ("function", "argument", "note", "reason")]
+    return window
 
 
-def _places(quote: str, turn: int, said: Sequence[str], answered: Sequence[str]) -> list[list[Any]]:
-    """Where a quote stands: in the latest reply that has it, else in the latest message of the person before it."""
+def _places(quote: str, turn: int, replies: Sequence[str], messages: Sequence[str]) -> list[list[Any]]:
+    """Places of a quote: in the latest reply that contains it, else in the latest message of the user before it."""
     if not quote:
         return []
-    for kind, texts in (("reply", said[: turn + 1]), ("message", answered[: turn + 1])):
+    for kind, texts in (("reply", replies[: turn + 1]), ("message", messages[: turn + 1])):
         for at in range(len(texts) - 1, -1, -1):
             if spans := spans_of(quote, texts[at]):
                 place = at if kind == "reply" else at - 1  # message -1 is the opening
