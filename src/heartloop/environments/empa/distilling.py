@@ -130,14 +130,14 @@ class EmpaDistilling(Writing):
     def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
         """The dialogue without personal data, and place, gender and name for the invented person."""
         if raw.place not in self._cleaned:
-            told = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
+            metadata = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
             lengths = list(accumulate(len(turn.text) for turn in raw.turns))
             read = raw.turns[: sum(length <= MOST_CHARACTERS for length in lengths)]
-            removed = without_personal_data([*told.values(), *(turn.text for turn in read)], raw.names)
-            told = dict(zip(told, removed.texts, strict=False))
-            turns = [[turn.speaker, text] for turn, text in zip(read, removed.texts[len(told) :], strict=True)]
+            removed = without_personal_data([*metadata.values(), *(turn.text for turn in read)], raw.names)
+            metadata = dict(zip(metadata, removed.texts, strict=False))
+            turns = [[turn.speaker, text] for turn, text in zip(read, removed.texts[len(metadata) :], strict=True)]
             self._cleaned[raw.place] = {
-                "source": raw.place, "told": told, "turns": turns, "left_out": len(raw.turns) - len(read),
+                "source": raw.place, "told": metadata, "turns": turns, "left_out": len(raw.turns) - len(read),
                 "removed": dict(removed.counts), "crisis": crisis_tags(" ".join(removed.texts)),
             }  # fmt: skip
         rng = random.Random(f"distil|{run}|{raw.place}")

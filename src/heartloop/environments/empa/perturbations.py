@@ -33,7 +33,7 @@ _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivati
 
 
 def flipped(scenario: Scenario) -> Scenario:
-    """The same person in the same story with the needs inverted.
+    """The scenario with inverted needs.
 
     Every IEDR level l becomes 3 - l, so that on each axis the deficit as a share of its maximum, s, becomes 1 - s. The priorities
     high and low are swapped; then the axis with the greatest deficit gets high. Their reasons are replaced, and two sentences are

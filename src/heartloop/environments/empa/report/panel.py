@@ -85,7 +85,7 @@ def published_results() -> Published:
     leaderboard = PublishedTable(
         source="EMPA, Table 7",
         title="Leaderboard",
-        help="Means over 30 cases. EPM-Q is 0.4 outcome + 0.2 efficiency + 0.4 stability. The paper prints no interval.",
+        help="Means over 30 scenarios. EPM-Q is 0.4 outcome + 0.2 efficiency + 0.4 stability. The paper prints no interval.",
         columns=(
             Column("#", digits=0, entry="published-epmq"),
             Column("EPM-Q", range=Range(0, 120, 0), entry="published-epmq"),
@@ -98,7 +98,7 @@ def published_results() -> Published:
     return Published(
         title="EPM-Q and its components",
         tables=(leaderboard,),
-        conditions="EMPA’s were measured with its authors’ own user, judge and director on 30 cases in Chinese, by the preset "
+        conditions="EMPA’s were measured with its authors’ own user, judge and director on 30 scenarios in Chinese, by preset "
         "released.",
         papers=("EMPA: Evaluating Persona-Aligned Empathy as a Process",),
     )
