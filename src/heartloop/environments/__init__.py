@@ -1,1 +1,1 @@
-"""Simulated people and the rules of talking with them; one package an environment, one turn loop for all."""
+"""Environments: user simulators, scenarios and rules, one package per environment, and one turn loop for all of them."""

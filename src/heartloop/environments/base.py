@@ -1,6 +1,7 @@
-"""What environments build on: scenarios by id with a player and options, the fields a transcript gets from them, the call log.
+"""Base classes of environments, episodes and players.
 
-Does not cover the protocols and the turn loop (`episode`), nor the rules of a dialogue (each environment's own folder).
+Covers scenarios by id with a player and options, the transcript fields of an environment, and the call log. Does not cover the
+protocols and the turn loop (`episode`), nor the rules of a dialogue (each environment).
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ class _Identified(Protocol):
 
 AnyScenario = TypeVar("AnyScenario", bound=_Identified)
 User = TypeVar("User", bound=Player)
-Stage = TypeVar("Stage")
-Chosen = TypeVar("Chosen", bound=Options)
+EnvironmentT = TypeVar("EnvironmentT")
+OptionsT = TypeVar("OptionsT", bound=Options)
 Answer = TypeVar("Answer")
 
 
 class EmbeddedPlayer:
-    """Base of players that need no model.
+    """Base of players by rules, without a model.
 
     Args:
-        roles: that it plays.
+        roles: the roles that it plays.
         prompts: hashes of its rules, by name.
     """
 
@@ -51,16 +52,16 @@ class EmbeddedPlayer:
         return self._described
 
     def admit(self, scenario: Any) -> None:
-        """Plays every scenario."""
+        """Accepts every scenario."""
 
 
 class RoleModel:
-    """A model that plays one role, as a transcript tells of it.
+    """A model that plays one role.
 
     Args:
         sampling: settings of every call.
-        role: under which model and sampling are told, as for a stored dialogue.
-        prompts: what it is asked with, by name.
+        role: name of the role in `describe`.
+        prompts: its prompts, by name.
     """
 
     def __init__(
@@ -83,44 +84,40 @@ class RoleModel:
         }
 
     def admit(self, scenario: Any) -> None:
-        """A model reads every scenario, in any language."""
+        """Accepts every scenario, in any language."""
 
 
 class SystemPrompts:
-    """System prompts, made once for each scenario; found by id, as to hash a whole scenario every turn is slow."""
+    """A cache of system prompts by name and scenario id; hashing a whole scenario in every turn would be slow."""
 
-    _MOST = 4096  # of some 6 KB each
+    _CAPACITY = 4096  # about 6 KB each
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str], tuple[object, Message]] = {}
+        self._cache: dict[tuple[str, str], tuple[object, Message]] = {}
 
     def of(self, scenario: _Identified, name: str, text: Callable[[], str]) -> Message:
-        """The message of a name for a scenario.
-
-        Args:
-            text: makes its content where it is not there yet.
-        """
-        made = self._made.get((name, scenario.id))
-        if made is None or made[0] is not scenario:
-            if len(self._made) >= self._MOST:
-                self._made.clear()
-            made = self._made[name, scenario.id] = (scenario, Message(role="system", content=text()))
-        return made[1]
+        """The system message `name` for a scenario; `text` makes its content if it is not cached."""
+        entry = self._cache.get((name, scenario.id))
+        if entry is None or entry[0] is not scenario:
+            if len(self._cache) >= self._CAPACITY:
+                self._cache.clear()
+            entry = self._cache[name, scenario.id] = (scenario, Message(role="system", content=text()))
+        return entry[1]
 
 
-class BaseEnvironment(ABC, Generic[AnyScenario, User, Chosen]):
-    """Scenarios by id, who plays the roles, and the options; a subclass says its `name` and `options_type`.
+class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
+    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`.
 
     Args:
         options: the fields of `options_type`.
 
     Raises:
-        UseError: an option that does not fit.
-        InputError: two scenarios of one id, or one that the player cannot play.
+        UseError: an invalid option.
+        InputError: two scenarios with the same id, or one that the player cannot play.
     """
 
     name: str
-    options_type: type[Chosen]
+    options_type: type[OptionsT]
 
     def __init__(self, scenarios: Sequence[AnyScenario], user: User, **options: Any) -> None:
         self.scenarios: dict[str, AnyScenario] = {}
@@ -151,31 +148,31 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, Chosen]):
         return tuple(self.scenarios)
 
     def scenario(self, scenario_id: str) -> AnyScenario:
-        """The scenario of an id.
+        """The scenario with this id.
 
         Raises:
             InputError: no such scenario.
         """
         if scenario_id not in self.scenarios:
-            raise InputError(f"no scenario {scenario_id!r} in this environment; it has {len(self.scenarios)} others")
+            raise InputError(f"no scenario {scenario_id!r} in this environment; expected one of its {len(self.scenarios)} ids")
         return self.scenarios[scenario_id]
 
     @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """A fresh episode.
+        """A new episode.
 
         Raises:
             InputError: no such scenario.
         """
 
     def described(
-        self, scenario_id: str, told: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
+        self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The `Transcript` fields that an environment owns.
+        """The `Transcript` fields that an environment sets.
 
         Args:
-            told: `models`, `sampling` and `prompts` of who plays the person.
-            prompts: of the policy, by name their hash.
+            players: `models`, `sampling` and `prompts` of the roles, from `Player.describe`.
+            prompts: hashes of the policy's prompts, by name.
         """
         if scenario_id not in self._fingerprints:
             self._fingerprints[scenario_id] = self.scenarios[scenario_id].fingerprint
@@ -185,16 +182,16 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, Chosen]):
             "variant": self.options.variant,
             "user": self.user.name,
             "facts": dict(facts),
-            "models": told.get("models", {}),
-            "sampling": told.get("sampling", {}),
-            "prompts": {**prompts, **told.get("prompts", {})},
+            "models": players.get("models", {}),
+            "sampling": players.get("sampling", {}),
+            "prompts": {**prompts, **players.get("prompts", {})},
         }
 
 
-class LoggedEpisode(Generic[Stage, AnyScenario]):
-    """Base of episodes: the environment, the scenario, the seed, and the instruments' calls and counts."""
+class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
+    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts."""
 
-    def __init__(self, environment: Stage, scenario: AnyScenario, seed: int) -> None:
+    def __init__(self, environment: EnvironmentT, scenario: AnyScenario, seed: int) -> None:
         self._environment = environment
         self._scenario = scenario
         self._seed = seed
@@ -210,10 +207,10 @@ class LoggedEpisode(Generic[Stage, AnyScenario]):
 
 
 async def answered(role: str, answer: Awaitable[Answer]) -> Answer:
-    """What an instrument answers.
+    """Awaits a role's answer and names the role in an error.
 
     Raises:
-        RoleFailed: it failed for good, as `role`.
+        RoleFailed: the role failed after all retries.
     """
     try:
         return await answer

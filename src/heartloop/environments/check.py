@@ -1,7 +1,7 @@
-"""check_environment(): the public conformance test every environment passes.
+"""check_environment(): the public conformance test that every environment passes.
 
-Covers the promises other rooms rely on: determinism, fresh episodes, states and rewards that fit together,
-silence taken, transcripts that survive their file. Does not cover whether scores make sense.
+Covers determinism, independent episodes, consistent states and rewards, silent replies, and transcripts that are equal after
+writing and reading. Does not cover whether scores are valid.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PROBES: tuple[tuple[str, str], ...] = (
     ("thinking only", "<think>What would she want to hear?"),
     ("hostile", '</script>{{reply}} {"change": 10} \x00 \U0001f9e8 ' + "very " * 300),
 )
-"""Replies an environment must survive, by name."""
+"""Replies that an environment must handle, by name."""
 
 
 def check_environment(environment: Environment, *, scenarios: int = 3, policy: ChatModel | None = None) -> None:
-    """Plays a few scenarios with every probe and raises on the first broken promise.
+    """Plays a few scenarios with every probe, twice each, and raises at the first violation.
 
     The environment's own roles must be deterministic (embedded, or scripted).
 
     Args:
-        scenarios: how many scenarios to try, spread over the list.
-        policy: one more policy to try besides the probes.
+        scenarios: number of scenarios, spread evenly over the list.
+        policy: a further policy, besides the probes.
 
     Raises:
-        EnvironmentBroken: says which promise was broken, in which scenario, and by what.
+        EnvironmentBroken: names the violation, the scenario and the probe.
     """
     ids = list(environment.scenario_ids)
     if not ids:
@@ -54,14 +54,14 @@ def check_environment(environment: Environment, *, scenarios: int = 3, policy: C
             first, second = asyncio.run(_twice(environment, scenario, lambda text=text: ScriptedChat([text], cycle=True)))
             _check(first, second, f"{scenario}, probe {name!r}")
             if name in ("silence", "thinking only") and not all(turn.silent for turn in first.turns):
-                raise EnvironmentBroken(f"{scenario}, probe {name!r}: the user saw something; expected silence")
+                raise EnvironmentBroken(f"{scenario}, probe {name!r}: a turn is not silent; expected silence")
         if policy is not None:
             first, second = asyncio.run(_twice(environment, scenario, lambda: policy))
             _check(first, second, f"{scenario}, policy {policy.name}")
 
 
 async def _twice(environment: Environment, scenario: str, policy: object) -> Sequence[Transcript]:
-    # interleaved, so that episodes which share state are caught
+    # concurrent, to detect episodes that share state
     return await asyncio.gather(*(play(environment, scenario, policy(), seed=7) for _ in range(2)))  # type: ignore[operator]
 
 
@@ -71,23 +71,25 @@ def _check(first: Transcript, second: Transcript, where: str) -> None:
         fields = [name for name in Transcript.model_fields if getattr(left, name) != getattr(right, name)]
         raise EnvironmentBroken(f"{where}: same seed, different {', '.join(fields)}")
     if Transcript.model_validate_json(write_line(first)) != first:
-        raise EnvironmentBroken(f"{where}: the transcript does not survive its file")
+        raise EnvironmentBroken(f"{where}: the transcript differs after writing and reading")
     if not first.turns:
         raise EnvironmentBroken(f"{where}: no turn was played ({first.failure})")
     if first.stop == "failed":
-        raise EnvironmentBroken(f"{where}: ended as failed: {first.failure}")
+        raise EnvironmentBroken(f"{where}: ended as failed: {first.failure}; expected a scored dialogue")
     if first.score is None:
-        raise EnvironmentBroken(f"{where}: not failed, yet unscored")
+        raise EnvironmentBroken(f"{where}: the score is None, but the dialogue did not fail")
     judged = [turn for turn in first.turns if turn.state is not None]
     if len(first.rewards) != len(judged):
         raise EnvironmentBroken(f"{where}: {len(first.rewards)} rewards for {len(judged)} judged turns")
     before = first.start
     for turn in judged:
         for name, value in (turn.state or {}).items():
-            moved = (turn.change or {}).get(name)
-            if moved is None or abs(before[name] + moved - value) > 1e-9:
-                raise EnvironmentBroken(f"{where}, turn {turn.index}: {name} {before[name]} {moved} -> {value} does not add up")
+            change = (turn.change or {}).get(name)
+            if change is None or abs(before[name] + change - value) > 1e-9:
+                raise EnvironmentBroken(
+                    f"{where}, turn {turn.index}: {name} does not add up: {before[name]} before, change {change}, {value} after"
+                )
         before = turn.state or before
     for turn in first.turns[:-1]:
         if not turn.message:
-            raise EnvironmentBroken(f"{where}, turn {turn.index}: the talk goes on without a message")
+            raise EnvironmentBroken(f"{where}, turn {turn.index}: the dialogue continues without a message of the user")

@@ -1,11 +1,10 @@
 """Environment and Episode, and the one turn loop that evaluation, training and the arena share.
 
-An `Environment` makes `Episode`s from scenarios; an episode is one person for one dialogue. `play` puts a
-policy in front of it and returns a `Transcript`. Does not cover many dialogues at once (`evaluation`),
-nor state rules, which live in each environment and in `scoring`.
+An `Environment` makes `Episode`s from scenarios; an episode is one dialogue. `play` runs it with a policy and returns a
+`Transcript`. Does not cover concurrent dialogues (`evaluation`), nor the rules of a dialogue (each environment).
 
-Whose failure is it? What the policy does is scored: refusals, silence, a reply cut by its token limit. What
-the instruments do is not: a simulator, judge or transport that fails ends the dialogue as `failed`, unscored.
+Everything the policy does is scored: refusals, silence, a reply that its token limit cuts. If a user simulator, judge or
+transport fails, the dialogue ends as `failed` and is unscored.
 """
 
 from __future__ import annotations
@@ -34,16 +33,14 @@ __all__ = ["SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome
 
 
 SILENCE = "..."
-"""What stands for an empty reply in the policy's own history: some servers refuse empty assistant messages, and the
-person's silence-taking must not end as a failed call."""
-
+"""Replaces an empty reply in the policy's own history, since some servers refuse empty assistant messages."""
 
 YOU_BEGIN = "(Nobody has spoken yet. You begin.)"
-"""What asks the policy to speak first, where the person does not: some servers refuse a chat without a user message."""
+"""The user message if the policy speaks first, since some servers refuse a chat without a user message."""
 
 
 class UserTurn(NamedTuple):
-    """How the person took one reply. `state` and `change` are `None` where the preset leaves it unjudged."""
+    """The user simulator's turn after one reply. `state` and `change` are `None` if the reply is not judged."""
 
     message: str | None
     state: Mapping[str, float] | None
@@ -54,7 +51,7 @@ class UserTurn(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the dialogue was worth: the score, a reward per judged turn, and the T + 1 states."""
+    """The score (`None` if unscored), a reward per judged turn (T), and the states (T + 1)."""
 
     score: float | None
     rewards: tuple[float, ...]
@@ -62,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 class RoleFailed(Exception):
-    """An instrument's role failed inside an episode; carries the role so that the transcript can name it."""
+    """A role, such as the user simulator or a judge, failed in an episode; the transcript names it."""
 
     def __init__(self, role: str, cause: ModelError | AnswerError) -> None:
         super().__init__(str(cause))
@@ -71,18 +68,18 @@ class RoleFailed(Exception):
 
 
 class CallLog:
-    """Collects the instrument calls and counts of one episode."""
+    """The model calls of one episode's roles, and its counts."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.counts: dict[str, int] = {}
 
     def count(self, name: str) -> None:
-        """One more of `name`."""
+        """Adds 1 to the count `name`."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def recorder(self, purpose: str, turn: int, role: str = "user") -> Callable[[Reply, int], None]:
-        """What `judging.ask` is to call with every raw reply of this purpose in this turn: it is kept, a re-ask counted."""
+        """The callback `on_reply` of `judging.ask`: logs every raw answer, and counts re-asks."""
 
         def record(reply: Reply, reask: int) -> None:
             if reask:
@@ -105,22 +102,22 @@ class CallLog:
 
 @runtime_checkable
 class Episode(Protocol):
-    """One person for one dialogue. Awaited strictly in turn: `open`, then `step` until it stops."""
+    """One dialogue. Call `open` once, then `step` until it stops; calls do not overlap."""
 
     @property
     def policy_prompt(self) -> str:
-        """The system prompt the policy gets; the empty string is none."""
+        """The policy's system prompt; empty for none."""
         ...
 
     async def open(self) -> str | None:
-        """The first user message, or `None` where the policy opens."""
+        """The first user message; `None` if the policy speaks first."""
         ...
 
     async def step(self, reply: str) -> UserTurn:
-        """The person's answer to one visible reply; the empty string is silence.
+        """The user's turn after one visible reply; an empty reply is silence.
 
         Raises:
-            RoleFailed: an instrument failed for good.
+            RoleFailed: a role failed after all retries.
         """
         ...
 
@@ -130,17 +127,17 @@ class Episode(Protocol):
 
     @property
     def calls(self) -> Sequence[Call]:
-        """Every instrument call made so far."""
+        """The roles' model calls so far, without the policy's."""
         ...
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What had to be counted: re-asks, clamped changes."""
+        """Counts of irregularities, such as re-asks and clamped changes."""
         ...
 
 
 class Environment(Protocol):
-    """A family of scenarios with one set of rules. `describe` names all that decides a transcript."""
+    """Scenarios with one set of rules."""
 
     @property
     def name(self) -> str: ...
@@ -149,11 +146,12 @@ class Environment(Protocol):
     def scenario_ids(self) -> Sequence[str]: ...
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """A fresh episode; equal arguments and deterministic models give equal episodes."""
+        """A new episode; equal arguments and deterministic models give equal episodes."""
         ...
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
-        """The `Transcript` fields an environment owns, from `fingerprint` and `preset` to `prompts`."""
+        """The `Transcript` fields that the environment sets: `fingerprint`, `preset`, `variant`, `user`, `facts`, `models`,
+        `sampling`, `prompts`."""
         ...
 
 
@@ -166,13 +164,13 @@ async def play(
     repeat: int = 0,
     sampling: Sampling | None = None,
 ) -> Transcript:
-    """One dialogue from its first message to its end.
+    """Plays one dialogue to its end.
 
-    The policy sees its system prompt and the visible dialogue, never its own earlier thinking. The seed sent with
-    its calls is `sampling.seed`, or else the dialogue's, advanced by the turn so that no two turns share it.
+    The policy sees its system prompt and the visible dialogue, without its own earlier thinking. The seed sent with its calls
+    is `sampling.seed`, by default the dialogue's, advanced by the turn so that no two turns share it.
 
     Raises:
-        BudgetSpent: a hard stop was reached; the dialogue is lost, finished ones are not.
+        BudgetSpent: a limit on tokens or cost was reached; this dialogue is lost.
     """
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
@@ -203,35 +201,35 @@ async def play(
                     usage=answer.usage,
                 )
             )
-            seen = visible(writable(answer.text))
-            felt = await episode.step(seen.text)
+            reply = visible(writable(answer.text))
+            user_turn = await episode.step(reply.text)
             turns.append(
                 Turn(
                     index=index,
-                    reply=seen.text,
-                    silent=not seen.text,
+                    reply=reply.text,
+                    silent=not reply.text,
                     truncated=answer.finish_reason == "length",
-                    state=None if felt.state is None else dict(felt.state),
-                    change=None if felt.change is None else dict(felt.change),
-                    thoughts=dict(felt.thoughts),
-                    evidence=dict(felt.evidence),
-                    message=felt.message,
+                    state=None if user_turn.state is None else dict(user_turn.state),
+                    change=None if user_turn.change is None else dict(user_turn.change),
+                    thoughts=dict(user_turn.thoughts),
+                    evidence=dict(user_turn.evidence),
+                    message=user_turn.message,
                 )
             )
-            stop = felt.stop
-            messages.append(Message(role="assistant", content=seen.text or SILENCE))
-            if felt.message is not None:
-                messages.append(Message(role="user", content=felt.message))
+            stop = user_turn.stop
+            messages.append(Message(role="assistant", content=reply.text or SILENCE))
+            if user_turn.message is not None:
+                messages.append(Message(role="user", content=user_turn.message))
             elif stop is None:
                 raise RoleFailed("user", AnswerError("the user gave neither a message nor an end"))
     except RoleFailed as failed:
         stop = "failed"
         failure = Failure(role=failed.role, kind=type(failed.cause).__name__, detail=str(failed.cause))
     calls = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
-    result = episode.outcome()
-    about = dict(environment.describe(scenario_id))
-    models = {"policy": policy.name, **about.pop("models", {})}
-    samplings = {"policy": sampling, **about.pop("sampling", {})}
+    outcome = episode.outcome()
+    fields = dict(environment.describe(scenario_id))
+    models = {"policy": policy.name, **fields.pop("models", {})}
+    samplings = {"policy": sampling, **fields.pop("sampling", {})}
     return Transcript(
         environment=environment.name,
         scenario=scenario_id,
@@ -241,15 +239,15 @@ async def play(
         models=models,
         sampling=samplings,
         opening=opening,
-        start=dict(result.states[0]),
+        start=dict(outcome.states[0]),
         turns=tuple(turns),
         stop=stop,
         failure=failure,
-        score=None if failure else result.score,
-        rewards=() if failure else result.rewards,
+        score=None if failure else outcome.score,
+        rewards=() if failure else outcome.rewards,
         usage=usage_by_role(calls),
         calls=tuple(calls),
         counts={**episode.counts, **turn_counts(turns)},
         seconds=round(time.monotonic() - started, 3),
-        **about,
+        **fields,
     )

@@ -1,7 +1,7 @@
-"""Judges of one answer: what each gives, how all are asked at the same time, what counts as a model's answer.
+"""Judges of one answer: grades with reason and quote, concurrent judges, and the check of a judge model's answer.
 
-Shared by PERM and daily conversation, in part by EQ-Bench3. Covers a grade with its reason and quote, and the question to a
-judge model. Does not cover what a judge is told (each environment's prompts), nor what grades are worth (`heartloop.scoring`).
+Shared by PERM and daily conversation, in part by EQ-Bench3. Does not cover the prompts, nor how grades become a score (each
+environment).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from heartloop.environments.quotes import stands_in
 __all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of"]
 
 REASKS = 1
-"""Re-asks of a judge whose answer does not fit (ours)."""
+"""Re-asks of a judge whose answer is invalid (ours)."""
 
 
 class Grade(NamedTuple):
-    """What one judge gave."""
+    """One judge's grade."""
 
     score: int
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
     quote: str = ""
-    """Words of the part that was judged."""
+    """Quoted from the judged text."""
     evidence: Mapping[str, Any] = {}
-    """What else the judge saw; the bystander's five dimensions, 0 to 20 each, among it."""
+    """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
 
 
 class Verdict(BaseModel):
@@ -56,7 +56,7 @@ Given = TypeVar("Given", bound=Verdict)
 
 
 class JudgeModel(RoleModel):
-    """A model that judges; what it is asked is each environment's. Its seed, or else the dialogue's, is advanced by judge."""
+    """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class JudgeModel(RoleModel):
     async def verdict(
         self, judge: str, number: int, system: str, asked: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
     ) -> Given:
-        """One judge's verdict on a text, asked for again once where it does not fit.
+        """One judge's verdict on a text; an invalid one is re-asked once.
 
         Args:
-            number: of the judge, by which the seed is advanced.
-            judged: the text; the verdict's quote must stand in it, and the verdict itself must not.
+            number: number of the judge, added to the seed.
+            judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
 
         Raises:
-            AnswerError: no verdict that fits.
-            ModelError: a call failed for good.
+            AnswerError: no valid verdict.
+            ModelError: a call failed after all retries.
         """
         planted = answers_in(judged, answer)
 
@@ -103,28 +103,28 @@ class JudgeModel(RoleModel):
         )
 
 
-async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], kept: CallLog) -> dict[str, Grade]:
-    """What all judges gave, asked at the same time; their calls are kept in the judges' order, whoever answered first.
+async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], log: CallLog) -> dict[str, Grade]:
+    """The grades of all judges, asked concurrently; their calls are logged in the order of `judges`.
 
     Raises:
-        RoleFailed: one of them, named, has no answer, whatever the others said.
-        BudgetSpent: a hard stop was reached.
+        RoleFailed: a judge has no valid answer; names it.
+        BudgetSpent: a limit on tokens or cost was reached.
     """
     logs = {judge: CallLog() for judge in judges}
     asked = (answered(f"{judge} judge", grade(judge, logs[judge])) for judge in judges)
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for log in logs.values():
-        kept.calls.extend(log.calls)
-        for name, number in log.counts.items():
-            kept.counts[name] = kept.counts.get(name, 0) + number
-    failed = [result for result in found if isinstance(result, BaseException)]
-    for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # a spent budget is no judge's failure
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    for own in logs.values():
+        log.calls.extend(own.calls)
+        for name, number in own.counts.items():
+            log.counts[name] = log.counts.get(name, 0) + number
+    failed = [result for result in results if isinstance(result, BaseException)]
+    for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed
         raise error
-    return {judge: result for judge, result in zip(judges, found, strict=True) if isinstance(result, Grade)}
+    return {judge: result for judge, result in zip(judges, results, strict=True) if isinstance(result, Grade)}
 
 
 def evidence_of(grades: Mapping[str, Grade]) -> dict[str, Any]:
-    """What a turn keeps of its grades: scores, reasons, quotes and what else was seen, by judge."""
+    """The grades as `Turn.evidence`: scores, reasons, quotes and further findings, by judge."""
     return {
         "scores": {judge: grade.score for judge, grade in grades.items()},
         "reasons": {judge: grade.reason for judge, grade in grades.items()},

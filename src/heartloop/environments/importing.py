@@ -1,8 +1,8 @@
-"""What `heartloop import` asks of an environment, and reading JSON-lines files that others released.
+"""Importers of `heartloop import`, and reading of released JSON-lines files.
 
-Covers the values that `EnvironmentSpec.importers` name and return, JSON lines with their place in every error, and text that
-UTF-8 can hold. Does not cover what a record means (each environment's own importers), nor writing files and run directories
-(`heartloop.cli`). Released files are read where the user keeps them; nothing of them becomes part of this project.
+Covers the values that `EnvironmentSpec.importers` name and return, JSON lines with file and line in every error, and text that
+UTF-8 can encode. Does not cover what a record means (each environment's importers), nor writing files and run directories
+(`heartloop.cli`). Released files are read from the user's disk; this project contains none of them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Imported(NamedTuple):
     raw: Sequence[bytes] = ()
     """The source of each transcript, byte for byte and without line breaks, in the order of the transcripts."""
     counts: Mapping[str, int] = {}
-    """What occurred, and how often; `Importer.counted` says what a name means."""
+    """Counts of irregularities; `Importer.counted` describes the names."""
     refused: Sequence[Refused] = ()
     notes: Sequence[str] = ()
     """Sentences to print."""
     details: Sequence[str] = ()
-    """Further lines, of which only the first are printed."""
+    """Further lines; only the first ones are printed."""
     records: int | None = None
-    """Records of the source, where some were neither imported nor refused."""
+    """Records of the source, if some were neither imported nor refused."""
 
     @property
     def total(self) -> int:
@@ -63,7 +63,7 @@ class Importer(NamedTuple):
     """`read(source, **options)` with a file or folder; its further parameters are among the options of the command: `limit`,
     `seed`, `exclude_tags`, `model`, `user`. Raises `InputError` and `UseError`."""
     counted: Mapping[str, str] = {}
-    """What the names in `Imported.counts` mean; a name that is not here is printed as it is."""
+    """Descriptions of the names in `Imported.counts`; a name without one is printed as it is."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -87,26 +87,26 @@ class Record(NamedTuple):
 
 
 def records(path: Path) -> Iterator[Record]:
-    """The JSON objects of a file, one a line; blank lines are skipped.
+    """The JSON objects of a file, one per line; blank lines are skipped.
 
     Raises:
-        InputError: the file cannot be read, holds no record, or a line is not UTF-8, not JSON, or no object; says where.
+        InputError: the file cannot be read, has no record, or a line is not UTF-8, not JSON or not an object; names the line.
     """
     for number, raw in _lines(path):
         place = f"{path}, line {number}"
         value = _value(place, raw)
         if not isinstance(value, dict):
             raise InputError(
-                f"{place}: holds a {type(value).__name__}; expected one JSON object a line, correct or remove that line"
+                f"{place}: JSON {type(value).__name__}; expected one JSON object per line, correct or remove that line"
             )
         yield Record(path, number, raw, value)
 
 
 def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
-    """Every line with its place, as its JSON value or as the error in it; an error does not stop the reading.
+    """Every line with its place, and its JSON value or the error in it; reading continues after an error.
 
     Raises:
-        InputError: the file cannot be read, or holds nothing.
+        InputError: the file cannot be read, or is empty.
     """
     for number, raw in _lines(path):
         place = f"{path.name}, line {number}"
@@ -121,13 +121,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
-    found = 0
+    count = 0
     for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if raw.strip():
-            found += 1
+            count += 1
             yield number, raw
-    if not found:
-        raise InputError(f"{path} holds no record; expected one JSON object a line")
+    if not count:
+        raise InputError(f"{path} has no record; expected one JSON object per line")
 
 
 def _value(place: str, raw: bytes) -> Any:
@@ -137,7 +137,7 @@ def _value(place: str, raw: bytes) -> Any:
         raise InputError(f"{place}: not UTF-8 ({error.reason} at byte {error.start + 1}); save the file as UTF-8") from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{place}: not JSON ({error.msg}, column {error.colno}); expected one object a line, correct or remove that line"
+            f"{place}: not JSON ({error.msg}, column {error.colno}); expected one object per line, correct or remove that line"
         ) from error
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
@@ -152,7 +152,7 @@ def problem_of(record: Record, error: ValidationError) -> InputError:
 
 
 def with_writable_texts(value: Any) -> Any:
-    """The same JSON value with lone surrogates, which an escape may hold, replaced so that UTF-8 can encode it."""
+    """The JSON value with lone surrogates (from escapes) replaced, so that UTF-8 can encode it."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Options of an environment: each declared once, with type, bounds, default, help and published value.
 
-Covers reading them from a mapping or from `name=value` texts, and describing them. Does not cover what they decide.
+Covers reading them from a mapping or from `name=value` texts, and describing them. Does not cover their effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OptionInfo(NamedTuple):
     affects: Literal["play", "score"]
     """`score` options can be changed by `rescore`, without a model call."""
     paper: str
-    """The paper's value with its source; empty where the paper has none."""
+    """The published value with its source; empty if there is none."""
 
 
 def option(
@@ -45,8 +45,8 @@ def option(
 
     Args:
         affects: `play` changes dialogues, `score` only what is computed from them.
-        paper: the published value and where it stands.
-        choices: the values a string, or each string of a tuple, may have.
+        paper: the published value and its source.
+        choices: the allowed values of a string, or of each string of a tuple.
         bounds: `ge`, `gt`, `le`, `lt` of a number.
     """
     extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices)}
@@ -54,9 +54,9 @@ def option(
 
 
 class Options(BaseModel):
-    """Base of an environment's options: each declared once, with type, bounds, default and help.
+    """Base of an environment's options.
 
-    Every environment has the three of this class; it redeclares those whose default or choices are its own.
+    Every environment has the three options of this class; it redeclares those with another default or other choices.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -89,16 +89,16 @@ class Options(BaseModel):
 
     @classmethod
     def choices(cls, name: str) -> tuple[str, ...]:
-        """The values that an option may have; its default alone where it has no choices."""
+        """The allowed values of an option; its default alone if it has no choices."""
         field = cls.model_fields[name]
         return tuple(_extra(field).get("choices", ())) or (str(field.default),)
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
-        """Options from a mapping; what is not given takes its default.
+        """Options from a mapping; a missing one has its default.
 
         Raises:
-            UseError: an unknown name or a value that does not fit, with the nearest name or value.
+            UseError: an unknown name or an invalid value; names the nearest valid one.
         """
         for name in given:
             if name not in cls.model_fields:
@@ -124,23 +124,23 @@ class Options(BaseModel):
         """`name=value` texts as a mapping for `read`. A tuple is a JSON list or one bare value.
 
         Args:
-            reserved: names that the command line uses itself.
+            reserved: names of the command's own options.
 
         Raises:
-            UseError: another form, a reserved name, or an option given twice.
+            UseError: a text of another form, a reserved name, or an option given twice.
         """
-        found: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         for text in texts:
             name, equals, value = text.partition("=")
             name = name.strip().replace("-", "_")
             if not equals or not name:
                 raise UseError(f"-E is {text!r}; expected name=value (heartloop environments show {environment} lists the names)")
             if name in reserved:
-                raise UseError(f"-E {name}: that is an option of the command itself; use --{name.replace('_', '-')}")
-            if name in found:
+                raise UseError(f"-E {name} is an option of the command itself; use --{name.replace('_', '-')}")
+            if name in given:
                 raise UseError(f"-E {name} is given twice; give each option once")
-            found[name] = _value(value, cls.model_fields.get(name))
-        return found
+            given[name] = _value(value, cls.model_fields.get(name))
+        return given
 
     @property
     def for_score(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _expected(field: FieldInfo) -> str:
 
 
 def _nearest(given: Any, field: FieldInfo) -> str:
-    """The allowed value nearest to a refused one, in words; empty where none is near."""
+    """The allowed value nearest to a refused one, in words; empty if there is none."""
     choices = [str(choice) for choice in _extra(field).get("choices", [])]
     if choices:
         one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
@@ -218,10 +218,10 @@ def _value(text: str, field: FieldInfo | None) -> Any:
         return text
     if _is_tuple(field):
         try:
-            found = json.loads(text)
+            values = json.loads(text)
         except ValueError:
             return (text,) if text else ()
-        return tuple(found) if isinstance(found, list) else (text,)
+        return tuple(values) if isinstance(values, list) else (text,)
     if "None" in str(field.annotation) and text in ("", "none", "null"):
         return None
     return text

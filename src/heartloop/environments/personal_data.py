@@ -1,11 +1,11 @@
 """Removes personal data from the dialogues of a chat log, before any model reads them.
 
 Covers e-mail addresses, links, handles, phone, card and other long numbers, whole dates, street addresses, postcodes and names
-of people, in English text. Each becomes a placeholder, `[NAME-1]`, the same for the same datum within a dialogue. Does not cover
-what only a reader can find: names that are in no list and that no sentence introduces, places, schools, employers, or a person
-whom the story identifies. In other scripts than the Latin one: numbers, links and handles only.
+of people, in English text. Each becomes a placeholder such as `[NAME-1]`; within a dialogue, equal data have equal placeholders.
+Does not cover names that are in no list and that no sentence introduces, places, schools, employers, or a person who can be
+identified by the story. In scripts other than Latin: numbers, links and handles only.
 
-Uses rules and no model, since a model would have to read the data that is to be removed.
+Uses rules, not a model: a model would have to read the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})-\d+
 
 
 class Removed(NamedTuple):
-    """Texts of one dialogue without personal data, and the number of removals by kind, every mention of a name counted."""
+    """Texts of one dialogue without personal data, and the number of removals by kind; every mention of a name counts."""
 
     texts: tuple[str, ...]
     counts: Mapping[str, int]
@@ -39,7 +39,7 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
 
     Args:
         texts: utterances and other texts about the dialogue, in order; a name that one of them introduces is removed from all.
-        known: names that the log states, such as the field `name` of a message.
+        known: names given by the log's fields, such as `name` of a message.
 
     >>> without_personal_data(["hi, i'm Anna, anna@web.org", "Hello Anna! Call 0171 555 0199 in May."]).texts
     ("hi, i'm [NAME-1], [EMAIL-1]", 'Hello [NAME-1]! Call [NUMBER-1] in May.')
@@ -47,52 +47,53 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
     numbers: dict[tuple[str, str], int] = {}
     counts: Counter[str] = Counter()
 
-    def put(kind: str, value: str) -> str:
+    def placeholder(kind: str, value: str) -> str:
         number = numbers.setdefault((kind, value), 1 + sum(other == kind for other, _ in numbers))
         counts[kind] += 1
         return f"[{kind.upper()}-{number}]"
 
-    found = [_plain(text) for text in texts]
+    cleaned = [_plain(text) for text in texts]
     for kind, pattern, keeps in _PATTERNS:
 
         def replace(match: re.Match[str], kind: str = kind, keeps: Callable[[re.Match[str]], bool] = keeps) -> str:
             if keeps(match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
-            return match[0].removesuffix(datum) + put(kind, re.sub(r"\W+", "", datum).casefold())
+            return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
 
-        found = [_outside(text, partial(pattern.sub, replace)) for text in found]
+        cleaned = [_outside(text, partial(pattern.sub, replace)) for text in cleaned]
     people = People()
     for name in known:
-        people.know(_plain(name))
-    for text in found:
+        people.add(_plain(name))
+    for text in cleaned:
         for part in _parts(text)[::2]:
             people.read(part)
 
-    def named(number: int) -> str:
+    def name_placeholder(number: int) -> str:
         counts["name"] += 1
         return f"[NAME-{number}]"
 
-    found = [_outside(text, lambda part: people.replace(part, named)) for text in found]
-    return Removed(tuple(found), {kind: counts[kind] for kind in KINDS if counts[kind]})
+    cleaned = [_outside(text, lambda part: people.replace(part, name_placeholder)) for text in cleaned]
+    return Removed(tuple(cleaned), {kind: counts[kind] for kind in KINDS if counts[kind]})
 
 
 def _plain(text: str) -> str:
-    """The text without invisible characters, which could hide a datum."""
-    text = re.sub(r"(?<=[^\W\d_])[`´](?=[^\W\d_])", "'", text)  # Don´t is no Don
+    """The text normalised (NFKC) and without invisible characters, which could hide a datum."""
+    text = re.sub(r"(?<=[^\W\d_])[`´](?=[^\W\d_])", "'", text)  # the name Don is not in Don´t
     return re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", unicodedata.normalize("NFKC", text))
 
 
 def _parts(text: str) -> list[str]:
-    """The texts between placeholders, with the placeholders at the odd positions."""
+    """The text split at its placeholders, which have the odd positions."""
     return re.split(f"({PLACEHOLDER.pattern})", text)
 
 
 def _outside(text: str, change: Callable[[str], str]) -> str:
+    """Applies `change` to the text outside its placeholders."""
     return "".join(part if place % 2 else change(part) for place, part in enumerate(_parts(text)))
 
 
-# what can be told by its form alone
+# Kinds that are recognised by form
 
 _TLD = r"(?:com|org|net|edu|gov|info|biz|io|app|dev|co\.uk|ac\.uk|org\.uk|de|fr|es|nl|ca|au|com\.au|ch|pl|se|ru|cn|jp|br)"
 _CURRENCY = re.compile(r"(?:[$€£¥]|usd|eur|gbp|rs\.?)\s*$", re.IGNORECASE)
@@ -121,7 +122,7 @@ def _never(match: re.Match[str]) -> bool:
 
 
 def _is_amount(match: re.Match[str]) -> bool:
-    """Whether digits are a sum, a year, or too few to lead to anybody."""
+    """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
     before, after = match.string[max(0, start - 8) : start], match.string[end : end + 16]
     groups = re.findall(r"\d+", text)

@@ -1,11 +1,11 @@
-"""People's names in the dialogues of a chat log.
+"""Names of people in the dialogues of a chat log.
 
-Covers listed given names (`names.toml`, and those of `places`), names that a sentence introduces ("my name is",
-"my sister X", "Dr X", "Hi X", "X told me"), and family names behind either. Does not cover names in small letters that no list
-holds, family names that stand alone and unlisted, nor other scripts than the Latin one.
+Covers listed given names (`names.toml` and `places`), names that a sentence introduces ("my name is", "my sister X", "Dr X",
+"Hi X", "X told me"), and the family names after them. Does not cover unlisted lower-case names, unlisted family names without a
+given name, nor scripts other than Latin.
 
-A word that is a name in one place of a dialogue is one in all of it. One that is an ordinary word, too (Will, Grace), has to
-stand where a name stands.
+A word that is a name once in a dialogue is a name in all of it. If it is also an ordinary word (Will, Grace), its position
+decides.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["People"]
 
 class _Word(NamedTuple):
     text: str
-    """With a possessive ending."""
+    """With its possessive ending."""
     bare: str
-    """Without it."""
+    """Without its possessive ending."""
     start: int
     end: int
     """Of the bare word."""
@@ -38,7 +38,7 @@ class _Word(NamedTuple):
 
     @property
     def titled(self) -> bool:
-        """A capital, and not all of them."""
+        """Whether it has an initial capital and is not all capitals."""
         return self.capital and (len(self.bare) == 1 or not self.bare.isupper())
 
 
@@ -59,14 +59,14 @@ def _listed(group: str) -> frozenset[str]:
 
 @cache
 def _hand_written() -> frozenset[str]:
-    """Listed names that are taken out in small letters, too."""
+    """Listed names that are also removed if in lower case."""
     table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
     return frozenset(name for name in table["given"].split() if len(name) > 2 and not classes_of(name))
 
 
 @lru_cache(maxsize=20_000)
 def _is_known(word: str) -> bool:
-    """Whether a word is an ordinary one, so that a capital makes no name of it."""
+    """Whether a word is an ordinary one, which a capital does not make a name."""
     low = re.sub("'(?:m|re|ve|ll|d|t)$", "", word.casefold().replace("’", "'"))
     plain = low.removesuffix("s") if len(low) > 3 else low
     return bool(classes_of(low) or classes_of(plain)) or low in _listed("never") or low in _ordinary()
@@ -88,22 +88,22 @@ def _ordinary() -> frozenset[str]:
 
 
 def _words(text: str) -> list[_Word]:
-    found = []
+    words = []
     for match in _WORD.finditer(text):
         bare = re.sub(r"(?:['’]s|['’])$", "", match[0], flags=re.IGNORECASE) or match[0]
-        found.append(_Word(match[0], bare, match.start(), match.start() + len(bare)))
-    return found
+        words.append(_Word(match[0], bare, match.start(), match.start() + len(bare)))
+    return words
 
 
 class People:
-    """The names of one dialogue: found in a first reading, replaced in a second."""
+    """The names of one dialogue: `read` finds them in all texts, then `replace` replaces them."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._count = 0
 
-    def know(self, name: str) -> None:
-        """Somebody whom the log itself names, outside of what is said."""
+    def add(self, name: str) -> None:
+        """Adds a name that the log gives outside the texts."""
         self._add([word for word in _words(name) if not _is_known(word.bare)])
 
     def _add(self, name: Sequence[_Word]) -> None:
@@ -123,26 +123,26 @@ class People:
             if self._is_name(text, words, place):
                 self._add([word, *_rest(text, words, place, small=word.bare.islower() and _introduced(text, words, place))])
 
-    def replace(self, text: str, put: Callable[[int], str]) -> str:
-        """The text with what `put` makes of each person's number, from 1 on, in place of the names found."""
+    def replace(self, text: str, placeholder: Callable[[int], str]) -> str:
+        """The text with `placeholder(number)` instead of each name; persons are numbered from 1."""
         words = _words(text)
         parts: list[str] = []
         done, place = 0, 0
         while place < len(words):
             word = words[place]
             number = self._numbers.get(word.bare.casefold())
-            if number is None or not self._stands_for(text, words, place):
+            if number is None or not self._is_name_here(text, words, place):
                 place += 1
                 continue
             last = place
-            while (after := self._further(text, words, last)) is not None:
+            while (after := self._next_part(text, words, last)) is not None:
                 last = after
-            parts += [text[done : word.start], put(number)]
+            parts += [text[done : word.start], placeholder(number)]
             done, place = words[last].end, last + 1
         return "".join([*parts, text[done:]])
 
-    def _further(self, text: str, words: Sequence[_Word], place: int) -> int | None:
-        """Where the name goes on behind a word of it: at the next one, or behind an initial or particles."""
+    def _next_part(self, text: str, words: Sequence[_Word], place: int) -> int | None:
+        """Position of the next part of the name, which may follow an initial or particles."""
         for after in range(place + 1, min(place + 4, len(words))):
             if not _joined(text, words[after - 1], words[after]):
                 return None
@@ -163,10 +163,10 @@ class People:
         owns = word.text != word.bare  # Will's
         if low in _listed("either") and word.titled and (owns or (inside and not _after_article(words, place))):
             return True
-        return _introduced(text, words, place) or _told_of(text, words, place, inside)
+        return _introduced(text, words, place) or _signs_or_acts(text, words, place, inside)
 
-    def _stands_for(self, text: str, words: Sequence[_Word], place: int) -> bool:
-        """Whether a word that is somebody's name in this dialogue is it here."""
+    def _is_name_here(self, text: str, words: Sequence[_Word], place: int) -> bool:
+        """Whether a word that is a name in this dialogue is one at this position."""
         word = words[place]
         low = word.bare.casefold()
         if not (classes_of(low) or low in _doubtful()):
@@ -181,40 +181,40 @@ class People:
 
 
 def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
-    """What follows a given name and belongs to it: further names, with particles and initials between; `small` letters, too."""
-    found: list[_Word] = []
-    held: list[_Word] = []
+    """The further names after a given name, with particles and initials between; `small` allows lower case."""
+    rest: list[_Word] = []
+    between: list[_Word] = []
     for before, word in zip(words[place:], words[place + 1 : place + 5], strict=False):
         if not _joined(text, before, word):
             break
         low = word.bare.casefold()
         if _between(word):
-            held.append(word)
+            between.append(word)
         elif (
             (word.titled or (word.capital and before.bare.isupper()) or (small and len(low) > 3))
             and not _is_known(word.bare)
             and low not in _listed("context")
         ):
-            found += [one for one in held if len(one.bare) > 1 and one.capital] + [word]
-            held = []
+            rest += [one for one in between if len(one.bare) > 1 and one.capital] + [word]
+            between = []
         else:
             break
-    return found
+    return rest
 
 
 def _between(word: _Word) -> bool:
-    """Whether it may stand between the parts of a name: a particle, or an initial."""
+    """Whether a word can be between the parts of a name: a particle or an initial."""
     low = word.bare.casefold()
     return low in _listed("particles") or (len(low) == 1 and word.capital and low != "i")
 
 
 def _inside(text: str, words: Sequence[_Word], place: int) -> bool:
-    """Whether a sentence has begun before this word, so that its capital means something."""
+    """Whether the word does not begin a sentence, so that its capital is informative."""
     return place > 0 and not _END.search(text[words[place - 1].end : words[place].start])
 
 
 def _joined(text: str, before: _Word, after: _Word) -> bool:
-    """Whether two words can be parts of one name: a space between, and a full stop only after an initial."""
+    """Whether two words can be parts of one name: separated by a space, with a full stop only after an initial."""
     return before.text == before.bare and text[before.end : after.start] in ((" ", ". ") if len(before.bare) == 1 else (" ",))
 
 
@@ -223,7 +223,7 @@ def _after_article(words: Sequence[_Word], place: int) -> bool:
 
 
 def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
-    """Whether the words before it say that this is somebody's name."""
+    """Whether the words before this one introduce a name."""
     if place == 0:
         return False
     word = words[place]
@@ -259,8 +259,8 @@ def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
     return False
 
 
-def _told_of(text: str, words: Sequence[_Word], place: int, inside: bool) -> bool:
-    """Whether it signs a message, or does what people do."""
+def _signs_or_acts(text: str, words: Sequence[_Word], place: int, inside: bool) -> bool:
+    """Whether the word signs a message, or is the subject of a verb of people."""
     word = words[place]
     if not word.titled or _is_known(word.bare) or _NO_NAME_ENDING.search(word.bare.casefold()):
         return False
@@ -275,5 +275,5 @@ def _told_of(text: str, words: Sequence[_Word], place: int, inside: bool) -> boo
         return False
     two = (
         min(len(word.bare), len(words[place + 1].bare)) > 1 and words[place + 1].titled and not _is_known(words[place + 1].bare)
-    )  # Xanthe Quill, unlisted both
+    )  # Xanthe Quill, both unlisted
     return two or following in _listed("speech")

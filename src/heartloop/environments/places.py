@@ -1,6 +1,6 @@
 """Places where invented people live, with given names that are common there (`people.toml`).
 
-Covers reading the table. Does not cover which place and name a scenario gets: whoever writes one draws them by its seed.
+Covers reading the table. Does not cover drawing a place and a name (each scenario writer).
 """
 
 from __future__ import annotations

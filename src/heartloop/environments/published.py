@@ -1,7 +1,7 @@
-"""Results and settings that a paper printed, as data: CSV tables in the folder `published` of a package.
+"""Published results and settings as data: CSV tables in the folder `published` of a package.
 
-Covers reading a table, typed. Does not cover how it is shown (`core.blocks.Published`). The numbers were measured with other
-user simulators, prompts and scenarios than a run of ours; single values do not compare.
+Covers reading a table, typed. Does not cover how it is shown (`core.blocks.Published`). The published numbers were measured with
+other user simulators, prompts and scenarios; single values are not comparable with ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heartloop.core.errors import UseError
 __all__ = ["PrintedRow", "published", "published_names"]
 
 PrintedRow = dict[str, str | int | float | None]
-"""One line of a table by column; an empty cell is `None`."""
+"""One row of a table, by column; an empty cell is `None`."""
 
 
 def published_names(package: str) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def published_names(package: str) -> tuple[str, ...]:
 
 
 def published(package: str, name: str) -> list[PrintedRow]:
-    """A table as printed. A column is of whole numbers, of numbers, or else of text, as all its filled cells allow.
+    """A table as published. A column has the first type that fits all its filled cells: int, float or str.
 
     Raises:
         UseError: no such table.

@@ -1,9 +1,8 @@
 """Dialogues of real people from a user's own files: ESConv, EmpatheticDialogues, or any chat log in JSON lines.
 
-Covers the files as they are, repaired where that is safe and refused line by line where it is not. Does not cover what a dialogue
-is used for (each environment), nor the personal data in it (`personal_data`): what is read here goes to no model. Strategies,
-feedback and candidate answers are not read. The files stay where the user keeps them; nothing of them becomes part of this
-project.
+Covers reading the files; a damaged line is repaired if that is safe, otherwise refused. Does not cover the use of a dialogue
+(each environment), nor removing its personal data (`personal_data`), which must come before any model reads it. Strategies,
+feedback and candidate answers are not read. The files are read from the user's disk; this project contains none of them.
 
 Sources: ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues (Rashkin et al. 2019, CC BY-NC 4.0).
 """
@@ -25,14 +24,14 @@ from heartloop.environments.importing import Refused, each_line, with_writable_t
 __all__ = ["FORMS", "REPAIRS", "RawDialogue", "RawDialogues", "RawTurn", "read_dialogues"]
 
 REPAIRS = {
-    "quotes": "a line has a stray quote, at which a CSV reader would join lines; it was read verbatim",
+    "quotes": "a line has an unmatched quote, at which a CSV reader would join lines; it was read verbatim",
     "requoted": "a line was quoted by a CSV writer; it was read as CSV",
     "commas": "a line has commas within a text; they were restored",
     "rejoined": "a line was broken in two; it was joined",
     "joined": "a turn follows one of the same speaker; both were joined",
-    "empty": "a turn is empty; it was left out",
+    "empty": "a turn is empty; it was dropped",
 }
-"""Repairs that are counted, in words."""
+"""Descriptions of the counted repairs."""
 
 Speaker = Literal["person", "supporter"]
 
@@ -50,15 +49,15 @@ class RawDialogue(NamedTuple):
     place: str
     """File and line, or file and id."""
     metadata: Mapping[str, str]
-    """What the file states about the dialogue: `situation`, `emotion`, `problem`, `intensity`."""
+    """Fields of the file about the dialogue, as far as given: `situation`, `emotion`, `problem`, `intensity`."""
     turns: tuple[RawTurn, ...]
-    """Speakers in turn."""
+    """Speakers alternate."""
     names: tuple[str, ...] = ()
-    """Names of the speakers, where the file gives them."""
+    """Names of the speakers, if the file gives them."""
 
 
 class RawDialogues(NamedTuple):
-    """All of a source: what can be used, what was left out, and how often something was repaired."""
+    """All dialogues of a source, the refused records, and the counts of repairs."""
 
     dialogues: list[RawDialogue]
     refused: list[Refused]
@@ -67,36 +66,36 @@ class RawDialogues(NamedTuple):
 
 
 def read_dialogues(source: Path, form: str) -> RawDialogues:
-    """The dialogues of a file, or of the files of that form in a folder.
+    """The dialogues of a file, or of all files of that form in a folder.
 
     Args:
         form: `esconv`, `empathetic` or `messages`.
 
     Raises:
         UseError: an unknown form, or a folder without such files.
-        InputError: a file that cannot be read, or no dialogue in any of them.
+        InputError: a file that cannot be read, or no valid dialogue in any file.
     """
     if form not in FORMS:
         raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
     read, names = _READERS[form]
-    found = _Found()
+    result = _Result()
     paths = sorted({path for name in names for path in source.glob(name)}) if source.is_dir() else [source]
     if not paths:
         raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
     for path in paths:
-        for dialogue in read(path, found):
-            turns = tuple(_in_turn(dialogue.turns, found.repaired))
+        for dialogue in read(path, result):
+            turns = tuple(_in_turn(dialogue.turns, result.repaired))
             if len({turn.speaker for turn in turns}) < 2:
-                found.refuse(dialogue.place, "only one of the two speaks; expected a dialogue")
+                result.refuse(dialogue.place, "one speaker only; expected turns of two speakers")
             else:
-                found.dialogues.append(dialogue._replace(turns=turns))
-    if not found.dialogues:
-        first = f"; the first problem: {found.refused[0].place}: {found.refused[0].reason}" if found.refused else ""
+                result.dialogues.append(dialogue._replace(turns=turns))
+    if not result.dialogues:
+        first = f"; the first problem: {result.refused[0].place}: {result.refused[0].reason}" if result.refused else ""
         raise InputError(f"{source} holds no dialogue of form {form}{first}")
-    return RawDialogues(found.dialogues, found.refused, {name: n for name, n in found.repaired.items() if n})
+    return RawDialogues(result.dialogues, result.refused, {name: n for name, n in result.repaired.items() if n})
 
 
-class _Found:
+class _Result:
     def __init__(self) -> None:
         self.dialogues: list[RawDialogue] = []
         self.refused: list[Refused] = []
@@ -107,26 +106,26 @@ class _Found:
 
 
 def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
-    """Turns of one speaker in a row as one; empty ones left out."""
-    held: RawTurn | None = None
+    """Joins consecutive turns of one speaker; drops empty turns."""
+    last: RawTurn | None = None
     for turn in turns:
         text = re.sub(r"[ \t]+", " ", turn.text).strip()
         if not text:
             repaired["empty"] += 1
-        elif held is not None and held.speaker == turn.speaker:
+        elif last is not None and last.speaker == turn.speaker:
             repaired["joined"] += 1
-            held = RawTurn(held.speaker, f"{held.text}\n{text}")
+            last = RawTurn(last.speaker, f"{last.text}\n{text}")
         else:
-            if held is not None:
-                yield held
-            held = RawTurn(turn.speaker, text)
-    if held is not None:
-        yield held
+            if last is not None:
+                yield last
+            last = RawTurn(turn.speaker, text)
+    if last is not None:
+        yield last
 
 
 # ESConv
 
-_WHO: Mapping[str, Speaker] = {
+_SPEAKERS: Mapping[str, Speaker] = {
     **dict.fromkeys(
         ("user", "human", "client", "seeker", "speaker", "patient", "caller", "person", "customer", "usr", "help-seeker"),
         "person",
@@ -136,18 +135,18 @@ _WHO: Mapping[str, Speaker] = {
          "agent", "sys", "chatbot", "volunteer"), "supporter",
     ),
 }  # fmt: skip
-"""Who speaks, by the spellings of the data sets and of common logs."""
-_NOBODY = frozenset({"system", "developer", "tool", "function"})  # in a log of messages; nobody's turns
+"""Speakers by their names in the data sets and in common logs."""
+_SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
 
 
-def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
-    """`ESConv.json` and `FailedESConv.json`: one list; the second calls the two `speaker` and `listener`."""
+def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
     try:
         listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON ({error}); expected ESConv.json as it was released, download it again") from error
+        raise InputError(f"{path} is not JSON ({error}); expected ESConv.json as it was released, download it again") from error
     if not isinstance(listed, list):
         raise InputError(f"{path} holds a {type(listed).__name__}; expected a list of dialogues, as in ESConv.json")
     for number, one in enumerate(listed, start=1):
@@ -155,7 +154,7 @@ def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
         try:
             turns = _turns(one, ("dialog",), ("speaker",), ("content", "text"))
         except InputError as error:
-            found.refuse(place, str(error))
+            result.refuse(place, str(error))
             continue
         metadata = {
             name: one.get(key)
@@ -170,14 +169,14 @@ def _esconv(path: Path, found: _Found) -> Iterator[RawDialogue]:
         )
 
 
-# any log of messages
+# Logs of messages
 
 
-def _messages(path: Path, found: _Found) -> Iterator[RawDialogue]:
-    """One dialogue a line: an object with a list of messages, or the list itself."""
+def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """One dialogue per line: an object with a list of messages, or the list itself."""
     for place, value in each_line(path):
         if isinstance(value, InputError):
-            found.refuse(place, str(value).removeprefix(f"{place}: "))
+            result.refuse(place, str(value).removeprefix(f"{place}: "))
             continue
         whole = {"messages": value} if isinstance(value, list) else value
         try:
@@ -188,7 +187,7 @@ def _messages(path: Path, found: _Found) -> Iterator[RawDialogue]:
                 ("content", "value", "text", "message", "utterance"),
             )
         except InputError as error:
-            found.refuse(place, str(error))
+            result.refuse(place, str(error))
             continue
         messages = next(entry for entry in whole.values() if isinstance(entry, list))
         names = [one.get("name") for one in messages if isinstance(one, dict)]
@@ -198,34 +197,34 @@ def _messages(path: Path, found: _Found) -> Iterator[RawDialogue]:
 
 
 def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:
-    """Raises InputError with what is wrong; values are not repeated, they may be somebody's."""
+    """Raises `InputError` without quoting values, which may be personal data."""
     if not isinstance(whole, dict):
-        raise InputError(f"holds a {type(whole).__name__}; expected an object with a list {lists[0]!r}")
+        raise InputError(f"JSON {type(whole).__name__}; expected an object with a list {lists[0]!r}")
     listed = next((whole[name] for name in lists if isinstance(whole.get(name), list)), None)
     if listed is None:
         raise InputError(f"has no list {' or '.join(map(repr, lists))}; expected one of them with the turns")
-    found: list[RawTurn] = []
+    turns: list[RawTurn] = []
     for number, turn in enumerate(listed, start=1):
         if not isinstance(turn, dict):
             raise InputError(
                 f"turn {number} is a {type(turn).__name__}; expected an object with {speakers[0]!r} and {texts[0]!r}"
             )
-        who = next((turn[name] for name in speakers if name in turn), None)
-        if isinstance(who, dict):  # {"author": {"role": "user"}}
-            who = who.get("role")
-        name = str(who).strip().casefold()
-        if name in _NOBODY:
+        speaker = next((turn[name] for name in speakers if name in turn), None)
+        if isinstance(speaker, dict):  # {"author": {"role": "user"}}
+            speaker = speaker.get("role")
+        name = str(speaker).strip().casefold()
+        if name in _SKIPPED_ROLES:
             continue
-        if name not in _WHO:
+        if name not in _SPEAKERS:
             raise InputError(
-                f"turn {number}: {speakers[0]!r} is missing or no known speaker; expected user or assistant, or one of "
-                f"{', '.join(name for name in _WHO if name not in ('user', 'assistant'))}"
+                f"turn {number}: {speakers[0]!r} is missing or an unknown speaker; expected user or assistant, or one of "
+                f"{', '.join(name for name in _SPEAKERS if name not in ('user', 'assistant'))}"
             )
-        said = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
-        if said is None:
-            raise InputError(f"turn {number} has no text {' or '.join(map(repr, texts))}")
-        found.append(RawTurn(_WHO[name], said))
-    return tuple(found)
+        text = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
+        if text is None:
+            raise InputError(f"turn {number} has no text; expected a field {' or '.join(map(repr, texts))}")
+        turns.append(RawTurn(_SPEAKERS[name], text))
+    return tuple(turns)
 
 
 def _text(value: Any) -> str | None:
@@ -243,7 +242,7 @@ def _text(value: Any) -> str | None:
 # EmpatheticDialogues
 
 _COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags")
-_LEAST, _MOST = 8, 9  # the ninth, in the test split, holds candidate answers
+_LEAST, _MOST = 8, 9  # the ninth, in the test split, is candidate answers
 _STARTS = re.compile(r'"?[^,\s"]+,"?\d+"?,')
 _SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
 
@@ -257,28 +256,28 @@ class _Row(NamedTuple):
     utterance: str
 
 
-def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
-    """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes mean nothing, whoever speaks first is the person."""
+def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes are text, the first speaker is the person."""
     rows: dict[str, list[_Row]] = {}
-    for number, line in _whole_lines(path, found):
+    for number, line in _whole_lines(path, result):
         place = f"{path.name}, line {number}"
-        fields = _fields(line, found.repaired)
+        fields = _fields(line, result.repaired)
         if fields is None:
-            found.refuse(place, f"{line.count(',') + 1} fields, expected {_LEAST} or {_MOST}: {','.join(_COLUMNS)}")
+            result.refuse(place, f"{line.count(',') + 1} fields; expected {_LEAST} or {_MOST}: {','.join(_COLUMNS)}")
             continue
         conv, index, context, prompt, speaker, utterance = (field.replace("_comma_", ",").strip() for field in fields[:6])
         if not (index.isdecimal() and speaker.isdecimal() and conv):
-            found.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is no number")
+            result.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is not a whole number")
             continue
         rows.setdefault(conv, []).append(_Row(conv, int(index), context, prompt, speaker, utterance))
     for conv, some in rows.items():
         place = f"{path.name}, {conv}"
         if len({row.nth for row in some}) < len(some):
-            found.refuse(place, "an utterance_idx repeats; two dialogues may have one conv_id")
+            result.refuse(place, "an utterance_idx repeats; two dialogues may have one conv_id")
             continue
         some.sort(key=lambda row: row.nth)
         if some[0].nth != 1:
-            found.refuse(place, "its first utterance is missing, so the person cannot be told from the supporter")
+            result.refuse(place, "its first utterance is missing, so it is unknown which speaker is the person")
             continue
         first = some[0].speaker
         metadata = {"situation": some[0].prompt, "emotion": some[0].context}
@@ -286,8 +285,8 @@ def _empathetic(path: Path, found: _Found) -> Iterator[RawDialogue]:
         yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
 
 
-def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:
-    """Lines below the header with their numbers; a line broken in two put together."""
+def _whole_lines(path: Path, result: _Result) -> Iterator[tuple[int, str]]:
+    """Lines below the header with their numbers; a line broken in two is joined."""
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
@@ -295,24 +294,24 @@ def _whole_lines(path: Path, found: _Found) -> Iterator[tuple[int, str]]:
     lines = data.split(b"\n")
     if lines[0].decode("utf-8", "replace").replace('"', "").strip().split(",")[:6] != list(_COLUMNS[:6]):
         raise InputError(f"{path} begins with another header; expected {','.join(_COLUMNS)}")
-    held: tuple[int, str] | None = None
+    last: tuple[int, str] | None = None
     for number, raw in enumerate(lines[1:], start=2):
         try:
             line = raw.decode("utf-8").rstrip("\r").replace("\x00", "")
         except UnicodeDecodeError as error:
-            found.refuse(f"{path.name}, line {number}", f"not UTF-8 ({error.reason} at byte {error.start + 1})")
+            result.refuse(f"{path.name}, line {number}", f"not UTF-8 ({error.reason} at byte {error.start + 1})")
             continue
         if not line.strip():
             continue
-        if held is not None and not _STARTS.match(line) and held[1].count(",") < _LEAST - 1:
-            held = (held[0], f"{held[1]} {line.strip()}")
-            found.repaired["rejoined"] += 1
+        if last is not None and not _STARTS.match(line) and last[1].count(",") < _LEAST - 1:
+            last = (last[0], f"{last[1]} {line.strip()}")
+            result.repaired["rejoined"] += 1
             continue
-        if held is not None:
-            yield held
-        held = (number, line)
-    if held is not None:
-        yield held
+        if last is not None:
+            yield last
+        last = (number, line)
+    if last is not None:
+        yield last
 
 
 def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
@@ -335,7 +334,7 @@ def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
     return plain if _LEAST <= len(plain) <= _MOST else None
 
 
-_READERS: Mapping[str, tuple[Callable[[Path, _Found], Iterator[RawDialogue]], tuple[str, ...]]] = {
+_READERS: Mapping[str, tuple[Callable[[Path, _Result], Iterator[RawDialogue]], tuple[str, ...]]] = {
     "esconv": (_esconv, ("ESConv.json", "FailedESConv.json")),
     "empathetic": (_empathetic, ("train.csv", "valid.csv", "test.csv")),
     "messages": (_messages, ("*.jsonl",)),

@@ -1,7 +1,7 @@
-"""Scenarios of every environment: JSON lines into records, shipped sets, the tags a record may carry or must, the two halves.
+"""Scenario files of all environments: JSON lines as records, shipped sets, content tags, the two halves of a set.
 
-Covers reading, what is wrong with a line, and what the schemas of our own scenarios share. Does not cover what a scenario is:
-each environment has its own schema.
+Covers reading, the errors of a line, and the parts that the schemas of our own scenarios share. Does not cover the schemas
+(each environment).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
     "eating", "pregnancy-loss", "discrimination", "war", "none",
 ]  # fmt: skip
-"""What a scenario touches that a user may want to leave out."""
+"""Content by which a user may want to exclude scenarios."""
 
 
 class Part(BaseModel):
@@ -92,12 +92,12 @@ Tagged = TypeVar("Tagged", bound=_Tagged)
 
 
 def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
-    """Which half a scenario belongs to, by the SHA-256 of its id, so that nobody chooses."""
+    """The half that a scenario belongs to, by the SHA-256 of its id."""
     return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
 
 
 def first_record(path: Path) -> dict[str, Any]:
-    """The first record of a scenario file; empty where there is none to read, which the reader of the file then says."""
+    """The first record of a scenario file; empty if it cannot be read, which is an error only when the file is loaded."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             record = json.loads(next((line for line in file if line.strip()), ""))
@@ -119,13 +119,13 @@ def read_text(path: Path) -> str:
 
 
 def read_records(path: Path, text: str, kind: type[Record], *, correction: str) -> list[Record]:
-    """Records with an `id` from the lines of a file's text; blank lines are skipped.
+    """The records of a file's text, which have an `id` each; blank lines are skipped.
 
     Args:
         correction: what the user can do about an invalid line; the end of the message.
 
     Raises:
-        InputError: with file, line and field, for the first line that does not fit, or two equal ids.
+        InputError: the first invalid line, with file, line and field, or two equal ids.
     """
     records: list[Record] = []
     seen: dict[str, int] = {}
@@ -147,10 +147,10 @@ def read_records(path: Path, text: str, kind: type[Record], *, correction: str) 
 
 
 def check_tags(tags: Sequence[str]) -> None:
-    """Refuses tags that no scenario can have.
+    """Checks that all tags exist.
 
     Raises:
-        UseError: names the first unknown tag.
+        UseError: an unknown tag; names the first.
     """
     known = get_args(Tag)
     for tag in tags:
@@ -160,23 +160,23 @@ def check_tags(tags: Sequence[str]) -> None:
 
 
 def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
-    """Those scenarios of the set `name` that carry none of the tags.
+    """The scenarios of the set `name` without these tags.
 
     Raises:
         UseError: an unknown tag, or nothing left.
     """
     check_tags(exclude_tags)
-    kept = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
-    if not kept:
+    remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
+    if not remaining:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
-    return kept
+    return remaining
 
 
 def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bool = False) -> None:
-    """Writes a new JSON-lines file, whole or not at all.
+    """Writes a new JSON-lines file atomically.
 
     Args:
-        exclude_unset: leave out fields that a record was made without.
+        exclude_unset: omit fields that were not set when the record was made.
 
     Raises:
         UseError: the file exists, or cannot be written.
@@ -197,24 +197,23 @@ def set_loader(
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for JSON lines of one kind of record.
 
-    `load(set_or_path, *, exclude_tags=())` gives the scenarios of a shipped set, by default the first, or of a file, without
-    those that carry an excluded tag. It raises `UseError` for an unknown set that is no file either, an unknown tag, or where
-    nothing is left; and `InputError` with file, line and field for the first record that does not fit, two equal ids, or no
-    record.
+    `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file, without
+    those with an excluded tag. It raises `UseError` if there is no such set or file, for an unknown tag, or if no scenario
+    remains; and `InputError` for the first invalid record, with file, line and field, two equal ids, or a file without records.
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
-        noun: what a record is called, for messages.
-        schema: where its fields are documented, for messages.
+        noun: name of a record, for messages.
+        schema: where the fields are documented, for messages.
     """
 
     def read(path: Path) -> list[Any]:
         text = read_text(path)
         if text.lstrip().startswith("["):
-            raise InputError(f"{path} holds a JSON list; expected one JSON object a line (JSON lines)")
+            raise InputError(f"{path} holds a JSON list; expected one JSON object per line (JSON lines)")
         records = read_records(path, text, kind, correction=f"correct or remove that line (schema: {schema})")
         if not records:
-            raise InputError(f"{path} holds no {noun}; expected one JSON object a line")
+            raise InputError(f"{path} holds no {noun}; expected one JSON object per line")
         return records
 
     def load(name: str | Path = sets[0] if sets else "", *, exclude_tags: Sequence[str] = ()) -> list[Record]:
@@ -239,25 +238,25 @@ def load_own_or_imported(
     released: str,
     exclude_tags: Sequence[str] = (),
 ) -> list[Record | Imported]:
-    """A set or file as `load` reads it; a file that `heartloop import` wrote as `kind`.
+    """The scenarios of a set or file: records of `kind` if `heartloop import` wrote the file, otherwise as `load` reads them.
 
     Args:
         command: the kind of import.
-        released: a field that only the authors' own records have.
+        released: a field that only released records have.
 
     Raises:
-        UseError: as `load`, or tags asked of imported scenarios, which carry none.
-        InputError: as `load`, or the file is the authors' own and was not imported yet.
+        UseError: as `load`, or `exclude_tags` with imported scenarios, which have no tags.
+        InputError: as `load`, or a released file that was not imported.
     """
     keys = first_record(Path(name)).keys()
     if "form" in keys:
         if exclude_tags:
-            raise UseError(f"--exclude-tag finds nothing in {name}: imported scenarios carry no tags; leave lines out by hand")
+            raise UseError(f"--exclude-tag cannot be used with {name}: imported scenarios have no tags; remove lines by hand")
         correction = f"import the released file again (heartloop import {command})"
         return list(read_records(Path(name), read_text(Path(name)), kind, correction=correction))
     if released in keys:
         raise InputError(
-            f"{name} is the authors' own file; run `heartloop import {command} {name} --out FILE.jsonl` and use what it writes"
+            f"{name} is a released file; run `heartloop import {command} {name} --out FILE.jsonl` and use the file it writes"
         )
     return list(load(name, exclude_tags=exclude_tags))
 
@@ -276,7 +275,7 @@ _CRISIS: Mapping[Tag, re.Pattern[str]] = {
 
 
 def crisis_tags(text: str) -> list[Tag]:
-    """The tags among `suicide` and `self-harm` that the words of a text require.
+    """The tags that the words of a text require, of `suicide` and `self-harm`.
 
     >>> crisis_tags("Some days I don't want to live."), crisis_tags("This deadline is killing me.")
     (['suicide'], [])

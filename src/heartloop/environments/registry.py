@@ -23,25 +23,25 @@ GROUP = "heartloop.environments"
 
 @cache
 def _entries() -> Mapping[str, EntryPoint]:
-    """Entry points by name; an installed distribution wins over one of the same name further down the path."""
-    found: dict[str, EntryPoint] = {}
+    """Entry points by name; of equal names, the first on the path."""
+    entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, entry)
-    return found
+        entries.setdefault(entry.name, entry)
+    return entries
 
 
 def environment_names() -> list[str]:
-    """Names of every installed environment, the shipped ones first; loads none of them."""
+    """Names of all installed environments, the shipped ones first; loads none of them."""
     order = {entry.name: (not entry.value.startswith("heartloop."), place) for place, entry in enumerate(_entries().values())}
     return sorted(order, key=lambda name: order[name])
 
 
 @cache
 def load_environment(name: str) -> EnvironmentSpec:
-    """The environment of a name.
+    """The environment with this name.
 
     Raises:
-        UseError: there is none of that name, or its package does not load.
+        UseError: an unknown name, or a package that does not load.
     """
     entries = _entries()
     if name not in entries:
@@ -49,24 +49,24 @@ def load_environment(name: str) -> EnvironmentSpec:
         nearest = f"; the nearest is {near[0]!r}" if near else ""
         raise UseError(f"unknown environment {name!r}; expected {' or '.join(environment_names())}{nearest}")
     try:
-        found = entries[name].load()
-    except Exception as error:  # whatever a third party's package raises on import
+        spec = entries[name].load()
+    except Exception as error:  # a third party's package may raise anything on import
         raise UseError(
             f"environment {name!r} ({entries[name].value}) does not load: {type(error).__name__}: {error}; reinstall its package"
         ) from error
-    if not isinstance(found, EnvironmentSpec) or found.name != name:
-        raise UseError(f"environment {name!r} ({entries[name].value}) is {found!r}; expected an EnvironmentSpec of that name")
-    return found
+    if not isinstance(spec, EnvironmentSpec) or spec.name != name:
+        raise UseError(f"environment {name!r} ({entries[name].value}) is {spec!r}; expected an EnvironmentSpec of that name")
+    return spec
 
 
 def specs() -> list[EnvironmentSpec]:
-    """Every installed environment that loads; `broken` names the others."""
+    """All installed environments that load; `broken` has the others."""
     return [load_environment(name) for name in environment_names() if name not in broken()]
 
 
 @cache
 def broken() -> Mapping[str, str]:
-    """Installed environments that do not load, with the reason: a fault in one package must not stop the others."""
+    """Reasons why installed environments do not load, by name; the others can still be used."""
     reasons: dict[str, str] = {}
     for name in environment_names():
         try:
@@ -77,10 +77,10 @@ def broken() -> Mapping[str, str]:
 
 
 def owner_of(scenarios: str) -> EnvironmentSpec:
-    """The environment that a set's name, a scenario file or a folder belongs to.
+    """The environment of a set (by name), a scenario file or a folder.
 
     Raises:
-        UseError: no set of that name and no such file or folder, or one that no environment recognises.
+        UseError: no such set, file or folder, or no environment recognises it.
     """
     every = specs()
     for spec in every:
@@ -96,21 +96,21 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
         )
     record: dict[str, Any] = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
-        raise UseError(f"{scenarios} holds no scenario: its first line is no JSON object; expected one JSON object a line")
+        raise UseError(f"{scenarios} holds no scenario: its first line is not a JSON object; expected one JSON object per line")
     for spec in every:
         if spec.scenarios.owns(path, record):
             return spec
     raise UseError(
-        f"{scenarios}: the first record fits no environment; expected scenarios of {' or '.join(environment_names())}, "
-        "one JSON object a line"
+        f"{scenarios}: no environment recognises the first record; expected scenarios of {' or '.join(environment_names())}, "
+        "one JSON object per line"
     )
 
 
 def find_scenario(scenario: str, scenarios: str | None = None) -> tuple[EnvironmentSpec, Any]:
-    """A scenario by its id and the environment it belongs to; looked for in one set or file, by default in every shipped set.
+    """A scenario by its id, with its environment; searches one set or file, by default all shipped sets.
 
     Raises:
-        UseError: it is in none of them.
+        UseError: no scenario has this id.
     """
     sets = [scenarios] if scenarios else [name for spec in specs() for name in spec.scenarios.sets]
     known: list[str] = []
@@ -123,12 +123,12 @@ def find_scenario(scenario: str, scenarios: str | None = None) -> tuple[Environm
     near = get_close_matches(scenario, known, n=1)
     raise UseError(
         f"no scenario {scenario!r} in {' or '.join(sets)}"
-        + (f"; the nearest id is {near[0]!r}" if near else "; `heartloop scenarios list` shows them")
+        + (f"; the nearest id is {near[0]!r}" if near else "; `heartloop scenarios list` lists all")
     )
 
 
 def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyScenario]:
-    """The first `limit` scenarios, taken in turn from each stratum, in order; all when `limit` is `None`.
+    """`limit` scenarios, as many from each stratum as possible, in the given order; all if `limit` is `None`.
 
     Raises:
         UseError: a limit below 1.

@@ -1,7 +1,7 @@
-"""What the rest of the code sees of an environment: one `EnvironmentSpec`, its `Options`, `Role`s and `Scale`.
+"""The public interface of an environment: one `EnvironmentSpec`, its `Options`, `Role`s and `Scale`.
 
-Covers the contract between an environment's folder and everything outside it. Parts that are heavy to import are given as
-`"module:attribute"` and loaded on first use. Does not cover how specs are found (`registry`), nor the turn loop (`episode`).
+Covers the contract between an environment's folder and all other code. Parts that are slow to import are given as
+`"module:attribute"` and loaded on first use. Does not cover how specs are looked up (`registry`), nor the turn loop (`episode`).
 """
 
 from __future__ import annotations
@@ -52,33 +52,33 @@ Lazy = str
 
 
 def load_attribute(path: Lazy) -> Any:
-    """The object that a lazy path names.
+    """The object at a lazy path.
 
     Raises:
         UseError: no such module or attribute.
     """
     module, _, name = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except (ImportError, AttributeError, ValueError) as error:  # ValueError: an empty module name
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
-    return found
+    return value
 
 
 # Roles and scenarios
 
 
 class Role(NamedTuple):
-    """A role that a model or the embedded rules play beside the policy."""
+    """A role besides the policy, such as the user simulator or a judge, played by a model or the embedded rules."""
 
     name: str
     about: str
 
 
 class Player(Protocol):
-    """Who plays an environment's roles; an environment adds what it asks of its player."""
+    """Plays an environment's roles; each environment extends this protocol."""
 
     @property
     def name(self) -> str:
@@ -90,20 +90,20 @@ class Player(Protocol):
         ...
 
     def admit(self, scenario: Any) -> None:
-        """Refuses a scenario it cannot play.
+        """Checks that it can play a scenario.
 
         Raises:
-            InputError: says what the scenario lacks.
+            InputError: it cannot; says what the scenario lacks.
         """
         ...
 
 
 Judge = Player
-"""Who appraises stored replies: an environment's player, asked for its judgements alone."""
+"""A player that only judges stored replies."""
 
 
 class Scenario(Protocol):
-    """What every scenario says of itself."""
+    """A scenario."""
 
     @property
     def id(self) -> str: ...
@@ -113,7 +113,7 @@ class Scenario(Protocol):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` is stratified by."""
+        """The group by which `--limit` is stratified."""
         ...
 
     @property
@@ -124,7 +124,7 @@ class Scenario(Protocol):
 
 
 class Scenarios(NamedTuple):
-    """An environment's scenarios: shipped sets, reader, text forms and validator."""
+    """An environment's scenarios: shipped sets, reader, representations as text, and validator."""
 
     sets: tuple[str, ...]
     """Shipped sets; the first is the default. Empty: scenarios are always read from a path."""
@@ -137,20 +137,20 @@ class Scenarios(NamedTuple):
     text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
-    """What a scenario of our own form violates beyond its schema."""
+    """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True
     """Whether a scenario has our own form; of imported ones only the form is checked."""
     identity: Callable[[Any], tuple[str, str]] = lambda scenario: (scenario.id, "")
-    """Name and occupation, which no two scenarios of a set share."""
+    """Name and occupation; unique in a set."""
     lines: Callable[[Any], Iterable[str]] = lambda scenario: ()
-    """Written lines that no two scenarios of a set share."""
+    """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
-    """Whether a scenario can be played in a variant; the others are left out of a run."""
+    """Whether a scenario can be played in a variant; a run excludes the others."""
     imported: Callable[[bytes], Any] | None = None
-    """The scenario of one source line of an imported run; raises `InputError` where the line does not fit. `None`: the lines of
-    an imported run hold no scenarios."""
+    """The scenario of one source line of an imported run; raises `InputError` for an invalid line. `None`: the lines of an
+    imported run contain no scenarios."""
 
 
 class Ready(Environment, Protocol):
@@ -175,7 +175,7 @@ AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 
 
 class Sums(NamedTuple):
-    """Points in sum: the mean (nan without any), the dialogues that succeeded, and those that failed."""
+    """Mean points (nan without dialogues), and the numbers of successful and failed dialogues."""
 
     mean: float
     success: int
@@ -183,13 +183,13 @@ class Sums(NamedTuple):
 
 
 def bounded_sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean over dialogues, and how many reached the two bounds."""
+    """The mean over dialogues, and the counts of those at or above `success_at` and below `failure_below`."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
 
 
 class Zone(NamedTuple):
-    """A stretch of the scale: its name in a chart, its tint, from `low` to `high` points."""
+    """An interval of the scale: its name in a chart, its tint, from `low` to `high` points."""
 
     name: str
     tint: str
@@ -204,9 +204,9 @@ class Scale(NamedTuple):
     """Points per unit of `Transcript.score`."""
     low: float
     high: float
-    """Lowest and highest points of a chart; a score may exceed `high` where the environment says so."""
+    """Lowest and highest points of a chart; in some environments a score may exceed `high`."""
     start: float
-    """Points before the first reply, where a dialogue does not say."""
+    """Points before the first reply, if the dialogue has none."""
     success_at: float
     failure_below: float
     group: str
@@ -230,39 +230,40 @@ class Scale(NamedTuple):
     sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
     """From (group, points) of each scored dialogue and the two bounds."""
     group_intervals: bool = False
-    """Whether each group is a result of its own, with an interval."""
+    """Whether each group is a separate result with a confidence interval."""
     by_end: bool = False
-    """Whether success and failure are how a dialogue ended, not bounds of its score."""
+    """Whether success and failure follow from the stop reason, not from bounds of the score."""
     rules: Callable[[Transcript], object] = lambda transcript: None
-    """What decides a score beyond what every environment says of a dialogue."""
+    """What decides a score besides the fields that all environments have; scores with different rules do not compare."""
 
 
 class Stored(NamedTuple):
-    """What follows from a stored dialogue: rescoring and rejudging (`heartloop.environments.stored`)."""
+    """Rescoring and rejudging of stored dialogues (`heartloop.environments.stored`)."""
 
     options: Callable[[Transcript], Mapping[str, Any]]
-    """The options that a transcript says it was played with; the run's settings give the others."""
+    """The options that a transcript stores; the others are in the run's settings."""
     rescored: Callable[[Transcript, Any], Transcript]
-    """`rescored(transcript, options)`: by other score options, without a model call; what does not follow becomes unscored."""
+    """`rescored(transcript, options)`: the transcript with other score options, without a model call; unscored if the score does
+    not follow from it."""
     stand_in: Callable[[Transcript, Any], Player] = lambda transcript, judge: judge
     """`stand_in(transcript, judge)` plays the stored dialogue's roles with the judge's appraisals."""
     described: Callable[[Any, Transcript], Mapping[str, Any]] = lambda judge, transcript: judge.describe()
     """`models`, `sampling` and `prompts` of the judge."""
     unused_prompts: str = ""
-    """How the names of prompts begin that a judge of stored replies is never asked with."""
+    """Prefix of the names of prompts that are not used for judging stored replies."""
     stops_with_its_turns: bool = False
-    """Whether a rejudged dialogue stops with its last stored reply although the rules would go on."""
+    """Whether a rejudged dialogue stops after its last stored reply even if the rules would continue it."""
     asked_again: Callable[[Transcript], bool] = lambda transcript: False
     """Whether a re-ask replaced an answer that the released code would have clamped."""
 
 
 class Returns(NamedTuple):
-    """What a scored dialogue is worth in training."""
+    """Rewards of a scored dialogue for training."""
 
     outcome: float
     """Outcome reward of the dialogue."""
     process: Sequence[float]
-    """Process reward by policy turn."""
+    """Process reward per policy turn."""
     worst_outcome: float
     """The lowest outcome a valid dialogue can have."""
     worst_turns: float
@@ -270,25 +271,25 @@ class Returns(NamedTuple):
 
 
 class TrainingMetric(NamedTuple):
-    """One of `Training.terms` in words, as the curves of a training run show it."""
+    """Title and description of one of `Training.terms`, for the curves of a training run."""
 
     name: str
-    """As `terms` names it."""
+    """The key in `terms`."""
     title: str
     about: str
-    """What it tells, in a sentence or two."""
+    """Its meaning, in one or two sentences."""
     unit: str = ""
-    """In words, at the axis; empty for a bare number."""
+    """Label of the axis; empty for a number without unit."""
     source: str = "ours"
 
 
 class AnswerForm(NamedTuple):
-    """The form of an answer where a dialogue is one answer, for the laptop policy's warm start."""
+    """The form of the answer if a dialogue is one answer, for the laptop policy's warm start."""
 
     headings: Mapping[str, str]
-    """By the name of a part, in order, what stands before it, line breaks included: an answer is headings and parts in turn."""
+    """The heading before each part, line breaks included, by the name of the part and in order."""
     split: Callable[[str], Mapping[str, str]]
-    """The parts of an answer, by name; empty texts where the form is broken."""
+    """The parts of an answer, by name; empty texts if the form is violated."""
     message_words: int
     """Words of the user's message that a small policy reads."""
 
@@ -299,65 +300,65 @@ class Training(NamedTuple):
     returns: Callable[[Transcript, Any], Returns]
     """`returns(transcript, options)` of a scored dialogue; the options are the environment's."""
     calls_per_turn: int
-    """Calls of a model that plays all roles, for one policy reply."""
+    """Calls per policy reply of a model that plays all roles."""
     tokens_per_call: int
-    """A rough mean, for the estimate of a dry run."""
+    """Approximate mean, for the estimate of a dry run."""
     terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
-    """Further numbers of a scored dialogue to log, by name. A term `form` is 1 where the form of the reply was kept; a dialogue
+    """Further numbers of a scored dialogue to log, by name. The term `form` is 1 if the reply has the required form; a dialogue
     whose `form` is 0 has no other term."""
     metrics: tuple[TrainingMetric, ...] = ()
-    """The terms in words; a term that is not among them is shown by its name."""
+    """Titles and descriptions of the terms; a term without one is shown by its name."""
     reward_options: tuple[str, ...] = ()
-    """Options that change only what is learned from: dialogues are played and scored by their defaults."""
+    """Options that change only the training reward; dialogues are played and scored with their defaults."""
     group: Callable[[Any], str] = lambda scenario: str(scenario.stratum)
-    """By what a scenario's numbers are logged."""
+    """The group under which a scenario's numbers are logged."""
     prompt_headings: tuple[str, ...] = ()
-    """Sections of the policy prompt that a small policy reads; it reads nothing of any other section."""
+    """Sections of the policy prompt that a small policy reads; it reads no other section."""
     texts: Callable[[Any], Iterable[str]] = lambda scenario: ()
-    """What may be said to the policy with a scenario: a small policy's tokenizer knows the words of held-out scenarios."""
+    """Texts that the policy may read with a scenario, for a small policy's tokenizer, which also knows held-out scenarios."""
     answer_form: AnswerForm | None = None
-    """`None` where a small policy learns from dialogues."""
+    """`None` if a small policy learns from dialogues."""
 
     def played(self, options: Options) -> Options:
-        """The options that dialogues are played and scored by: those that change the reward alone have their defaults."""
+        """The options with which dialogues are played and scored: `reward_options` have their defaults."""
         defaults = type(options)()
         return options.model_copy(update={name: getattr(defaults, name) for name in self.reward_options})
 
 
 def score_of(transcript: Transcript) -> float:
-    """The score of a dialogue that is learned from.
+    """The score of a dialogue.
 
     Raises:
         UseError: the dialogue is unscored.
     """
     if transcript.score is None:
-        raise UseError(f"the dialogue with {transcript.scenario} is unscored; leave unscored dialogues out")
+        raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected a scored dialogue")
     return transcript.score
 
 
 def rewards_by_turn(transcript: Transcript) -> list[float]:
-    """The rewards of a transcript by policy turn; 0 where a turn was not judged.
+    """The rewards of a transcript per policy turn; 0 for a turn that was not judged.
 
     Raises:
-        ValueError: the number of rewards is not that of the judged turns.
+        ValueError: the numbers of rewards and judged turns differ.
     """
-    found = [0.0] * len(transcript.turns)
+    rewards = [0.0] * len(transcript.turns)
     judged = [turn.index for turn in transcript.turns if turn.state is not None]
     for index, reward in zip(judged, transcript.rewards, strict=True):
-        found[index] = reward
-    return found
+        rewards[index] = reward
+    return rewards
 
 
 class ReplyLabels(NamedTuple):
-    """How a report labels the replies of dialogues in which a model played the user; labels change no score."""
+    """Labels of a report for replies in dialogues with a model as user simulator; they do not change the score."""
 
     label: Callable[[Any, Sequence[str], Sequence[str]], Sequence[Mapping[str, Any]]]
-    """`label(scenario, messages, replies)`: for each reply what `Turn.evidence` would hold, empty where the rules cannot read
-    it. `messages[n]` is what the user said before `replies[n]`."""
+    """`label(scenario, messages, replies)`: labels of each reply in the form of `Turn.evidence`, empty if the rules cannot
+    label it. `messages[n]` is the user's message before `replies[n]`."""
     rules_hash: Callable[[], str]
     """Changes with any rule that decides a label."""
     applies: Callable[[Transcript], bool] = lambda transcript: True
-    """Whether the rules can read this dialogue."""
+    """Whether the rules apply to this dialogue."""
 
 
 class DemoRun(NamedTuple):
@@ -366,42 +367,42 @@ class DemoRun(NamedTuple):
     baselines: str
     """Name of a group of baselines."""
     limit: int
-    """Scenarios, stratified."""
+    """Number of scenarios, stratified."""
     place: int = 100
-    """Order among the environments of the demo."""
+    """Position among the environments of the demo."""
 
 
 class EnvironmentSpec:
-    """The one object that the rest of the code sees of an environment.
+    """Everything the rest of the code uses of an environment.
 
     Args:
-        name: on the command line; lower case.
-        title: as its paper writes it.
+        name: name on the command line; lower case.
+        title: as in its paper.
         about: one sentence.
-        source: the paper, or where the rules come from.
-        roles: played beside the policy; `--user` plays all of them unless one is named.
+        source: the paper, or another source of the rules.
+        roles: the roles besides the policy; `--user` plays all of them, unless an option of its own names the model of a role.
         options: an `Options` class.
         scale: a `Scale`.
         scenarios: a `Scenarios`.
-        environment: `environment(scenarios, player, **options)` gives a `Ready`.
-        embedded: `embedded()` gives the `Player` that plays every role by rules, without a model.
-        simulator: `simulator(model, sampling=, role=)` gives the `Player` that a model plays; to judge stored replies its role is
+        environment: `environment(scenarios, player, **options)` returns a `Ready`.
+        embedded: `embedded()` returns the `Player` that plays every role by rules, without a model.
+        simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
-        players: `players(models, samplings)`, where several roles may be played by different models; by role a model, or `None`
-            for the embedded rules. By default the first role's model plays.
+        players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
+            is `None` for the embedded rules. Default: the first role's model plays all roles.
         stored: a `Stored`.
-        training: a `Training`; `None` where there are no rewards for training.
-        report: a `ReportPanel` (`core.blocks`); `None` leaves the sections that follow from the scale.
-        labels: a `ReplyLabels`; `None` where replies have no labels beyond what its roles note.
-        briefing: `briefing(scenario, options)`, the policy's system prompt with a person, where it depends on the person.
-        policy_sampling: how the policy is sampled where nothing else is said.
-        baselines: scripted policies of its own, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
+        training: a `Training`; `None` without rewards for training.
+        report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
+        labels: a `ReplyLabels`; `None` without labels besides the roles' evidence.
+        briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
+        policy_sampling: default sampling of the policy.
+        baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
             (`names.FunctionBaseline`).
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
-        writing: its part of the scenario writer: by command (`write`, `distil`, `enrich`) the path of a function that makes a
+        writing: scenario writers by command (`write`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
-        suites: validity suites of its own, by name.
-        demo: its part of the demo; `None` leaves it out.
+        suites: validity suites, by name.
+        demo: its part of the demo; `None` for none.
     """
 
     def __init__(
@@ -457,46 +458,45 @@ class EnvironmentSpec:
 
     @cached_property
     def options(self) -> type[Options]:
-        found: type[Options] = self._part("options")
-        return found
+        options: type[Options] = self._part("options")
+        return options
 
     @cached_property
     def scale(self) -> Scale:
-        found: Scale = self._part("scale")
-        return found
+        scale: Scale = self._part("scale")
+        return scale
 
     @cached_property
     def scenarios(self) -> Scenarios:
-        found: Scenarios = self._part("scenarios")
-        return found
+        scenarios: Scenarios = self._part("scenarios")
+        return scenarios
 
     @cached_property
     def stored(self) -> Stored:
-        found: Stored = self._part("stored")
-        return found
+        stored: Stored = self._part("stored")
+        return stored
 
     @cached_property
     def training(self) -> Training | None:
-        found: Training | None = self._part("training")
-        return found
+        training: Training | None = self._part("training")
+        return training
 
     @cached_property
     def labels(self) -> ReplyLabels | None:
-        found: ReplyLabels | None = self._part("labels")
-        return found
+        labels: ReplyLabels | None = self._part("labels")
+        return labels
 
     @cached_property
     def report(self) -> ReportPanel:
-        """Its part of the report."""
-        found: ReportPanel | None = self._part("report")
-        return found or ReportPanel()
+        panel: ReportPanel | None = self._part("report")
+        return panel or ReportPanel()
 
     @property
     def role_names(self) -> tuple[str, ...]:
         return tuple(role.name for role in self.roles)
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
-        """Its options from a mapping.
+        """The options from a mapping.
 
         Raises:
             UseError: as `Options.read`.
@@ -504,32 +504,32 @@ class EnvironmentSpec:
         return self.options.read(given, environment=self.name)
 
     def make(self, scenarios: Sequence[Any], player: Player, options: Options | Mapping[str, Any] | None = None) -> Ready:
-        """The environment over some scenarios.
+        """The environment with these scenarios.
 
         Raises:
-            UseError: options that do not fit.
-            InputError: two scenarios of one id, or one that the player cannot play.
+            UseError: an invalid option.
+            InputError: two scenarios with the same id, or one that the player cannot play.
         """
         given = options if isinstance(options, Options) else self.read_options(options or {})
-        made: Ready = self._part("environment")(
+        environment: Ready = self._part("environment")(
             scenarios, player, **{name: getattr(given, name) for name in type(given).model_fields}
         )
-        return made
+        return environment
 
     def players(
         self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
     ) -> Player:
-        """Who plays its roles: by role a model, or the embedded rules where none is given."""
-        playing = {name: (models or {}).get(name) for name in self.role_names}
-        several = self._part("players")
-        if several is not None:
-            cast: Player = several(playing, dict(samplings or {}))
-            return cast
+        """The player of its roles, with models by role; a role without a model is played by the embedded rules."""
+        by_role = {name: (models or {}).get(name) for name in self.role_names}
+        players = self._part("players")
+        if players is not None:
+            player: Player = players(by_role, dict(samplings or {}))
+            return player
         role = self.role_names[0]
-        return self._player(playing[role], (samplings or {}).get(role), role)
+        return self._player(by_role[role], (samplings or {}).get(role), role)
 
     def judge(self, model: ChatModel | None = None, sampling: Sampling | None = None) -> Judge:
-        """Who appraises stored replies: a model, or the embedded rules."""
+        """The judge of stored replies: a model, or by default the embedded rules."""
         return self._player(model, sampling, "judge")
 
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
@@ -543,14 +543,14 @@ class EnvironmentSpec:
         return self._parts["briefing"] is not None
 
     def briefing(self, scenario: Any, options: Options) -> str:
-        """The policy's system prompt with a scenario, where it depends on it."""
+        """The policy's system prompt for a scenario; only if `briefs_by_scenario`."""
         return str(self._part("briefing")(scenario, options))
 
     def set_of(self, scenarios: str | None) -> str:
-        """The set or path to read: the given one, or the default set.
+        """The given set or path, or else the default set.
 
         Raises:
-            UseError: none is given, and this environment ships none.
+            UseError: none is given, and this environment ships no set.
         """
         sets = self.scenarios.sets
         if scenarios is None and not sets:
@@ -560,11 +560,11 @@ class EnvironmentSpec:
         return scenarios if scenarios is not None else sets[0]
 
     def load(self, scenarios: str | None = None, *, variant: str | None = None, exclude_tags: Sequence[str] = ()) -> list[Any]:
-        """Scenarios of a set or path that can be played in a variant, by default the default variant.
+        """The scenarios of a set or path that can be played in a variant (default: the default variant).
 
         Raises:
-            UseError: an unknown set, or nothing left.
-            InputError: a file that does not fit.
+            UseError: an unknown set, or no scenario remains.
+            InputError: an invalid file.
         """
         loaded = self.scenarios.load(self.set_of(scenarios), exclude_tags=exclude_tags)
         if variant is None:

@@ -1,7 +1,7 @@
-"""Replay of a stored dialogue: rejudging, and what rescoring shares, for every environment.
+"""Replay of a stored dialogue for rejudging, and parts that the environments share for rescoring.
 
-Covers the policy that repeats the stored replies, the dialogue that goes through the one turn loop once more, and dialogues that
-stay unscored. Does not cover an environment's rules (its own `stored`), nor whole runs (`heartloop.evaluation`).
+Covers the policy that repeats the stored replies, replaying them through the turn loop, and dialogues that stay unscored. Does
+not cover an environment's rules (its own `stored`), nor whole runs (`heartloop.evaluation`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ __all__ = [
 ]
 
 RESCORING = "rescoring"
-"""The role named in the failure of a dialogue that the stored transcript cannot score."""
+"""The role in the `Failure` of a dialogue whose score does not follow from the stored transcript."""
+
+JudgeT = TypeVar("JudgeT", bound=Judge)
 
 
-Asked = TypeVar("Asked", bound=Judge)
+class StandIn(Generic[JudgeT]):
+    """Plays the roles of a stored dialogue: the messages are the stored ones, the judgements are the judge's.
 
-
-class StandIn(Generic[Asked]):
-    """Plays the roles of a stored dialogue: what was said is stored, what is judged comes from the judge.
-
-    An environment whose user also speaks derives from it; where the judge is all there is, the judge itself stands in.
+    Environments with a user simulator derive from it; in the others the judge itself is the player.
     """
 
-    def __init__(self, played: Transcript, judge: Asked) -> None:
+    def __init__(self, played: Transcript, judge: JudgeT) -> None:
         self._played = played
         self._judge = judge
 
@@ -65,7 +64,7 @@ class StandIn(Generic[Asked]):
 
 
 class StoredReplies:
-    """A policy that gives the replies of a stored dialogue, one a turn, with the tokens they took; nobody is asked."""
+    """A policy that repeats the replies of a stored dialogue, with their tokens; it calls no model."""
 
     def __init__(self, played: Transcript) -> None:
         self._played = played
@@ -78,30 +77,30 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The reply of the turn that the messages have come to."""
+        """The stored reply of the current turn."""
         index = sum(message.role == "assistant" for message in messages)
         call, turn = self._calls.get(index), self._played.turns[index]
-        if call is None:  # an imported dialogue: the words, and no tokens
+        if call is None:  # an imported dialogue has no calls, so no tokens
             return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
         count_free(self.name, "policy", call.usage)
         return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
 
 
 def check_turns(played: Transcript, options: Options) -> None:
-    """Refuses a dialogue that is longer than its options allow.
+    """Checks that a dialogue is not longer than `max_turns`.
 
     Raises:
-        UseError: names both numbers.
+        UseError: it is longer; names both numbers.
     """
     if len(played.turns) > options.max_turns:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
 
 def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
-    """The `Stored` of an environment whose dialogues are judged once, at their end.
+    """The `Stored` of an environment that judges a dialogue once, at its end.
 
     Args:
-        score_of: the score by the stored judgements; raises `InputError` where a dialogue keeps none.
+        score_of: computes the score from the stored judgements; raises `InputError` if there are none.
     """
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
@@ -115,69 +114,69 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
 
 
 @contextmanager
-def reading_transcript(transcript: Transcript, what: str) -> Iterator[None]:
-    """Reads what a transcript keeps.
+def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
+    """A context in which errors of reading a stored transcript become an `InputError`.
 
     Raises:
-        InputError: something is missing or has another form; names it and what was expected.
+        InputError: a part is missing or has another form; names it and `expected`.
     """
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
-        raise InputError(f"{transcript.scenario}: the transcript lacks {error}; expected {what}, play it again") from error
+        raise InputError(f"{transcript.scenario}: the transcript lacks {error}; expected {expected}, play it again") from error
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
-    """Refuses what cannot be rejudged.
+    """Checks that a dialogue can be rejudged.
 
     Raises:
-        InputError: the scenario is another text than the one that was played, or the judge cannot read it.
+        InputError: the scenario has changed since the dialogue was played, or the judge cannot judge it.
     """
     if scenario.fingerprint != played.fingerprint:
         raise InputError(
-            f"scenario {played.scenario!r} is another text now than in the run (fingerprint {scenario.fingerprint}, "
-            f"then {played.fingerprint}); give the people as they were with --scenarios"
+            f"scenario {played.scenario!r} has changed since the run (fingerprint {scenario.fingerprint}, "
+            f"then {played.fingerprint}); pass the scenarios of the run with --scenarios"
         )
     judge.admit(scenario)
 
 
-def judged_fields(played: Transcript, judge: str, told: Mapping[str, Any], *, unused: str = "") -> dict[str, Any]:
-    """`models`, `sampling` and `prompts` of a dialogue that the judge feels: what it was played with, and the judge's own.
+def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], *, unused: str = "") -> dict[str, Any]:
+    """`models`, `sampling` and `prompts` of a rejudged dialogue: the stored ones, and the judge's own.
 
     Args:
-        told: what the judge says of itself (`describe`).
-        unused: how prompts begin that the judge is never asked with.
+        described: the judge's `describe()`.
+        unused: prefix of the judge's prompts that are not used for judging.
     """
-    kept = {role: name for role, name in played.models.items() if role != "policy"}
+    models = {role: name for role, name in played.models.items() if role != "policy"}
     sampling = {role: settings for role, settings in played.sampling.items() if role != "policy"}
-    prompts = {name: text for name, text in told.get("prompts", {}).items() if not (unused and name.startswith(unused))}
-    judged = told.get("sampling", {})
+    prompts = {name: text for name, text in described.get("prompts", {}).items() if not (unused and name.startswith(unused))}
+    judged = described.get("sampling", {})
     return {
-        "models": {**kept, "judge": judge},
+        "models": {**models, "judge": judge},
         "sampling": {**sampling, **({"judge": judged["judge"]} if "judge" in judged else {})},
         "prompts": {**played.prompts, **prompts},
     }
 
 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
-    """A stored dialogue as another judge appraises it, through the turn loop once more, by the rules of `options.preset`.
+    """A stored dialogue rejudged by another judge: replayed through the turn loop, by the rules of `options.preset`.
 
-    One that is unscored is passed on with its cause; nobody is asked.
+    A dialogue without score stays unscored, with its cause, and without a model call.
 
     Args:
-        scenario: word for word as it was played.
-        options: those of the run.
+        scenario: the scenario exactly as it was played.
+        options: the options of the run.
 
     Raises:
         InputError: as `check_readable`.
-        BudgetSpent: a hard stop was reached.
+        BudgetSpent: a limit on tokens or cost was reached.
     """
     check_readable(played, scenario, judge)
     stored = spec.stored
-    about = _about(spec, played, judge)
-    left = still_unscored(played, judge.name, about, options.preset)
-    if left is not None:
-        return left
+    fields = _fields(spec, played, judge)
+    failed = still_unscored(played, judge.name, fields, options.preset)
+    if failed is not None:
+        return failed
     as_played = options.model_copy(update={**stored.options(played), "preset": options.preset})
     if stored.stops_with_its_turns:  # no further reply is stored
         as_played = as_played.model_copy(update={"max_turns": min(options.max_turns, len(played.turns))})
@@ -185,47 +184,47 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     result = await replayed(played, environment)
     if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
         result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
-    return with_judge(result, about)
+    return with_judge(result, fields)
 
 
-def with_judge(result: Transcript, about: Mapping[str, Any]) -> Transcript:
-    """A dialogue read again, with the models, sampling and prompts of `judged_fields`."""
+def with_judge(result: Transcript, fields: Mapping[str, Any]) -> Transcript:
+    """A replayed dialogue with the models, sampling and prompts of `judged_fields`."""
     update = {
-        "models": {"policy": result.model, **about["models"]},
-        "sampling": {"policy": result.sampling["policy"], **about["sampling"]},
-        "prompts": about["prompts"],
+        "models": {"policy": result.model, **fields["models"]},
+        "sampling": {"policy": result.sampling["policy"], **fields["sampling"]},
+        "prompts": fields["prompts"],
     }
     return result.model_copy(update=update)
 
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
-    """Prompt hashes by name of a dialogue that this judge has read."""
-    prompts: Mapping[str, str] = _about(spec, played, judge)["prompts"]
+    """Prompt hashes, by name, of a dialogue rejudged by this judge."""
+    prompts: Mapping[str, str] = _fields(spec, played, judge)["prompts"]
     return prompts
 
 
-def _about(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:
+def _fields(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:
     stored = spec.stored
     return judged_fields(played, judge.name, stored.described(judge, played), unused=stored.unused_prompts)
 
 
 async def replayed(played: Transcript, environment: Environment) -> Transcript:
-    """The stored replies through the turn loop once more; `environment` holds the stored person, whose feelings are the judge's.
+    """The stored replies played through the turn loop again; the player of `environment` is a `StandIn` or a judge.
 
     Raises:
-        BudgetSpent: a hard stop was reached.
+        BudgetSpent: a limit on tokens or cost was reached.
     """
     policy, sampling = StoredReplies(played), played.sampling.get("policy")
-    found = await play(environment, played.scenario, policy, seed=played.seed, repeat=played.repeat, sampling=sampling)
+    result = await play(environment, played.scenario, policy, seed=played.seed, repeat=played.repeat, sampling=sampling)
     update: dict[str, Any] = {"facts": played.facts}
-    if not played.calls:  # what the replies took is not known, which is not the same as nothing
-        update["calls"] = tuple(call for call in found.calls if call.role != "policy")
-        update["usage"] = {role: usage for role, usage in found.usage.items() if role != "policy"}
-    return found.model_copy(update=update)
+    if not played.calls:  # the tokens of the replies are unknown, not 0
+        update["calls"] = tuple(call for call in result.calls if call.role != "policy")
+        update["usage"] = {role: usage for role, usage in result.usage.items() if role != "policy"}
+    return result.model_copy(update=update)
 
 
-def still_unscored(played: Transcript, judge: str, about: Mapping[str, Any], preset: str) -> Transcript | None:
-    """A dialogue that is unscored, with its cause, as it stands in a rejudged run; `None` for one that can be read."""
+def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], preset: str) -> Transcript | None:
+    """The transcript, for a rejudged run, of a dialogue that failed or has no reply; `None` if it can be rejudged."""
     role, kind, why = "stored dialogue", "no reply", "it holds no reply"
     if played.failure is not None:
         role, kind, why = played.failure.role, played.failure.kind, played.failure.detail
@@ -235,8 +234,8 @@ def still_unscored(played: Transcript, judge: str, about: Mapping[str, Any], pre
         update={
             "preset": preset,
             "user": judge,
-            "models": {"policy": played.model, **about["models"]},
-            "prompts": about["prompts"],
+            "models": {"policy": played.model, **fields["models"]},
+            "prompts": fields["prompts"],
             "stop": "failed",
             "failure": Failure(role=role, kind=kind, detail=f"unscored before it was rejudged: {why}"),
             "score": None,
@@ -248,6 +247,6 @@ def still_unscored(played: Transcript, judge: str, about: Mapping[str, Any], pre
 
 
 def unscored(played: Transcript, preset: str, kind: str, why: str) -> Transcript:
-    """Everything that was said stays; the score goes, with its cause."""
+    """The transcript without score and rewards, with the cause."""
     failure = Failure(role=RESCORING, kind=kind, detail=why)
     return played.model_copy(update={"preset": preset, "stop": "failed", "failure": failure, "score": None, "rewards": ()})

@@ -1,7 +1,7 @@
-"""The contract of a validity suite: stored dialogues judged again in variants, and what follows from comparing them.
+"""The interface of a validity suite: stored dialogues rejudged in variants, and a comparison of the results.
 
 Covers what `heartloop validate` needs from a suite; an environment names its own suites in `EnvironmentSpec.suites`. Does not
-cover the driver (`heartloop.validity`): which dialogues, run directories, the cost estimate, files and page.
+cover the driver (`heartloop.validity`): selection of dialogues, run directories, cost estimate, files and page.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from heartloop.environments.spec import EnvironmentSpec, Judge
 __all__ = ["Judges", "Result", "Slope", "SlopePanel", "Slopes", "Suite", "Variants"]
 
 Variants = Mapping[str, Sequence[Transcript]]
-"""Transcripts of one run by variant; of one dialogue the last counts."""
+"""Transcripts of one run by variant; the last transcript of a dialogue counts."""
 
 
 class Judges(Protocol):
-    """A suite's judges: a model behind all of them, or the embedded rules."""
+    """A suite's judges, all played by one model or by the embedded rules."""
 
     @property
     def judge(self) -> Judge:
-        """Who appraises stored replies by the environment's own rules."""
+        """The judge of stored replies by the environment's own rules."""
         ...
 
     @property
@@ -36,11 +36,11 @@ class Judges(Protocol):
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
     ) -> Transcript:
-        """A stored dialogue as it is judged in a variant.
+        """A stored dialogue rejudged in a variant.
 
         Args:
             scenario: the scenario as it was played.
-            original: the same dialogue in the suite's first variant; `None` in that variant itself.
+            original: the same dialogue in the suite's first variant; `None` if this is the first variant.
 
         Raises:
             InputError: the dialogue cannot be judged in this variant.
@@ -64,7 +64,7 @@ class SlopePanel(NamedTuple):
     slopes: tuple[Slope, ...]
     mean: Slope
     low: float
-    """Ends of the axis, the same in all panels that compare."""
+    """Ends of the axis; equal in all panels that are compared."""
     high: float
     tie: float
     """A change of at most this size is a tie."""
@@ -84,14 +84,14 @@ class Slopes(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What follows from the judged variants."""
+    """The result of a suite."""
 
     record: Mapping[str, Any]
     """The numbers, for `validity.json`."""
     notes: tuple[str, ...]
-    """What a reader must know of the numbers: the first says what was compared, the others are warnings."""
+    """The first says what was compared; the others are warnings."""
     summary: Table
-    """For the terminal, at most 80 columns wide; a row without cells is a heading of those below it."""
+    """For the terminal, at most 80 columns wide; a row without cells is a heading for those below."""
     page: tuple[Block | Slopes, ...]
 
 
@@ -101,12 +101,10 @@ class Suite(NamedTuple):
     title: str
     """The question it answers, as the heading of its page."""
     about: str
-    """What is changed and what must follow, in one sentence."""
+    """What is changed and what is expected, in one sentence."""
     variants: tuple[str, ...]
-    """Each is judged into a run directory of its own, in this order; the first changes nothing."""
+    """In the order of judging, each in a separate run directory; the first changes nothing."""
     judges: Callable[[EnvironmentSpec, ChatModel | None, Sampling | None], Judges]
-    """Its judges for runs of an environment with a model, or with `None` embedded."""
+    """`judges(spec, model, sampling)`; `None` as model is the embedded rules."""
     result: Callable[[Sequence[Variants]], Result]
-    """What follows from one or several runs.
-
-    Raises `InputError` where nothing can be compared."""
+    """The result for one or more runs. Raises `InputError` if nothing can be compared."""

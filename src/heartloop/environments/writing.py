@@ -1,8 +1,8 @@
-"""An environment's part of the scenario writer: seeds, questions to the writer, and how the answers become a scenario.
+"""An environment's part of the scenario writer: seeds, prompts for the writer model, and assembling the scenario.
 
-Covers the contract between `heartloop.authoring`, which asks, audits, compares and stores, and `EnvironmentSpec.writing`, which
-names a `Writing` by command: `write` (from seed pools), `distil` (from dialogues of a chat log) and `enrich` (from imported
-scenarios). Does not cover asking models.
+Covers the interface between `heartloop.authoring`, which calls the models, audits, compares and stores, and
+`EnvironmentSpec.writing`, which names a `Writing` per command: `write` (from seed pools), `distil` (from dialogues of a chat log)
+and `enrich` (from imported scenarios). Does not cover calling models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MAX_SCENARIOS = 9_999
-"""Most scenarios of one run, and bound of its seed: ids hold both in four digits each."""
+"""Maximum number of scenarios of one run, and bound of its seed; ids have four digits for each."""
 
 
 class Answer(BaseModel):
@@ -41,22 +41,22 @@ class Answer(BaseModel):
 
 
 class Stage(NamedTuple):
-    """One question to the writer."""
+    """One prompt for the writer model."""
 
     name: str
     prompt: Prompt
     answer: type[BaseModel]
-    """Its schema is sent with the question."""
+    """Its JSON schema is sent with the prompt."""
     system: Prompt | None = None
-    """System prompt with the blank `tags`; `None` is the writer's own. The stages before the first one of the writer only read:
-    a scenario that repeats another one is rewritten from that stage on."""
+    """System prompt with the blank `tags`; `None` for the writer's own. Stages before the first with `None` only read the
+    source: a near-duplicate is rewritten from that first stage on."""
 
 
 class Seeded(NamedTuple):
-    """What one scenario is written from."""
+    """The seed of one scenario."""
 
     number: int
-    """From 1 on."""
+    """From 1."""
     id: str
     facts: Mapping[str, Any]
     """JSON values; stored with the steps of the run."""
@@ -74,9 +74,9 @@ class Writing(ABC):
     scenario: ClassVar[type[BaseModel]]
     """Class of a finished scenario."""
     stages: ClassVar[Sequence[Stage]]
-    """In the order of the questions; the last one writes the person's lines."""
+    """In order; the last one writes the person's lines."""
     audit: ClassVar[Prompt | None] = None
-    """The environment's part of the auditor's question; `None` where scenarios are neither audited nor compared."""
+    """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
     """Fields that the auditor may not correct."""
 
@@ -87,7 +87,7 @@ class Writing(ABC):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What decides the texts besides models, seed and prompts."""
+        """Further settings that determine the texts, besides models, seed and prompts."""
         return {}
 
     @abstractmethod
@@ -95,35 +95,35 @@ class Writing(ABC):
         """The first `n` seeds of a run; a larger `n` begins with the same ones.
 
         Args:
-            only: groups to write for; all by default.
+            only: groups to write for; default: all.
 
         Raises:
-            UseError: `only` holds an unknown name, or there are fewer seeds.
+            UseError: an unknown name in `only`, or fewer than `n` seeds.
         """
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Why no scenario is written from this seed, given the answers so far; empty to go on. Called before any question too."""
+        """Why no scenario is written from this seed, given the answers so far; empty to continue. Also called with empty `done`, before any model call."""
         return ""
 
     @abstractmethod
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        """What fills the blanks of a stage's prompt, given the answers of the stages before it."""
+        """Values of the blanks of a stage's prompt, given the answers of the stages before it."""
 
     @abstractmethod
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        """What an answer, the last of `done`, violates beyond its schema; the writer reads these sentences."""
+        """Violations of the last answer in `done` beyond its schema, as sentences for the writer model."""
 
     def problems_of_whole(
         self, seeded: Seeded, done: Mapping[str, BaseModel], problems_of: Callable[[Any], list[str]]
     ) -> list[str]:
-        """What the assembled scenario violates, schema included."""
+        """Violations of the assembled scenario, including its schema."""
         try:
             return problems_of(self.scenario.model_validate(self.assemble(seeded, done)))
         except ValidationError as error:
             return problems_in(error)
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """What must not be in a scenario because of its source, or because this run excludes it."""
+        """Violations of a scenario because of its source or of the run's excluded tags."""
         return []
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Writing(ABC):
         """The scenario as JSON values, from all answers."""
 
     def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        """What fills the blanks of `audit`, and an example of a correction: `field` and `value`."""
+        """Values of the blanks of `audit`, and an example of a correction: `field` and `value`."""
         return {}
 
     def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
@@ -139,12 +139,12 @@ class Writing(ABC):
         return {}
 
     def as_read(self, seeded: Seeded) -> str:
-        """The source of a seed as the writer reads it."""
+        """The source of a seed as the writer model reads it."""
         return ""
 
 
 def check_size(n: int, seed: int) -> None:
-    """Refuses runs whose ids cannot hold their numbers.
+    """Checks that ids can contain the seed and all numbers of a run.
 
     Raises:
         UseError: `n` or `seed` is out of range.
@@ -156,7 +156,7 @@ def check_size(n: int, seed: int) -> None:
 
 
 def run_number(seed: int, number: int) -> int:
-    """The number in a scenario's id; unique over all seeds, and larger than that of any shipped scenario.
+    """The number in a scenario's id; unique over all seeds, and larger than in any shipped scenario.
 
     >>> run_number(0, 1), run_number(4, 123)
     (10001, 50123)
@@ -165,7 +165,7 @@ def run_number(seed: int, number: int) -> int:
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """What violates a schema, one sentence a field."""
+    """Violations of a schema, one sentence per field."""
     return [f"{'.'.join(map(str, one['loc'])) or 'scenario'}: {one['msg']}" for one in error.errors()]
 
 
@@ -175,5 +175,5 @@ def problems_of_tags(tags: Sequence[str]) -> list[str]:
 
 
 def as_json(answer: BaseModel) -> str:
-    """An answer as a later question shows it."""
+    """An answer as JSON, for a later prompt."""
     return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""When something is said to have been: "three weeks ago", "last month", "on Tuesday", read against the day of the talk.
+"""Dates in a text, such as "three weeks ago", "last month" or "on Tuesday", relative to the day of the dialogue.
 
-Covers the common English ways, each as the days it may mean, with the slack that people leave. Does not cover seasons, which turn
-with the hemisphere, nor clock times.
+Covers common English expressions, each as a span of possible days with some tolerance. Does not cover seasons, which depend on
+the hemisphere, nor times of day.
 """
 
 from __future__ import annotations
@@ -39,45 +39,46 @@ _NEAR = {"yesterday": -1, "tomorrow": 1, "today": 0, "tonight": 0}
 
 
 class Span(NamedTuple):
-    """Days that were meant, from first to last; of a month or weekday, whichever year or week it may be."""
+    """The days that an expression may mean, first to last; a month or weekday alone leaves year or week open."""
 
     first: date
     last: date
     month: int = 0
-    """1 to 12 where only this month was named."""
+    """1 to 12 if a month without a year was named, else 0."""
     day: int = 0
+    """Day of the month, if one was named, else 0."""
     weekday: int = -1
-    """0 (Monday) to 6 where only a weekday was named; it says nothing of days further away than a week."""
+    """0 (Monday) to 6 if a weekday was named, else -1; it fits every day that is more than a week away."""
 
 
 def spans_in(text: str, today: date) -> list[Span]:
-    """The times a text names, in no order.
+    """The dates that a text names, in no particular order.
 
     >>> spans_in("That was two weeks ago.", date(2025, 6, 16))[0][:2]
     (datetime.date(2025, 5, 29), datetime.date(2025, 6, 6))
     """
     low = text.lower()
-    found: list[Span] = []
+    spans: list[Span] = []
     for pattern in (_AGO, _AHEAD):
         for match in pattern.finditer(low):
             ahead = pattern is _AHEAD or match["way"] == "from now"
-            found.append(_counted(match["n"], _UNITS[match["unit"]], today, ahead=ahead))
+            spans.append(_counted(match["n"], _UNITS[match["unit"]], today, ahead=ahead))
     for which, unit in _TURN.findall(low):
-        found.append(_turned({"last": -1, "this": 0, "next": 1}[which], unit, today))
+        spans.append(_turned({"last": -1, "this": 0, "next": 1}[which], unit, today))
     for word, days in _NEAR.items():
         if re.search(rf"\b{word}\b", low):
-            found.append(_around(today + timedelta(days=days), 0))
+            spans.append(Span(today + timedelta(days=days), today + timedelta(days=days)))
     dated = _DAY_OF_MONTH.findall(low)
     for day, month, other_month, other_day in dated:
-        found.append(Span(date.min, date.max, 1 + _MONTHS.index(month or other_month), int(day or other_day)))
+        spans.append(Span(date.min, date.max, 1 + _MONTHS.index(month or other_month), int(day or other_day)))
     if not dated:
-        found += [Span(date.min, date.max, 1 + _MONTHS.index(month)) for month in _MONTH.findall(low)]
-    found += [Span(date.min, date.max, weekday=_WEEKDAYS.index(name)) for name in _WEEKDAY.findall(low)]
-    return found
+        spans += [Span(date.min, date.max, 1 + _MONTHS.index(month)) for month in _MONTH.findall(low)]
+    spans += [Span(date.min, date.max, weekday=_WEEKDAYS.index(name)) for name in _WEEKDAY.findall(low)]
+    return spans
 
 
 def holds(spans: Sequence[Span], on: date, today: date) -> bool:
-    """Whether a day fits one of the times that were named; with none named it does."""
+    """Whether a day fits one of the spans; true without spans."""
     return not spans or any(_fits(span, on, today) for span in spans)
 
 
@@ -109,7 +110,3 @@ def _turned(way: int, unit: str, today: date) -> Span:
     months = today.year * 12 + today.month - 1 + way
     first, following = (date(m // 12, m % 12 + 1, 1) for m in (months, months + 1))
     return Span(first, following - timedelta(days=1))
-
-
-def _around(day: date, slack: int) -> Span:
-    return Span(day - timedelta(days=slack), day + timedelta(days=slack))

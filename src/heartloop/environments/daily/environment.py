@@ -1,15 +1,13 @@
-"""The environment of daily conversation: one answer of a companion that remembers (PERM section 3.4 and App. A.8).
+"""The environment of daily conversation: one answer of a companion with a memory (PERM section 3.4 and App. A.8).
 
-Covers the turn, what the model under test is told, who is asked, the score, and what a transcript keeps. The six judges are one
-protocol, `DailyUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the numbers
-(`heartloop.environments.daily.scoring`).
+Covers the turn, the policy prompt, the six judges, the score and the transcript's fields. The judges are one protocol,
+`DailyUser`, implemented by a model (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the mean (`scoring`).
 
-The model under test gets the profile, notes of earlier talks and noted days, all with their dates and today's, and the query as
-the person's message. Six judges, one a metric, are asked at the same time; one that has no answer leaves the dialogue unscored,
-whatever the others said. There is no mood to follow: the state is empty. The score is the mean of the six, 1 to 5, and the one
-reward.
+The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
+the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The
+state is empty. The score is the mean of the six, 1 to 5; it is also the only reward.
 
-The paper names the metrics and prints an instance; guidelines, prompts and instances are unpublished, so those here are ours.
+The paper names the metrics and prints one scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
 """
 
 from __future__ import annotations
@@ -41,13 +39,13 @@ __all__ = [
 ]
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
-"""Who is asked, in the order in which their calls are kept: one a metric."""
+"""The judges, one per metric, in the order of their calls in a transcript."""
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # whatever the machine's language
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
 
 
 class View(NamedTuple):
-    """What there is to judge."""
+    """The input of a judge."""
 
     scenario: Scenario
     reply: str
@@ -58,12 +56,12 @@ class DailyUser(Player, Protocol):
     """The six judges."""
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        """What one of `JUDGES` gives the answer, 1 to 5; the six are asked at the same time."""
+        """The grade of one of `JUDGES`, 1 to 5; the six are asked concurrently."""
         ...
 
 
 def prompt_values(scenario: Scenario) -> dict[str, str]:
-    """What a companion knows, as the model under test and the judges are told it: blanks of their prompts, by name."""
+    """The companion's knowledge, as values of the blanks in the prompts of policy and judges."""
     return {
         "persona": f"{scenario.person} ({scenario.persona.gender})",
         "about": scenario.about,
@@ -82,7 +80,7 @@ def _day(day: date) -> str:
 
 
 class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
-    """Daily conversation over a list of instances, with one kind of judges."""
+    """Daily conversation over a list of scenarios, with one player for the six judges."""
 
     name = "daily"
     options_type = DailyOptions
@@ -93,20 +91,20 @@ class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        known = prompt_values(scenario)
+        values = prompt_values(scenario)
         facts = {
             "kind": scenario.kind,
             "want": scenario.want,
             "title": scenario.title,
             "person": scenario.person,
             "tags": " ".join(scenario.tags),
-            **{name: known[name] for name in ("about", "today", "notes", "events")},
+            **{name: values[name] for name in ("about", "today", "notes", "events")},
         }
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
 class DailyEpisode(LoggedEpisode[Daily, Scenario]):
-    """One person and one answer."""
+    """One query and one answer."""
 
     def __init__(self, environment: Daily, scenario: Scenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
@@ -127,15 +125,15 @@ class DailyEpisode(LoggedEpisode[Daily, Scenario]):
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
     def outcome(self) -> Outcome:
-        """The mean of the six, which is also the one turn's reward. The states are empty."""
+        """The mean of the six grades, 1 to 5, which is also the only reward; the states are empty."""
         return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
 
 
 def average_of(transcript: Transcript) -> float:
-    """The mean of a stored dialogue, from what its judges gave.
+    """The mean of the six stored grades, 1 to 5.
 
     Raises:
-        InputError: the transcript keeps no grades.
+        InputError: the transcript has no grades.
     """
     with reading_transcript(transcript, "the grades of its judges"):
         return average(transcript.turns[0].evidence["scores"])

@@ -1,15 +1,15 @@
-"""The LLM judges of daily conversation: six structured questions to a model about one answer, one a metric.
+"""The LLM judges of daily conversation: six structured questions to a model about one answer, one per metric.
 
-Covers what each judge is told and what counts as an answer. Does not cover the score (`environment`). The levels lie in
-`prompts/`, in our own words after the metrics' descriptions (PERM App. A.8). No judge is told what the embedded ones read by:
-they know what the companion knew, and the query.
+Covers the judges' prompts and the validity of their answers. Does not cover the score (`environment`). The levels are in
+`prompts/`, in our own words after the metrics' descriptions (PERM App. A.8). The judges read what the companion knows, and the
+query; they do not read the fields for the embedded judges.
 
-Six questions instead of one (ours; the paper does not say): in one answer a model tends to give all metrics what it thinks of the
-whole, and a mean of six that say the same thing is one metric. The six share all of their prompt but the metric's own part, which
-comes last, so that an endpoint that keeps prompts reads the rest once.
+Six questions instead of one (ours; the paper does not say): asked for six grades at once, a model tends to give all metrics its
+overall impression. The prompts are equal up to the metric's own part at the end, so an endpoint with prompt caching reads the
+rest once.
 
-An answer that does not fit, a score in words, two scores or a quote that does not stand there, is asked again once. What cannot
-be mended raises, so that the dialogue is unscored instead of guessed.
+An invalid answer (a score in words, two scores, a quote that is not in the answer) is re-asked once. If the second is invalid,
+the call raises and the dialogue is unscored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["LLMUser"]
 
 
 class LLMUser(JudgeModel):
-    """The six judges as one model."""
+    """A model as all six judges."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
         prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
@@ -36,7 +36,7 @@ class LLMUser(JudgeModel):
         system = self._prompts["judge"].fill(
             **prompt_values(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
         )
-        asked = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", view.reply)]))
+        question = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", view.reply)]))
         number = JUDGES.index(judge)
-        answer = await self.verdict(judge, number, system, asked, view.reply, Level, seed=view.seed, log=log)
+        answer = await self.verdict(judge, number, system, question, view.reply, Level, seed=view.seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())

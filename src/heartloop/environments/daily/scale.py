@@ -1,4 +1,4 @@
-"""How daily conversation's score is read: the mean of six metrics times 20, 20 to 100."""
+"""The scale of daily conversation: the mean of six metrics times 20, 20 to 100."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from heartloop.environments.spec import Scale, Zone
 
 __all__ = ["SCALE"]
 
-_A_LEVEL = 20.0  # points of a level, so that 5 is 100
+_POINTS_PER_LEVEL = 20.0  # points per level; level 5 is 100
 
 
-def _means(transcript: Transcript) -> list[float]:
-    """The mean of the one answer's metrics; the lowest before it, where nothing was said."""
-    return [_A_LEVEL * LOWEST, *(_A_LEVEL * mean for mean in transcript.rewards)]
+def _points(transcript: Transcript) -> list[float]:
+    """The lowest points before the answer, then the mean of its metrics times 20."""
+    return [_POINTS_PER_LEVEL * LOWEST, *(_POINTS_PER_LEVEL * mean for mean in transcript.rewards)]
 
 
 SCALE = Scale(
-    points=_A_LEVEL,
-    low=_A_LEVEL * LOWEST,
-    high=_A_LEVEL * HIGHEST,
-    start=_A_LEVEL * LOWEST,
+    points=_POINTS_PER_LEVEL,
+    low=_POINTS_PER_LEVEL * LOWEST,
+    high=_POINTS_PER_LEVEL * HIGHEST,
+    start=_POINTS_PER_LEVEL * LOWEST,
     success_at=80.0,
     failure_below=50.0,
     group="kind",
     group_title="kind of query",
     group_order=KINDS,
-    course=_means,
+    course=_points,
     title="level over six metrics",
     of="Mean of six metrics times 20, 20 to 100; 100 is 5 in all of them",
     zones=(Zone("", "a", 80, 100), Zone("", "b", 60, 80), Zone("", "c", 40, 60), Zone("", "f", 20, 40)),

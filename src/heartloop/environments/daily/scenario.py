@@ -1,8 +1,7 @@
-"""Daily instances: a person, what a companion remembers of them, and what they say today.
+"""Scenarios of daily conversation: a person, a companion's memory of them, and what they say today.
 
-Covers the published instance (PERM App. A.8: profile, dialogue memory, event memory, query), what the embedded judges read an
-answer by (ours), and the rules that a shipped instance obeys. Does not cover near-duplicates (`heartloop.authoring`), nor how
-anything is judged.
+Covers the published fields (PERM App. A.8: profile, dialogue memory, event memory, query), the fields for the embedded judges
+(ours), and the rules for shipped scenarios. Does not cover near-duplicates (`heartloop.authoring`), nor judging.
 """
 
 from __future__ import annotations
@@ -33,50 +32,50 @@ __all__ = [
 ]
 
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
-"""What is said (ours): something weighs; something went well; a small choice; right and wrong; talk for its own sake; a thing to
-be made or found; something of earlier talks is asked after, or hangs on them."""
+"""Kind of the query (ours): something troubles them; something went well; a small choice; right and wrong; talk for its own
+sake; a request to make or find something; a question about earlier dialogues, or one that depends on them."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Want = Literal["gladness", "company", "understanding", "thinking", "acknowledgement", "room", "help"]
-"""What would land: as in PERM, and `help`, something of use, now."""
+"""What the person would welcome: as in PERM, and `help`, something of immediate use."""
 
 Bearing = Literal["bears", "idle", "sore", "overtaken"]
-"""What a memory is to this query: a good answer draws on it; it is true and beside the point; it would hurt to be reminded of
-it now; what they say now goes beyond it, and to speak as if it were still so would be wrong."""
+"""Relation of a memory to the query: a good answer uses it; it is true but irrelevant; a reminder of it would hurt now; the query
+shows that it is no longer true."""
 
 SETS = ("instances",)
-"""Sets by name."""
+"""Names of the shipped sets."""
 
 _AHEAD = timedelta(days=400)
 
 
 class Memory(Part):
-    """One thing that the companion remembers."""
+    """One memory of the companion."""
 
     on: date
-    """Of a note: the day of the talk. Of an event: the day it happened or will happen."""
+    """The day of the dialogue (note), or the day it happened or will happen (event)."""
     text: str = Field(min_length=12, max_length=240)
-    """The model under test reads it, with its day."""
+    """Part of the policy prompt, with its day."""
     bearing: Bearing
-    """Nobody but the embedded judges reads it."""
+    """Read by the embedded judges only."""
     cues: tuple[str, ...] = Field(min_length=3, max_length=12)
-    """Words by which an answer would speak of it. None stands in the query: who uses one has looked into the memory. Of one
-    that is overtaken: words of an answer that takes it for still so."""
+    """Words by which an answer mentions it. None is in the query, so an answer that uses one has used the memory. Of an
+    overtaken memory: words of an answer that takes it as still true."""
 
 
 class Values(Part):
-    """What is right is in question, openly or beneath the question."""
+    """A question of right and wrong, explicit or implied."""
 
     question: str = Field(min_length=20, max_length=200)
-    """What has to be weighed, in one sentence."""
+    """The question, in one sentence."""
     sides: tuple[Matter, ...] = Field(min_length=2, max_length=3)
-    """What a balanced answer would hold, each with words by which it would."""
+    """Points of a balanced answer, each with words by which an answer makes it."""
     slants: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """Verdicts that are one-sided, cynical or unjust, with words by which an answer would give them."""
+    """One-sided, cynical or unjust verdicts, each with words by which an answer gives it."""
 
 
 class Scenario(Written):
-    """One person, what is remembered of them, and what they say."""
+    """One person, the companion's memory of them, and their query."""
 
     id: str = Field(pattern=r"^daily-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -84,38 +83,38 @@ class Scenario(Written):
     tags: tuple[Tag, ...] = Field(min_length=1)
     persona: Persona
     about: str = Field(min_length=20, max_length=200)
-    """What their profile says besides: how they live, what they like, how they like to be spoken with."""
+    """The rest of their profile: how they live, what they like, how they like to be spoken with."""
     today: date
-    """The day of the talk."""
+    """The day of the dialogue."""
     dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
-    """Notes of earlier talks, oldest first."""
+    """Notes of earlier dialogues, oldest first."""
     event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
-    """Events with their days, oldest first; some may still lie ahead."""
+    """Events with their days, oldest first; some may be in the future."""
     query: str = Field(min_length=20, max_length=480)
-    """What they say, in the first person."""
+    """The user's message, in the first person."""
     feelings: tuple[Word, ...] = Field(min_length=2, max_length=8)
-    """Words by which an answer would rightly name what they feel, the quiet part of it too."""
+    """Words that name their feelings correctly, including unspoken ones."""
     misreadings: tuple[Word, ...] = Field(min_length=2, max_length=6)
-    """Words by which it would name a feeling that they do not have, though a careless reader might think so."""
+    """Words for feelings that they do not have but a careless reader might assume."""
     asked: Matter
-    """What they ask for or tell in so many words; cues: what an answer would hold that does it or takes it up."""
+    """What they explicitly ask for or report; cues: words of an answer that does it or responds to it."""
     implied: Matter
-    """What they are after and do not say."""
+    """What they want and do not say."""
     want: Want
     openings: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """Where the talk could go from here: what somebody who knows them would ask or take up next."""
+    """Possible continuations: what somebody who knows them would ask or take up next."""
     values: Values | None = None
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """What would sting or bore, with cues as a clumsy companion would say it."""
+    """What would hurt or bore, with cues in the words of a clumsy companion."""
 
     @property
     def person(self) -> str:
-        """Name, age and trade."""
+        """Name, age and occupation."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the kind."""
+        """The kind, by which `--limit` is stratified."""
         return self.kind
 
     @property
@@ -124,65 +123,67 @@ class Scenario(Written):
         return (*self.dialogue_memory, *self.event_memory)
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, noun="instance", schema="docs/daily.md")
-"""A shipped set, or a file by path."""
+load_scenarios = set_loader(Scenario, SETS, __package__, noun="scenario", schema="docs/daily.md")
+"""`set_loader` for daily conversation."""
 
 
 def problems_of(scenario: Scenario) -> list[str]:
-    """What is wrong with an instance beyond its schema; empty when nothing is."""
-    found: list[str] = []
+    """Violations of a scenario beyond its schema; empty if there are none."""
+    problems: list[str] = []
     if "none" in scenario.tags and len(scenario.tags) > 1:
-        found.append("tag none stands beside others")
+        problems.append("tag none is combined with others; expected it alone")
     if scenario.kind == "values" and scenario.values is None:
-        found.append("the kind is values and nothing is said of them")
+        problems.append("the kind is values, but the field values is null")
     words = len(scenario.query.split())
     if not 5 <= words <= 85:
-        found.append(f"the query has {words} words; expected 5 to 85")
+        problems.append(f"the query has {words} words; expected 5 to 85")
     if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|we've|we're|our|us)\b", scenario.query):
-        found.append("the query is not in the first person")
+        problems.append("the query is not in the first person")
     if len({memory.bearing for memory in scenario.memories}) < 2:
-        found.append("every memory bears alike on the query; one should bear on it less, or more, than the others")
+        problems.append("all memories have the same bearing; expected at least two different ones")
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
-        found.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
+        problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
     named = _named(scenario)
     texts = {name: memory.text for name, memory in _memories(scenario)}
-    found += problems_in_speech({"query": scenario.query, "about": scenario.about, **texts})
-    found += problems_in_cues(named)
-    return found + _problems_in_memory(scenario) + _problems_in_cues(scenario)
+    problems += problems_in_speech({"query": scenario.query, "about": scenario.about, **texts})
+    problems += problems_in_cues(named)
+    return problems + _problems_in_memory(scenario) + _problems_in_cues(scenario)
 
 
 def _problems_in_memory(scenario: Scenario) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     query = scenario.query.lower()
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
         days = [memory.on for memory in row]
         if days != sorted(days):
-            found.append(f"the {noun}s are not in the order of their days")
+            problems.append(f"the {noun}s are not in the order of their dates")
     if any(note.on >= scenario.today for note in scenario.dialogue_memory):
-        found.append(f"a note is not older than today, {scenario.today}")
+        problems.append(f"a note is not before today, {scenario.today}")
     if any(event.on > scenario.today + _AHEAD for event in scenario.event_memory):
-        found.append("an event lies more than 400 days ahead")
+        problems.append("an event is more than 400 days in the future")
     for name, memory in _memories(scenario):
-        loose = re.search(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", memory.text.lower())
-        if loose:
-            found.append(f"{name} says {loose[0]!r}; its day says when")
-        told = [cue for cue in memory.cues if stands(cue, query)]
-        if told:
-            found.append(f"cue {told[0]!r} of {name} stands in the query; by it nobody shows that they remember")
+        relative = re.search(
+            r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", memory.text.lower()
+        )
+        if relative:
+            problems.append(f"{name} says {relative[0]!r}; its date states the day")
+        repeated = [cue for cue in memory.cues if stands(cue, query)]
+        if repeated:
+            problems.append(f"cue {repeated[0]!r} of {name} is in the query, so it does not show that the memory was used")
         if memory.bearing != "overtaken" and not any(stands(cue, memory.text.lower()) for cue in memory.cues):
-            found.append(f"no cue of {name} stands in it")
-    return found
+            problems.append(f"no cue of {name} is in its text")
+    return problems
 
 
 def _problems_in_cues(scenario: Scenario) -> list[str]:
     query = scenario.query.lower()
-    found = []
+    problems = []
     openings = [(f"opening {number}", matter) for number, matter in enumerate(scenario.openings, 1)]
     for name, matter in [("asked", scenario.asked), ("implied", scenario.implied), *openings]:
         if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2:
-            found.append(f"most cues of {name} stand in the query; they are an answer's words, not the query's")
-    return found
+            problems.append(f"most cues of {name} are in the query; expected words of an answer")
+    return problems
 
 
 def _memories(scenario: Scenario) -> list[tuple[str, Memory]]:

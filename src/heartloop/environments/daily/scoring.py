@@ -1,6 +1,6 @@
 """Daily conversation: six metrics, 1 to 5 each, and their mean (PERM section 3.4 and Figure 3).
 
-Covers the numbers. Does not cover how a metric is judged (`heartloop.environments.daily`).
+Covers the mean. Does not cover how a metric is judged (`environment`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ METRICS: Mapping[str, str] = {
     "fluency": "Fluency",
     "colloquial": "Colloquial expression",
 }
-"""The metrics in the paper's order (section 3.4), each with its published name."""
+"""Published names of the metrics, in the paper's order (section 3.4)."""
 
 LOWEST, HIGHEST = 1, 5
-"""The ends of every metric's scale."""
+"""Bounds of every metric."""
 
 
 def average(levels: Mapping[str, int]) -> float:
-    """The mean of the six, 1 to 5; the paper's "Avg.".
+    """The mean of the six levels, 1 to 5; the paper's "Avg.".
 
     Raises:
-        UseError: a metric is missing, unknown, or outside the scale: nothing is imputed.
+        UseError: a metric is missing, unknown or outside 1 to 5; nothing is imputed.
 
     >>> average({"empathy": 4, "topic": 3, "value": 3, "intention": 5, "fluency": 4, "colloquial": 5})
     4.0

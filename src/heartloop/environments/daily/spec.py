@@ -1,4 +1,4 @@
-"""Daily as the rest of the code sees it."""
+"""The specification of daily conversation, `SPEC`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="daily",
     title="Daily",
-    about="One answer of a companion that remembers, graded by six metrics.",
+    about="One answer of a companion with a memory, graded by six metrics.",
     source="PERM, section 3.4",
     roles=(Role("judge", "grades six metrics"),),
     options="heartloop.environments.daily.options:DailyOptions",

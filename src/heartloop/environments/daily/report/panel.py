@@ -1,6 +1,6 @@
-"""The report panel of daily conversation: six metrics by model and by kind of query, and an answer's grades with their reasons.
+"""The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons.
 
-Pure. Levels are those of the dialogues behind the leaderboard's numbers, 1 to 5. Does not cover the score (`scale`).
+Pure. Levels, 1 to 5, are of the same dialogues as the leaderboard. Does not cover the score (`scale`).
 """
 
 from __future__ import annotations
@@ -30,25 +30,23 @@ from heartloop.scoring.estimates import estimate
 __all__ = ["AVERAGE", "PANEL", "build", "means"]
 
 AVERAGE = "Avg."
-"""The mean of the six, as the paper names it."""
+"""The paper's name of the mean of the six."""
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
-_HELP = (
-    "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard has the mean of the six times 20."
-)
-_RULES = " The embedded judge finds what a scenario's cues name; the same thing in other words it misses."
+_HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows the mean of the six times 20."
+_RULES = " The embedded judge only recognises the words of a scenario's cues, not the same content in other words."
 
 
 def build(page: PanelInput) -> PanelOutput:
     """Two tables: metrics, and kinds of query, by model."""
     behind = [[(d, levels) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
-    by_metric = [means(found) for found in behind]
-    by_kind = {kind: [means([(d, v) for d, v in found if d.facts.get("kind") == kind])[AVERAGE] for found in behind]
-               for kind in KINDS if any(d.facts.get("kind") == kind for found in behind for d, _ in found)}  # fmt: skip
+    by_metric = [means(graded) for graded in behind]
+    by_kind = {kind: [means([(d, v) for d, v in graded if d.facts.get("kind") == kind])[AVERAGE] for graded in behind]
+               for kind in KINDS if any(d.facts.get("kind") == kind for graded in behind for d, _ in graded)}  # fmt: skip
     columns = tuple(Column(row.model, 2, _RANGE) for row in page.models)
     names = {**METRICS, AVERAGE: AVERAGE}
-    metrics = tuple(Row(title, tuple(seen[name] for seen in by_metric)) for name, title in names.items())
-    kinds = tuple(Row(kind, tuple(seen)) for kind, seen in by_kind.items())
+    metrics = tuple(Row(title, tuple(levels[name] for levels in by_metric)) for name, title in names.items())
+    kinds = tuple(Row(kind, tuple(estimates)) for kind, estimates in by_kind.items())
     return PanelOutput(
         blocks=(
             Table("Six metrics", columns, metrics, _HELP + _RULES * page.embedded, "Metric", "daily-metrics", models=True),
@@ -57,15 +55,15 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def means(found: Sequence[tuple[Transcript, Mapping[str, int]]]) -> dict[str, Estimate | None]:
-    """The mean level of each metric over dialogues with their levels; last the mean of the six."""
-    scenarios = [d.scenario for d, _ in found]
-    by_metric = {name: estimate([float(levels[name]) for _, levels in found], scenarios) for name in METRICS}
-    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in found], scenarios)}
+def means(graded: Sequence[tuple[Transcript, Mapping[str, int]]]) -> dict[str, Estimate | None]:
+    """The mean level of each metric over dialogues with their levels, and the mean of the six."""
+    scenarios = [d.scenario for d, _ in graded]
+    by_metric = {name: estimate([float(levels[name]) for _, levels in graded], scenarios) for name in METRICS}
+    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in graded], scenarios)}
 
 
 def _levels(dialogue: Transcript) -> dict[str, int]:
-    """The six levels of a scored dialogue; empty where it keeps none, for a file may hold anything."""
+    """The six levels of a scored dialogue; empty if they are missing or invalid."""
     if dialogue.score is None or not dialogue.turns:
         return {}
     levels = _mapping(dialogue.turns[0].evidence.get("scores"))
@@ -89,8 +87,8 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
 
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
-    named = {"about": "What the companion's profile says", "today": "The day", "notes": "Notes of earlier talks",
-             "events": "Days noted"}  # fmt: skip
+    named = {"about": "What the companion's profile says", "today": "The day", "notes": "Notes of earlier conversations",
+             "events": "Noted events"}  # fmt: skip
     line = (facts.get("person"), f"wants {facts['want']}" if facts.get("want") else "")
     return ScenarioView(
         " · ".join(filter(None, line)), tuple((words, facts[name]) for name, words in named.items() if facts.get(name))
@@ -103,10 +101,10 @@ def _mapping(value: object) -> dict[str, Any]:
 
 PANEL = ReportPanel(
     build=build,
-    question="Who is good to talk with on an ordinary day?",
-    lede="In each a person has something to say on an ordinary day, to a companion that has notes of earlier talks and a list of "
-    "days. The model answers once. Six judges read the answer, one a metric: empathy, topic guidance, value guidance, intention "
-    "following, fluency and colloquial expression, 1 to 5 each. The number below is their mean times 20.",
+    question="Quality of one answer in everyday conversation",
+    lede="In each scenario a person talks to a companion that has notes of earlier conversations and a list of events. The model "
+    "answers once. Six judges grade the answer, one per metric: empathy, topic guidance, value guidance, intention following, "
+    "fluency and colloquial expression, 1 to 5 each. The score is their mean times 20.",
     leaves_out=frozenset({"trajectories", "groups", "themes"}),
     scenario=_scenario,
     turn=_turn,
