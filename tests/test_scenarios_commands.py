@@ -45,7 +45,7 @@ def test_a_saved_set_is_read_back_the_same(name: str, tmp_path: Path) -> None:
 def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"id": "x"}) + "\n")
-    with pytest.raises(UseError, match="fits no environment"):
+    with pytest.raises(UseError, match=r"mine\.jsonl"):
         scenarios("list", str(path))
     with pytest.raises(InputError, match="line 1, id: String should match"):
         scenarios("list", str(path), "--environment", "perm")

@@ -143,7 +143,7 @@ def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(t
         file.write('{"messages": [{"role": "Tristram", "content": "hi"}]}\n{"half": \n')
     done = heartloop(*command(*BY, "--out", "mine.jsonl"), cwd=tmp_path)
     assert done.code == 1, done
-    assert "refused: log.jsonl, line 3: turn 1: 'role' is missing or no known speaker" in done.err
+    assert "refused: log.jsonl, line 3: turn 1: 'role' is missing" in done.err
     assert "refused: log.jsonl, line 4: not JSON" in done.err
     assert "2 dialogues read, 2 records refused." in done.out
     assert "More than 5% of log.jsonl could not be read" in done.err

@@ -222,9 +222,9 @@ class TestWhatIsWrongWithAnInstance:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"today": "2025-02-01"}, "older than today"),
-            ({"values": None}, "nothing is said of them"),
-            ({"tags": ["none", "death"]}, "stands beside others"),
+            ({"today": "2025-02-01"}, "2025-02-01"),
+            ({"values": None}, "values is null"),
+            ({"tags": ["none", "death"]}, "tag none"),
             ({"query": "Would one do such a thing for a neighbour?"}, "first person"),
             ({"query": "My neighbour *asks* me to lie for her."}, "nobody says"),
             ({"misreadings": ["torn", "angry"]}, "both a feeling and a misreading"),
@@ -240,8 +240,8 @@ class TestWhatIsWrongWithAnInstance:
     @pytest.mark.parametrize(
         ("update", "said"),
         [
-            ({"cues": ("landlords", "letter", "glowing")}, "stands in the query"),
-            ({"cues": ("harbour", "stairs", "boat")}, "no cue of note 1 stands in it"),
+            ({"cues": ("landlords", "letter", "glowing")}, "'landlords' of note 1"),
+            ({"cues": ("harbour", "stairs", "boat")}, "no cue of note 1"),
             ({"cues": ("Letter", "glowing", "blamed")}, "lower-case"),
             ({"text": "Wrote a glowing letter for a friend two years ago."}, "says 'ago'"),
         ],

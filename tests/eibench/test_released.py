@@ -105,7 +105,7 @@ class TestSets:
         mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
         assert load_set(str(mine)) == [released()]
         assert owner_of(str(mine)).name == "eibench"
-        with pytest.raises(UseError, match="carry no tags"):
+        with pytest.raises(UseError, match="--exclude-tag"):
             load_set(str(mine), exclude_tags=["death"])
         theirs = tmp_path / "theirs.jsonl"
         theirs.write_text(json.dumps(record()), encoding="utf-8")

@@ -167,7 +167,7 @@ class TestInPlace:
         with pytest.raises(UseError, match="judge original first"):
             await perturbed(stored, CASE, Fixed(BAD), Beside(), variant="psycho_jargon", preset="released")
         other = CASE.model_copy(update={"title": "Another title"})
-        with pytest.raises(InputError, match="is another text now"):
+        with pytest.raises(InputError, match="fingerprint"):
             await perturbed(stored, other, Fixed(BAD), Beside(), variant=ORIGINAL, preset="released")
 
 

@@ -110,13 +110,13 @@ class TestMarks:
 class TestThePage:
     def test_says_variant_and_preset_and_shows_marks_with_intervals(self, site: Path) -> None:
         html = (site / "index.html").read_text(encoding="utf-8")
-        assert "Who keeps a clear and warm head" in html
+        assert "difficult situations" in html
         assert "repaired" in html
         assert 'id="marks-that-count"' in html
         cell = r"<td[^>]*><b>10\.0</b> <span class=\"count\">n \d+</span> <span class=\"interval\">"
         assert re.search(r"depth of insight</th>\s*" + cell, html)
-        assert "x/good left out 3 sections, which the judge saw empty." in html
-        assert "x/poor left out 3 sections" in html
+        assert "x/good omitted 3 sections" in html
+        assert "x/poor omitted 3 sections" in html
         assert "trajectories" not in html
 
     def test_the_printed_table_stands_beside_and_apart(self, site: Path) -> None:
@@ -132,7 +132,7 @@ class TestThePage:
         assert "<img" not in script
         chunk = json.loads(script.removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
         first, last = chunk["dialogues"][0]["turns"]
-        assert first["details"][0][0] == "Sections, as the judge saw them (1 missing)"
+        assert first["details"][0][0] == "Sections, as the judge read them (1 missing)"
         _, (_, marks, _), _, (_, reasons, _) = last["details"]
         assert marks == [["demonstrated empathy", "14", ""], ["depth of insight", "10", ""]]
         assert reasons[0][2].startswith("Because ")

@@ -297,7 +297,7 @@ class TestReading:
             load_scenarios(str(path))
 
     def test_a_file_without_a_scenario_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="holds no scenario; expected one JSON object a line"):
+        with pytest.raises(InputError, match="no scenario"):
             load_scenarios(self.write(tmp_path / "mine.jsonl", ""))
 
     def test_a_file_that_is_no_text_is_refused(self, tmp_path: Path) -> None:

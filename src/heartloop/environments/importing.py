@@ -97,7 +97,7 @@ def records(path: Path) -> Iterator[Record]:
         value = _value(place, raw)
         if not isinstance(value, dict):
             raise InputError(
-                f"{place}: JSON {type(value).__name__}; expected one JSON object per line, correct or remove that line"
+                f"{place}: is a {type(value).__name__}; expected one JSON object per line, correct or remove that line"
             )
         yield Record(path, number, raw, value)
 

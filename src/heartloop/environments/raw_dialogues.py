@@ -199,7 +199,7 @@ def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
 def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:
     """Raises `InputError` without quoting values, which may be personal data."""
     if not isinstance(whole, dict):
-        raise InputError(f"JSON {type(whole).__name__}; expected an object with a list {lists[0]!r}")
+        raise InputError(f"is a {type(whole).__name__}; expected an object with a list {lists[0]!r}")
     listed = next((whole[name] for name in lists if isinstance(whole.get(name), list)), None)
     if listed is None:
         raise InputError(f"has no list {' or '.join(map(repr, lists))}; expected one of them with the turns")

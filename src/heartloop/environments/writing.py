@@ -102,7 +102,10 @@ class Writing(ABC):
         """
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Why no scenario is written from this seed, given the answers so far; empty to continue. Also called with empty `done`, before any model call."""
+        """Why no scenario is written from this seed, given the answers so far; empty to continue.
+
+        Also called before any model call, with an empty `done`.
+        """
         return ""
 
     @abstractmethod

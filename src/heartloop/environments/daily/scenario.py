@@ -47,6 +47,7 @@ SETS = ("instances",)
 """Names of the shipped sets."""
 
 _AHEAD = timedelta(days=400)
+_RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
 
 
 class Memory(Part):
@@ -163,11 +164,9 @@ def _problems_in_memory(scenario: Scenario) -> list[str]:
     if any(event.on > scenario.today + _AHEAD for event in scenario.event_memory):
         problems.append("an event is more than 400 days in the future")
     for name, memory in _memories(scenario):
-        relative = re.search(
-            r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", memory.text.lower()
-        )
+        relative = _RELATIVE_DATE.search(memory.text)
         if relative:
-            problems.append(f"{name} says {relative[0]!r}; its date states the day")
+            problems.append(f"{name} says {relative[0].lower()!r}; its date states the day")
         repeated = [cue for cue in memory.cues if stands(cue, query)]
         if repeated:
             problems.append(f"cue {repeated[0]!r} of {name} is in the query, so it does not show that the memory was used")
@@ -209,7 +208,7 @@ def _line(s: Any) -> str:
 
 
 def _text(s: Any) -> str:
-    def remembered(memories: Sequence[Any]) -> str:
+    def lines(memories: Sequence[Any]) -> str:
         return "\n".join(f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" for m in memories)
 
     named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
@@ -218,11 +217,11 @@ def _text(s: Any) -> str:
     parts = [
         f"{s.title} ({s.id}; {s.kind}; wants {s.want}; {' '.join(s.tags)})",
         f"{s.person} ({s.persona.gender}). {s.about}",
-        f"Notes of earlier talks:\n{remembered(s.dialogue_memory)}",
-        f"Days noted:\n{remembered(s.event_memory)}",
+        f"Notes of earlier dialogues:\n{lines(s.dialogue_memory)}",
+        f"Noted events:\n{lines(s.event_memory)}",
         f"On {s.today.isoformat()} says: {s.query}",
-        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
-        f"In question: {s.values.question}" if s.values is not None else "",
+        f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
+        f"Question of values: {s.values.question}" if s.values is not None else "",
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
     ]
     return "\n\n".join(filter(None, parts))

@@ -1,1 +1,1 @@
-"""EQ-Bench3: written prompts, answers in sections, a debrief, a judge's rubric; all texts are read from the user's checkout."""
+"""EQ-Bench3: fixed prompts, answers in sections, a debrief and a judge's rubric, all read from the user's checkout."""

@@ -1,11 +1,10 @@
-"""The sections of an answer in EQ-Bench3, as the released code finds them, and the answer as its judge sees it.
+"""The sections of an answer in EQ-Bench3, parsed as by the released code, and the answer as its judge reads it.
 
-Covers taking an answer apart by the headings that its master prompt asks for. Does not cover what is asked (`environment`).
+Covers splitting an answer at the headings that its master prompt asks for. Does not cover the prompts (`environment`).
 
-As released, and odd in places: a section ends at the next number sign, even one within its text; the last ends at the first
-double hyphen, so a dash typed as two hyphens cuts it short. A section that is not found is empty, and a judge is shown the
-sections alone: whatever stands outside them is gone. The model's own history keeps its answer whole. An answer without its
-headings is scored on empty sections; it is no failure of the instrument.
+As released: a section ends at the next number sign, even within its text; the last section ends at the first double hyphen, so a
+dash typed as two hyphens cuts it. A missing section is empty. The judge reads the sections only; the model's own history has the
+whole answer. An answer without headings is scored with empty sections; it is not a failure.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ __all__ = ["as_judged", "sections_of"]
 
 
 def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
-    """The text of each section by its heading, stripped; empty where the heading is not found.
+    """The stripped text of each section by its heading; empty if the heading is missing.
 
-    Headings are found in any case and with a curly apostrophe, and a hyphen in one may be a space.
+    Headings match in any case, with straight or curly apostrophes, and with hyphens or spaces.
 
     >>> sections_of("# what I think\\nOh no.\\n\\n# What I say\\nSit down -- please.", ["What I think", "What I say"])
     {'What I think': 'Oh no.', 'What I say': 'Sit down'}
     """
-    found = {}
+    sections = {}
     for heading in headings:
         match = _pattern(heading, last=heading == headings[-1]).search(answer)
-        found[heading] = match[1].strip() if match else ""
-    return found
+        sections[heading] = match[1].strip() if match else ""
+    return sections
 
 
 def as_judged(answer: str, sections: Mapping[str, str]) -> str:
-    """The answer as a judge is shown it: its sections under their headings, or the whole where there are none to be."""
+    """The answer as the judge reads it: the sections under their headings, or the whole answer if `sections` is empty."""
     if not sections:
         return answer
     return "\n\n".join(f"# {heading}\n{text}" for heading, text in sections.items()) + "\n\n--"

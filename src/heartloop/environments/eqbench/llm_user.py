@@ -1,14 +1,14 @@
-"""The LLM judge of EQ-Bench3: the released rubric prompt of the user's checkout, put to a model.
+"""The LLM judge of EQ-Bench3: a model with the released rubric prompt of the user's checkout.
 
-Covers what the judge is told and what counts as its marks. Does not cover the score (`environment`).
+Covers the judge's prompt and the validity of its marks. Does not cover the score (`environment`).
 
 The prompt is filled as released: the dialogue, the debrief, the form of the answer; then every asterisk and number sign is
-taken out of it. The model's words stand in it unmarked, so one that writes orders to its judge is not kept from it. Notes on a
-scenario are not told: the release gives them to its pairwise judges alone.
+removed. The model's words in it are not marked, so there is no protection against instructions to the judge. It does not contain
+the notes on a scenario, which the release shows to its pairwise judges only.
 
-Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing besides the reasons; one that does
-not fit is asked again once, with what is wrong, and then the dialogue is unscored. The released code mends broken JSON, takes a
-number out of any text, drops criteria that have none and averages the rest, and knows no range.
+Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing else but the reasons. An invalid one
+is re-asked once with the error; then the dialogue is unscored. The released code repairs broken JSON, extracts a number from any
+text, drops criteria without one, averages the rest, and checks no range.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from heartloop.environments.grading import REASKS, JudgeModel
 __all__ = ["JUDGE_SAMPLING", "REASKS", "LLMUser", "rubric_prompt"]
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
-"""How the judge is asked, as released."""
+"""Sampling of the judge, as released."""
 
 _Mark = Annotated[float, Field(ge=0.0, le=HIGHEST_MARK, strict=True)]
 
 
 class LLMUser(JudgeModel):
-    """The judge as a model; its settings come before those of the release (`JUDGE_SAMPLING`)."""
+    """A model as judge; `sampling` overrides the released settings (`JUDGE_SAMPLING`)."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
         super().__init__(model, sampling=(sampling or Sampling()).over(JUDGE_SAMPLING), role=role)
@@ -50,22 +50,22 @@ class LLMUser(JudgeModel):
             sampling=self._sampling.seeded(view.seed, 0),
             on_reply=log.recorder("rubric", len(view.answers) - (view.debrief is None), "judge"),
         )
-        given = answer.model_dump()
-        reasoning = str(given.pop("chain_of_thought_reasoning")).strip()
-        return Marked({name: given[name] for name in rubric.criteria}, reasoning)
+        fields = answer.model_dump()
+        reasoning = str(fields.pop("chain_of_thought_reasoning")).strip()
+        return Marked({name: fields[name] for name in rubric.criteria}, reasoning)
 
 
 def rubric_prompt(view: View) -> str:
-    """The judge's prompt about a dialogue, filled as the released code does."""
+    """The judge's prompt for a dialogue, filled as by the released code."""
     rubric = view.scenario.form.rubric
-    told = {"transcript": view.transcript, "output_format": rubric.output_format}
+    values = {"transcript": view.transcript, "output_format": rubric.output_format}
     if view.debrief is not None:
-        told["debrief"] = view.debrief
-    return rubric.template.fill(**told).replace("*", "").replace("#", "")
+        values["debrief"] = view.debrief
+    return rubric.template.fill(**values).replace("*", "").replace("#", "")
 
 
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
-    """The form of an answer: reasons, and a mark of every criterion; nothing else."""
+    """The class of an answer: the reasons and a mark for every criterion."""
     fields: dict[str, Any] = {"chain_of_thought_reasoning": (str, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)

@@ -1,12 +1,12 @@
-"""A user's checkout of EQ-Bench3 as scenarios: prompts, notes, master prompts, debrief and rubrics, as they lie there.
+"""A user's checkout of EQ-Bench3 as scenarios: prompts, notes, master prompts, debrief and rubrics.
 
-Covers the text files of `data/`, and what the released code keeps in Python: which ids are of which kind
-(`utils/constants.py`), which criteria count and how the answer's form asks for reasons (`core/benchmark.py`). Those are read as
-text, by their syntax tree; no line of the checkout is run. Does not cover the pairwise comparison, nor the published results.
+Covers the text files of `data/`, and two Python files: the kind of each scenario (`utils/constants.py`), the criteria that count
+and the placeholder for the judge's reasons (`core/benchmark.py`). They are parsed, not run. Does not cover the pairwise
+comparison, nor the published results.
 
-Prompt headers are read twice, as `scenario.VARIANTS` has it: in the release of May 2025 the one of scenario 409 lacks its word,
-so the released parser finds no prompt there, says nothing and leaves the scenario out. Everything else that does not fit the
-form is an error with file, line and what was expected, where the released code logs a line or goes on.
+Prompt headers are read in two variants (`scenario.VARIANTS`): in the release of May 2025 the header of scenario 409 is malformed,
+so the released parser finds no prompt and drops the scenario without a message. Any other invalid text is an error with file,
+line and what was expected; the released code logs it or continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from heartloop.environments.records import read_text
 __all__ = ["PROMPTS_FILE", "is_checkout", "load_scenarios", "read_notes", "read_prompts"]
 
 PROMPTS_FILE = Path("data") / "scenario_prompts.txt"
-"""By which a folder is known as a checkout."""
+"""The file by which a checkout is recognised."""
 
 _NOTES, _DEBRIEF = Path("data") / "scenario_notes.txt", Path("data") / "debrief_prompt.txt"
 _CONSTANTS, _BENCHMARK = Path("utils") / "constants.py", Path("core") / "benchmark.py"
@@ -40,7 +40,7 @@ _IDS: Mapping[Kind, str] = {
 }
 _COUNTED = "STANDARD_ALLOWED_RUBRIC_CRITERIA"
 _REASONING = "chain_of_thought_reasoning"
-_CHECKOUT = "give a checkout of https://github.com/EQ-bench/eqbench3 as it was cloned"
+_CHECKOUT = "expected an unmodified clone of https://github.com/EQ-bench/eqbench3"
 
 _SCENARIO = re.compile(r"^########(?!#)\s*(\S+)")
 _PROMPT = re.compile(r"^#######(?!#)\s*Prompt(\d+)")
@@ -49,22 +49,22 @@ _HEADING = re.compile(r"^# (?!#)(.+?)[ \t]*$", re.MULTILINE)
 
 
 def is_checkout(path: str | Path) -> bool:
-    """Whether a path is a folder that holds the scenario prompts."""
+    """Whether a path is a folder with the file of scenario prompts."""
     return (Path(path) / PROMPTS_FILE).is_file()
 
 
 def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> list[Scenario]:
-    """All scenarios of a checkout, in the file's order; one that only the variant `repaired` has is among them.
+    """All scenarios of a checkout, in the file's order, including those of the variant `repaired` only.
 
     Raises:
-        UseError: no such folder, one that is no checkout, or a tag to exclude: the release has none.
-        InputError: a file that is missing or does not fit, with its line and what was expected.
+        UseError: the path is not a checkout, or a tag is excluded: the release has no tags.
+        InputError: a file is missing or invalid, with its line and what was expected.
     """
     root = Path(name)
     if not is_checkout(root):
-        raise UseError(f"{root} holds no {PROMPTS_FILE}; {_CHECKOUT} (the folder that has data/ in it)")
+        raise UseError(f"{root} has no {PROMPTS_FILE}; {_CHECKOUT} (the folder with data/)")
     if exclude_tags:
-        raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 carry no tags; leave it out")
+        raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
     forms = _forms(root)
     kinds = {scenario: kind for kind, ids in _ids(root).items() for scenario in ids}
     notes = read_notes(root / _NOTES, read_text(root / _NOTES)) if (root / _NOTES).is_file() else {}
@@ -75,13 +75,13 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
 
 
 def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]]:
-    """Id, category, title, and the prompts as the variants `official` and `repaired` read them, of every scenario.
+    """Id, category, title, and the prompts in the variants `official` and `repaired`, of every scenario.
 
     A scenario begins with `######## id | category | title`, each of its prompts with `####### Prompt` and its number.
 
     Raises:
-        InputError: with the line, for a header of another form, an id that stands twice, prompts that do not count from 1, an
-            empty prompt, text before the first header, or no scenario at all.
+        InputError: a malformed header, a duplicate id, prompts not numbered from 1, an empty prompt, text before the first
+            header (each with its line), or no scenario.
     """
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if _SCENARIO.match(line.strip())]
@@ -90,7 +90,7 @@ def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, 
             raise InputError(f"{path}, line {number}: {line.strip()[:60]!r}; expected `######## id | category | title` first")
     if not starts:
         raise InputError(f"{path} holds no scenario; expected `######## id | category | title`, then `####### Prompt1`")
-    found: list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = []
+    scenarios: list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = []
     seen: dict[str, int] = {}
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         parts = [part.strip() for part in lines[start].strip().removeprefix("########").split("|")]
@@ -98,22 +98,22 @@ def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, 
             raise InputError(f"{path}, line {start + 1}: {lines[start].strip()!r}; expected `######## id | category | title`")
         id, category, title = parts
         if id in seen:
-            raise InputError(f"{path}, line {start + 1}: scenario {id!r} stands on line {seen[id]} already; ids must differ")
+            raise InputError(f"{path}, line {start + 1}: scenario {id!r} is already on line {seen[id]}; ids must differ")
         seen[id] = start + 1
-        found.append((id, category, title, *_both_readings(path, lines, start + 1, end)))
-    return found
+        scenarios.append((id, category, title, *_both_variants(path, lines, start + 1, end)))
+    return scenarios
 
 
-def _both_readings(path: Path, lines: Sequence[str], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prompts of one scenario, whose lines run from `start` to before `end`, by the released parser and mended."""
+def _both_variants(path: Path, lines: Sequence[str], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The prompts of one scenario, on the lines from `start` to before `end`, in the two variants."""
     official: list[list[str]] = []
     repaired: list[list[str]] = []
     for number in range(start, end):
         line = lines[number].strip()
-        well, bare = _PROMPT.match(line), _BARE_PROMPT.match(line)
-        if line.startswith("#######") and not well and not bare:
+        valid, bare = _PROMPT.match(line), _BARE_PROMPT.match(line)
+        if line.startswith("#######") and not valid and not bare:
             raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}`")
-        header = well or bare
+        header = valid or bare
         if header is not None:
             if int(header[1]) != len(repaired) + 1:
                 raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}` here")
@@ -122,17 +122,17 @@ def _both_readings(path: Path, lines: Sequence[str], start: int, end: int) -> tu
             repaired[-1].append(lines[number])
         elif line:
             raise InputError(f"{path}, line {number + 1}: {line[:60]!r}; expected `####### Prompt1` after the scenario's header")
-        if well:
+        if valid:
             official.append([])
         elif official:  # a malformed header is text to the released parser
             official[-1].append(lines[number])
-    mended = _texts(repaired)
-    for place, text in enumerate(mended, start=1):
+    texts = _texts(repaired)
+    for place, text in enumerate(texts, start=1):
         if not text:
-            raise InputError(f"{path}, scenario on line {start}: its prompt {place} is empty; expected text under its header")
-    if not mended:
-        raise InputError(f"{path}, line {start}: {lines[start - 1].strip()!r} has no prompt; expected `####### Prompt1` under it")
-    return tuple(filter(None, _texts(official))), mended
+            raise InputError(f"{path}, scenario on line {start}: prompt {place} is empty; expected text below its header")
+    if not texts:
+        raise InputError(f"{path}, line {start}: {lines[start - 1].strip()!r} has no prompt; expected `####### Prompt1` below it")
+    return tuple(filter(None, _texts(official))), texts
 
 
 def _texts(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -140,10 +140,10 @@ def _texts(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def read_notes(path: Path, text: str) -> dict[str, str]:
-    """Notes by the id of their scenario: `# id`, and the text below it. There may be notes of scenarios that are not there.
+    """Notes by scenario id: `# id`, and the text below it. The scenarios need not exist.
 
     Raises:
-        InputError: with the line, for text before the first header, a header without one id, or an id that stands twice.
+        InputError: text before the first header, a header without exactly one id, or a duplicate id, with the line.
     """
     notes: dict[str, list[str]] = {}
     body: list[str] | None = None
@@ -151,7 +151,7 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
         if line.startswith("# "):
             id = line.strip("# \n")
             if len(id.split()) != 1 or id in notes:
-                raise InputError(f"{path}, line {number}: {line.strip()!r}; expected `# id` with an id that is not there yet")
+                raise InputError(f"{path}, line {number}: {line.strip()!r}; expected `# id` with a new id")
             body = notes[id] = []
         elif body is not None:
             body.append(line)
@@ -161,7 +161,7 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 
 def _forms(root: Path) -> dict[Kind, Form]:
-    """What scenarios of each kind share."""
+    """The form of each kind."""
     debrief = _text(root / _DEBRIEF)
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
     tree = _tree(root / _BENCHMARK)
@@ -176,22 +176,22 @@ def _forms(root: Path) -> dict[Kind, Form]:
         for suffix, rubric in rubrics.items()
     ]
     files = {template.name: template.hash for template in (*texts, *criteria)}
-    found: dict[Kind, Form] = {}
+    forms: dict[Kind, Form] = {}
     for kind in KINDS:
         master = masters.get(kind)
         analysis = kind == "analysis"
         sections = () if analysis or master is None else _sections(root, master)
         rubric = rubrics["_analysis" if analysis else ""]
-        found[kind] = Form(kind, master, sections, None if analysis else debrief, rubric, files)
-    return found
+        forms[kind] = Form(kind, master, sections, None if analysis else debrief, rubric, files)
+    return forms
 
 
 def _sections(root: Path, master: Template) -> tuple[str, ...]:
     """The headings that a master prompt asks for: its lines that begin with one number sign."""
-    found = tuple(_HEADING.findall(master.text))
-    if not found:
-        raise InputError(f"{root / 'data' / master.name}.txt has no heading `# ...`; expected those of the sections of an answer")
-    return found
+    headings = tuple(_HEADING.findall(master.text))
+    if not headings:
+        raise InputError(f"{root / 'data' / master.name}.txt has no heading `# ...`; expected the headings of an answer")
+    return headings
 
 
 def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset[str] | None, hint: str) -> Rubric:
@@ -200,7 +200,7 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
     criteria = tuple(line for line in lines if line and not line.startswith("#"))
     for number, line in enumerate(lines, start=1):
         if line in criteria and (not line.isidentifier() or line == _REASONING or lines.index(line) != number - 1):
-            raise InputError(f"{path}, line {number}: {line!r}; expected the name of a criterion, in one word, once")
+            raise InputError(f"{path}, line {number}: {line!r}; expected one word, the name of a new criterion")
     counting = frozenset(criteria) if counted is None else counted & frozenset(criteria)
     if not counting:
         raise InputError(f"{path} names no criterion that counts; expected one of {', '.join(sorted(counted or ()))}")
@@ -209,23 +209,23 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
 
 def _template(root: Path, name: str, blanks: Collection[str]) -> Template:
     path = root / "data" / f"{name}.txt"
-    found = Template(name, _text(path))
+    template = Template(name, _text(path))
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
     try:
-        given = found.blanks
+        given = template.blanks
     except ValueError as error:
         raise InputError(f"{path}: {error}; expected the blanks {wanted}, and other braces doubled") from error
     if given != frozenset(blanks):
         shown = ", ".join(f"{{{blank}}}" for blank in sorted(given)) or "no blank"
         raise InputError(f"{path} has {shown}; expected {wanted}")
-    return found
+    return template
 
 
 def _text(path: Path) -> str:
-    """A file of the checkout, as it is.
+    """The text of a file of the checkout.
 
     Raises:
-        InputError: it is missing, unreadable or empty.
+        InputError: the file is missing, unreadable or empty.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
@@ -240,11 +240,11 @@ def _tree(path: Path) -> ast.Module:
         return ast.parse(_text(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise InputError(f"{path}{line}: it is no Python that can be read; {_CHECKOUT}") from error
+        raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
 
 
 def _ids(root: Path) -> dict[Kind, frozenset[str]]:
-    """Ids of every kind but role-play, which is all the others."""
+    """Ids by kind, except role-play, which is the default."""
     path = root / _CONSTANTS
     tree = _tree(path)
     return {kind: _strings(path, tree, name) for kind, name in _IDS.items()}
@@ -255,24 +255,24 @@ def _counted(path: Path, tree: ast.Module) -> frozenset[str]:
 
 
 def _strings(path: Path, tree: ast.Module, name: str) -> frozenset[str]:
-    """The set of strings that a name is given, wherever it is."""
+    """The set of strings that is assigned to a name, anywhere in the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             value = _literal(node.value)
             if isinstance(value, set) and all(isinstance(one, str) for one in value):
                 return frozenset(value)
-            raise InputError(f"{path}, line {node.lineno}: {name} is no set of strings; expected one, {_CHECKOUT}")
-    raise InputError(f"{path} gives {name} no value; expected a set of strings, {_CHECKOUT}")
+            raise InputError(f"{path}, line {node.lineno}: {name} is not a set of strings; {_CHECKOUT}")
+    raise InputError(f"{path} does not assign {name}; expected a set of strings, {_CHECKOUT}")
 
 
 def _hint(path: Path, tree: ast.Module) -> str:
-    """What the answer's form says where the judge is to reason."""
+    """The placeholder for the reasoning in the answer's form."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                if key is not None and _literal(key) == _REASONING and isinstance(said := _literal(value), str):
-                    return said
-    raise InputError(f"{path} has no {_REASONING!r} in a form of an answer; {_CHECKOUT}")
+                if key is not None and _literal(key) == _REASONING and isinstance(hint := _literal(value), str):
+                    return hint
+    raise InputError(f"{path} has no dictionary with {_REASONING!r}; {_CHECKOUT}")
 
 
 def _literal(node: ast.expr) -> Any:

@@ -1,4 +1,4 @@
-"""How EQ-Bench3's score is read: the rubric score, 0 to 100."""
+"""The scale of EQ-Bench3: the rubric score, 0 to 100."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SCALE"]
 
 
 def _rubric_scores(transcript: Transcript) -> list[float]:
-    """The score, once the whole dialogue is judged; 0 before it, where nothing was said."""
+    """0 before the dialogue, then its score."""
     return [0.0, *transcript.rewards]
 
 

@@ -1,7 +1,7 @@
-"""A scenario of EQ-Bench3 as this project holds one: what is asked in turn, in what form, and what a judge marks.
+"""A scenario of EQ-Bench3: its prompts, the form of the answers, and the judge's rubric.
 
-Covers the values, and a template of the checkout with its blanks. Does not cover reading the checkout (`released`). No text of
-EQ-Bench3 is part of this project: all of it is read from the user's own checkout when a run begins.
+Covers the data classes, and templates of the checkout. Does not cover reading the checkout (`released`). This project contains no
+text of EQ-Bench3; all texts are read from the user's checkout when a run begins.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from heartloop.core.errors import PromptError
 __all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "has_prompts"]
 
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
-"""`role-play`: in a part, in three sections; `drafting`: a message to write, in three sections; `conversation`: the prompts as
-they are, without sections; `analysis`: one question about a dialogue that took place, without a debrief."""
+"""`role-play`: the model plays a role, in three sections; `drafting`: it writes a message, in three sections; `conversation`: it
+answers the prompts without sections; `analysis`: one question about a given dialogue, without a debrief."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 VARIANTS = ("official", "repaired")
-"""How prompt headers are read. `official`: as the released parser reads them; a header of another form is text, or lost with all
-that follows where no prompt stands before it. `repaired`: a header that has the number alone is a header."""
+"""How prompt headers are read. `official`: as by the released parser; a malformed header is text of the prompt before it, or
+dropped with the following text if there is none. `repaired`: a header with the number alone is also a header."""
 
 
 class Template(NamedTuple):
-    """A text with blanks `{name}`, as Python's `str.format` has them; doubled braces stand for single ones."""
+    """A text with blanks `{name}` as in `str.format`; doubled braces are single ones."""
 
     name: str
     text: str
@@ -38,12 +38,12 @@ class Template(NamedTuple):
         """Names of the blanks.
 
         Raises:
-            ValueError: a brace without its partner.
+            ValueError: an unmatched brace.
         """
         return frozenset(name for _, name, *_ in Formatter().parse(self.text) if name is not None)
 
     def fill(self, **values: str) -> str:
-        """The text with every blank filled in one pass: what is filled in is never read again for blanks.
+        """The text with all blanks filled in one pass; braces in the values stay as they are.
 
         Raises:
             PromptError: a blank without a value.
@@ -64,53 +64,53 @@ class Template(NamedTuple):
 
 
 class Rubric(NamedTuple):
-    """What a judge is asked about a dialogue of one kind."""
+    """The judge's prompt and criteria for scenarios of one kind."""
 
     template: Template
-    """With blanks `transcript`, `output_format` and, but for an analysis, `debrief`."""
+    """With blanks `transcript`, `output_format` and, except for an analysis, `debrief`."""
     criteria: tuple[str, ...]
-    """All that are marked, in the file's order."""
+    """All criteria, in the file's order."""
     counted: frozenset[str]
-    """Those that enter the score; the others describe abilities' price or style."""
+    """Criteria that count for the score; the others describe style."""
     reasoning_hint: str
-    """What the released code writes into the answer's form where the judge is to reason."""
+    """The released placeholder for the reasoning in the answer's form."""
 
     @property
     def output_format(self) -> str:
-        """The form of an answer as the judge is shown it: JSON with every criterion and its range."""
+        """The form of an answer in the judge's prompt: JSON with every criterion and its range."""
         shown = json.dumps({"chain_of_thought_reasoning": self.reasoning_hint, **dict.fromkeys(self.criteria, 0)}, indent=2)
         return shown.replace(": 0", ": 0-20")
 
 
 class Form(NamedTuple):
-    """What all scenarios of a kind share."""
+    """The parts that all scenarios of a kind share."""
 
     kind: Kind
     master: Template | None
-    """Each prompt goes through it, by its blank `scenario_prompt`; `None` leaves prompts as they are."""
+    """Template of each prompt, with the blank `scenario_prompt`; `None` if prompts are sent as they are."""
     sections: tuple[str, ...]
-    """Headings of the sections that an answer is to have; none where it is taken whole."""
+    """Headings of an answer's sections; empty if an answer has none."""
     debrief: str | None
-    """The last prompt, out of the part; `None` for an analysis."""
+    """The last prompt, which asks for reflection; `None` for an analysis."""
     rubric: Rubric
     files: Mapping[str, str]
-    """Hash of every text of the checkout that anybody is asked with, by name."""
+    """Hashes, by name, of all texts of the checkout that are used in prompts."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario: its prompts as either parser reads them, its notes, and what its kind shares."""
+    """One scenario: its prompts in both variants, its notes, and the form of its kind."""
 
     id: str
     category: str
     title: str
     form: Form
     official: tuple[str, ...]
-    """Prompts as the released parser reads them; empty where it finds none and leaves the scenario out."""
+    """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
-    """Prompts with malformed headers mended."""
+    """Prompts with malformed headers repaired."""
     notes: str = ""
-    """For pairwise judges, as released; the rubric's judge is not told."""
+    """Notes for the released pairwise judges; not in any prompt here."""
 
     @property
     def kind(self) -> Kind:
@@ -118,31 +118,31 @@ class Scenario:
 
     @property
     def person(self) -> str:
-        """Nobody: what is said is written in advance."""
+        """There is no person; a label for reports."""
         return "Written prompts"
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the category."""
+        """The category, by which `--limit` is stratified."""
         return self.category
 
     @property
     def tags(self) -> Sequence[str]:
-        """None: the release has no content tags."""
+        """Empty; the release has no content tags."""
         return ()
 
     def prompts(self, variant: str) -> tuple[str, ...]:
-        """What is asked in turn, without master prompt and debrief."""
+        """The prompts in a variant, without master prompt and debrief."""
         return self.repaired if variant == "repaired" else self.official
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of all that the model under test may be asked: changes when any word does."""
+        """First 16 hex digits of the SHA-256 of all texts that the model under test may read."""
         form = self.form
-        asked = [self.id, self.kind, self.official, self.repaired, form.master.text if form.master else None, form.debrief]
-        return hashlib.sha256(json.dumps(asked, ensure_ascii=False).encode()).hexdigest()[:16]
+        texts = [self.id, self.kind, self.official, self.repaired, form.master.text if form.master else None, form.debrief]
+        return hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def has_prompts(scenario: Scenario, variant: str) -> bool:
-    """Whether a scenario has a prompt in a variant."""
+    """Whether a scenario has prompts in a variant."""
     return bool(scenario.prompts(variant))

@@ -1,4 +1,4 @@
-"""EQ-Bench3 as the rest of the code sees it."""
+"""The specification of EQ-Bench3, `SPEC`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="eqbench",
     title="EQ-Bench3",
-    about="Written prompts from your own checkout, answers in sections, a rubric.",
+    about="Fixed prompts from your own checkout, answers in sections, a rubric.",
     source="EQ-Bench3 (released code)",
     roles=(Role("judge", "marks by the rubric"),),
     options="heartloop.environments.eqbench.options:EQBenchOptions",

@@ -33,7 +33,7 @@ AVERAGE = "Avg."
 """The paper's name of the mean of the six."""
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
-_HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows the mean of the six times 20."
+_HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows their mean times 20."
 _RULES = " The embedded judge only recognises the words of a scenario's cues, not the same content in other words."
 
 

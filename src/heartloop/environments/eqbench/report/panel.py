@@ -1,7 +1,7 @@
 """The report panel of EQ-Bench3: the judge's marks of every criterion, and the sections and reasons of a dialogue.
 
-Pure. Marks are those of the dialogues behind the leaderboard's numbers, 0 to 20, whether they count or describe a style. Does not
-cover the score (`scale`).
+Pure. Marks, 0 to 20, are of the same dialogues as the leaderboard, whether they count or describe style. Does not cover the score
+(`scale`).
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def build(page: PanelInput) -> PanelOutput:
         counts.update((name, counted) for name, counted, _ in marks(dialogue) if counted or name not in counts)
     help_ = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
     counted = (
-        "The score of a dialogue is five times the mean of its marks that count; an analysis is marked by other criteria than a "
-        "role-play." + " The rules mark some criteria only; the rest has no mark." * page.embedded
+        "The score of a dialogue is five times the mean of its marks that count; an analysis has other criteria than a role-play."
+        + " The embedded judge marks some criteria only." * page.embedded
     )
     columns = tuple(Column(row.model, range=_MARKS) for row in page.models)
     blocks = tuple(
         Table(title, columns, rows, help_ + more, "Criterion", "eqbench-criteria", models=True)
         for title, more, wanted in (
             ("Marks that count", counted, True),
-            ("Marks of style", "They describe a style, are neither good nor bad, and do not count.", False),
+            ("Marks of style", "They describe style, not quality, and do not count.", False),
         )
         if (rows := tuple(
             Row(name.replace("_", " "), tuple(mean_mark(dialogues, name) for dialogues in behind))
@@ -71,31 +71,32 @@ def build(page: PanelInput) -> PanelOutput:
         "Mean rubric score, 0 to 100, with its 95 % interval over scenarios.",
         entry="eqbench-kind",
     )
-    lost = {
-        row.model: sum(d.counts.get("missing sections", 0) for d in found) for row, found in zip(page.models, behind, strict=True)
+    missing = {
+        row.model: sum(d.counts.get("missing sections", 0) for d in dialogues)
+        for row, dialogues in zip(page.models, behind, strict=True)
     }
     return PanelOutput(
         blocks=(*blocks, by_kind),
-        warnings=tuple(f"{model} left out {amount(n, 'section')}, which the judge saw empty." for model, n in lost.items() if n),
+        warnings=tuple(f"{model} omitted {amount(n, 'section')}; they count as empty." for model, n in missing.items() if n),
     )
 
 
 def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
-    found = [(d.score, d.scenario) for d in dialogues if d.facts.get("kind") == kind and d.score is not None]
-    return estimate([score for score, _ in found], [scenario for _, scenario in found])
+    scores = [(d.score, d.scenario) for d in dialogues if d.facts.get("kind") == kind and d.score is not None]
+    return estimate([score for score, _ in scores], [scenario for _, scenario in scores])
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """The sections that the judge saw, its marks and its reasons."""
+    """The sections that the judge read, its marks and its reasons."""
     evidence = turn.evidence
     details = []
     if sections := _mapping(evidence.get("sections")):
         missing = len(evidence.get("missing") or ())
-        words = "Sections, as the judge saw them" + (f" ({missing} missing)" if missing else "")
-        rows = tuple((str(name), "", str(text) or "not found: the judge saw it empty") for name, text in sections.items())
+        words = "Sections, as the judge read them" + (f" ({missing} missing)" if missing else "")
+        rows = tuple((str(name), "", str(text) or "not found: the judge read it as empty") for name, text in sections.items())
         details.append(Details(words, rows))
     if evidence.get("part") == "debrief":
-        details.append(Details("The debrief, out of the part", (("", "", "The judge reads it whole."),)))
+        details.append(Details("Debrief", (("", "", "The judge reads the whole answer."),)))
     for key, words in (("counted", "Marks that count, 0 to 20"), ("style", "Marks of style, which do not count")):
         if given := _mapping(evidence.get(key)):
             details.append(
@@ -142,7 +143,7 @@ def published_results() -> Published:
 
 
 def marks(dialogue: Transcript) -> Iterator[tuple[str, bool, float]]:
-    """Criterion, whether it counts, and mark; what is not a number in a transcript is skipped."""
+    """Criterion, whether it counts, and mark; a mark that is not a number is skipped."""
     if dialogue.score is None or not dialogue.turns:
         return
     for part in ("counted", "style"):
@@ -174,12 +175,12 @@ def _measured(page: PanelInput) -> Table:
 
 PANEL = ReportPanel(
     build=build,
-    question="Who keeps a clear and warm head in a hard scene?",
-    lede="A scenario of EQ-Bench3 is a written scene: prompts in turn, answers in sections, a debrief; or the reading of "
-    "somebody else's scene. Nobody answers back. A judge marks the whole, 0 to 20 by each criterion, and the number below is "
-    "five times the mean of the marks that count.",
+    question="Emotional intelligence in difficult situations",
+    lede="A scenario of EQ-Bench3 has fixed prompts, answers in sections and a debrief, or asks for an analysis of a given "
+    "dialogue. No user simulator replies. A judge marks the whole dialogue, 0 to 20 by each criterion. The score is five times "
+    "the mean of the marks that count.",
     leaves_out=frozenset({"trajectories", "groups"}),
-    stops={"turn_limit": "played to its end"},
+    stops={"turn_limit": "completed"},
     turn=_turn,
     published=published_results,
     package=__package__,
