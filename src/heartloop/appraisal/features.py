@@ -1,0 +1,230 @@
+"""From a reply and its dialogue to features: hashed n-grams of the reply, and counts.
+
+Covers what the learned reader sees (`reader`). No list of words: which n-grams matter is what the fit selects. The same text
+always gives the same features. Does not cover weights, nor what a reply does to a person.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BUCKETS", "COUNTS", "READ_CHARACTERS", "Context", "Features", "features_of", "tokens_of"]
+
+BUCKETS = 1 << 16
+"""Hash buckets of the n-grams: word n-grams and character n-grams share them."""
+READ_CHARACTERS = 8_000
+"""Only this much of a reply is read; the count of words covers all of it."""
+
+_TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "…": "..."})
+_SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|\n+")
+_LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
+_QUOTED = re.compile(r'"[^"\n]{3,}"')
+_WORD_ORDERS = (1, 2, 3)
+_CHARACTER_ORDERS = (2, 3, 4, 5)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = np.uint64(0x100000001B3)
+_SHIFT = np.uint64(64 - 16)
+
+
+class Context(NamedTuple):
+    """What a reply answers, and what is known of the person beyond their messages."""
+
+    messages: tuple[str, ...]
+    """The person's messages so far, oldest first; empty where the policy speaks first."""
+    replies: tuple[str, ...] = ()
+    """The policy's earlier replies, oldest first."""
+    unsaid: tuple[str, ...] = ()
+    """What weighs on the person and was not said yet."""
+    sore: tuple[str, ...] = ()
+    """What hurts the person."""
+    known: tuple[str, ...] = ()
+    """What the policy was told besides the dialogue, such as notes of earlier talks."""
+    demand: tuple[str, ...] = ()
+    """What the person demands and the policy must not give."""
+    ways: tuple[str, ...] = ()
+    """What the policy could do or offer."""
+    wrongs: tuple[str, ...] = ()
+    """What the policy did to the person, and what it cost."""
+
+
+class Features(NamedTuple):
+    """The features of one reply."""
+
+    buckets: NDArray[np.int64]
+    """Numbers of the hash buckets that occur, each once."""
+    values: NDArray[np.float32]
+    """Their weights; word n-grams and character n-grams each have Euclidean length 1."""
+    counts: NDArray[np.float32]
+    """One value per name in `COUNTS`."""
+    tokens: int
+    """Words of the reply."""
+
+
+COUNTS: tuple[str, ...] = (
+    "log_words", "word_length", "sentences", "questions", "exclamations", "commas", "newlines", "list_marks", "bold",
+    "quotations", "digits", "capitals", "lower_start", "copied_run", "copied_share", "last_overlap", "story_overlap", "novelty", "own_run",
+    "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap", "demand_overlap", "ways_overlap",
+    "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
+)  # fmt: skip
+"""Names of the counts, in their order."""
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """The words and numbers of a text, folded: lower case, plain quotes, no accents.
+
+    >>> tokens_of("Rubén’s 3 boots.")
+    ("ruben's", '3', 'boots')
+    """
+    return _tokens(text[:READ_CHARACTERS])
+
+
+@lru_cache(maxsize=20_000)
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(_folded(text)))
+
+
+def _folded(text: str) -> str:
+    text = text.translate(_QUOTES)
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return text.lower()
+
+
+@lru_cache(maxsize=100_000)
+def _hash_of(word: str) -> int:
+    """A 64-bit FNV-1a hash, the same on every machine."""
+    value = 0xCBF29CE484222325
+    for byte in word.encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.int64]:
+    """The bucket of every n-gram of this order."""
+    if len(codes) < order:
+        return np.empty(0, np.int64)
+    value = np.full(len(codes) - order + 1, salt, np.uint64)
+    with np.errstate(over="ignore"):
+        for n in range(order):
+            value = (value ^ codes[n : n + len(value)]) * _PRIME
+            value ^= value >> np.uint64(29)
+        mixed: NDArray[np.int64] = ((value * _MIX) >> _SHIFT).astype(np.int64)
+    return mixed
+
+
+def _weighted(groups: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Distinct buckets with the square root of how often each occurs, at length 1 together."""
+    whole = np.concatenate(groups) if groups else np.empty(0, np.int64)
+    if not len(whole):
+        return whole, np.empty(0, np.float32)
+    buckets, often = np.unique(whole, return_counts=True)
+    values = np.sqrt(often).astype(np.float32)
+    return buckets, values / np.float32(np.linalg.norm(values))
+
+
+def features_of(reply: str, context: Context) -> Features:
+    """The features of a reply in its context."""
+    text = reply[:READ_CHARACTERS]
+    tokens = tokens_of(reply)
+    codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
+    words, word_values = _weighted([_grams(codes, order, 7 + order) for order in _WORD_ORDERS])
+    line = np.frombuffer(f" {' '.join(_folded(text).split())} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
+    characters, character_values = _weighted([_grams(line, order, 77 + order) for order in _CHARACTER_ORDERS])
+    return Features(
+        np.concatenate([words, characters]),
+        np.concatenate([word_values, character_values]),
+        _counts(reply, text, tokens, context),
+        len(tokens),
+    )
+
+
+@lru_cache(maxsize=5_000)
+def _content(text: str) -> frozenset[str]:
+    """Stubs of the longer words of a text: their first five letters, so that inflections meet."""
+    return frozenset(token[:5] for token in _tokens(text[:READ_CHARACTERS]) if len(token) > 3)
+
+
+def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset().union(*map(_content, texts))
+
+
+@lru_cache(maxsize=5_000)
+def _runs(text: str, order: int) -> frozenset[tuple[str, ...]]:
+    tokens = _tokens(text[:READ_CHARACTERS])
+    return frozenset(tokens[n : n + order] for n in range(len(tokens) - order + 1))
+
+
+def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:
+    """Words in the longest run that stands in one of the texts, and the share of words in runs of three or more."""
+    order = 3
+    marked = np.zeros(len(tokens), bool)
+    pools = [_runs(text, order) for text in texts]
+    longest = run = 0
+    for n in range(len(tokens) - order + 1):
+        gram = tokens[n : n + order]
+        if any(gram in pool for pool in pools):
+            marked[n : n + order] = True
+            run = run + 1 if run else order
+            longest = max(longest, run)
+        else:
+            run = 0
+    return longest, float(marked.mean()) if len(tokens) else 0.0
+
+
+def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """Share of my stubs that are theirs."""
+    return len(mine & theirs) / len(mine) if mine and theirs else 0.0
+
+
+def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) -> NDArray[np.float32]:
+    mine = frozenset(token[:5] for token in tokens if len(token) > 3)
+    said = _content_of(context.messages)
+    own = _content_of(context.replies)
+    new = mine - said
+    last = context.messages[-1] if context.messages else ""
+    ends = len(_SENTENCE_END.findall(text.strip() + " ")) or 1
+    copied_run, copied_share = _copied(tokens, context.messages)
+    own_run, _ = _copied(tokens, context.replies)
+    letters = max(1, sum(c.isalpha() for c in text))
+    count = max(1, len(tokens))
+    values = (
+        np.log1p(len(reply.split())) / 4.0,
+        sum(map(len, tokens)) / count / 5.0,
+        np.log1p(ends),
+        min(4, text.count("?")) / 2.0,
+        min(6, text.count("!")) / 3.0,
+        text.count(",") / count * 5.0,
+        np.log1p(text.count("\n")),
+        np.log1p(len(_LIST_MARK.findall(text))),
+        min(4, text.count("**") // 2) / 2.0,
+        min(3, len(_QUOTED.findall(text.translate(_QUOTES)))),
+        sum(c.isdigit() for c in text) / count,
+        sum(c.isupper() for c in text) / letters * 10.0,
+        float(text[:1].islower()),
+        min(12, copied_run) / 6.0,
+        copied_share,
+        _overlap(mine, _content(last)),
+        _overlap(mine, said),
+        len(mine - said - own) / count,
+        min(12, own_run) / 6.0,
+        _overlap(mine, own),
+        1.0 - len(set(tokens)) / count,
+        min(4, len(new & _content_of(context.unsaid))) / 2.0,
+        min(4, len(new & _content_of(context.sore))) / 2.0,
+        min(6, len(new & _content_of(context.known))) / 3.0,
+        min(4, len(mine & _content_of(context.demand))) / 2.0,
+        min(6, len(mine & _content_of(context.ways))) / 3.0,
+        min(6, len(mine & _content_of(context.wrongs))) / 3.0,
+        min(10, len(context.replies)) / 5.0,
+        float(not context.messages),
+        np.log1p(len(last.split())) / 4.0,
+        sum(len(part.split()) == 1 for part in _SENTENCE_END.split(text)) / ends,
+    )
+    return np.array(values, np.float32)
