@@ -69,9 +69,9 @@ class Features(NamedTuple):
 
 COUNTS: tuple[str, ...] = (
     "log_words", "word_length", "sentences", "questions", "exclamations", "commas", "newlines", "list_marks", "bold",
-    "quotations", "digits", "capitals", "lower_start", "copied_run", "copied_share", "last_overlap", "story_overlap", "novelty", "own_run",
-    "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap", "demand_overlap", "ways_overlap",
-    "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
+    "quotations", "digits", "capitals", "lower_start", "copied_run", "copied_share", "last_overlap", "story_overlap",
+    "novelty", "own_run", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap", "demand_overlap",
+    "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
 )  # fmt: skip
 """Names of the counts, in their order."""
 
