@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.written import steps_path
-from heartloop.environments.perm.drawn import FORM, DrawnSample, load_drawn, load_set
+from heartloop.environments.perm.drawn import FORM, DrawnScenario, load_drawn, load_set
 from heartloop.environments.perm.enriching import PermEnriching
 from heartloop.environments.perm.scenario import EMOTIONS
 from tests.authoring.scribe import Scribe, good
@@ -92,7 +92,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tm
     people = load_set(str(tmp_path / "mine.jsonl"))
     assert [(one.id, one.query) for one in people] == [(one.id, one.query) for one in before]
     for one in people:
-        assert isinstance(one, DrawnSample)
+        assert isinstance(one, DrawnScenario)
         assert one.persona is not None
         assert one.persona.name in one.scenario
         assert one.persona.name in one.who
@@ -243,7 +243,7 @@ def test_another_source_or_writer_on_the_same_file_is_refused(tmp_path: Path, dr
 
 
 def test_names_are_drawn_by_lot_and_stay_the_same() -> None:
-    writing = PermEnriching([DrawnSample.model_validate(sample(n)) for n in range(64)])
+    writing = PermEnriching([DrawnScenario.model_validate(sample(n)) for n in range(64)])
     names = [one.facts["names"][0][1] for one in writing.seeds(64, 0)]
     assert len(set(names)) > 30
     assert [one.facts["names"][0][1] for one in writing.seeds(64, 0)] == names

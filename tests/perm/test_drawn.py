@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.perm.drawn import DrawnSample, load_set
+from heartloop.environments.perm.drawn import DrawnScenario, load_set
 from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
@@ -56,7 +56,7 @@ def dialogue(number: int, emotion: str) -> RawDialogue:
 
 class TestWhich:
     def test_the_first_words_are_the_query_with_commas_and_quotes_as_they_were(self, source: Path) -> None:
-        found = {s.source: s for s in draw(read_dialogues(source, "empathetic").dialogues).samples}
+        found = {s.source: s for s in draw(read_dialogues(source, "empathetic").dialogues).scenarios}
         boat = found["train.csv, hit:1_conv:1"]
         assert (boat.emotion, boat.query) == ("proud", "I finally built a boat, and it floats.")
         assert boat.scenario == "I built a boat, alone."
@@ -64,38 +64,38 @@ class TestWhich:
 
     def test_what_is_not_taken_is_counted_with_its_reason(self, source: Path) -> None:
         drawn = draw(read_dialogues(source, "empathetic").dialogues)
-        assert drawn.passed == {
-            f"the person begins with fewer than {LEAST_WORDS} words": 1,
-            "its label is none of the 32 emotions": 1,
-            "another dialogue begins with the same words": 1,
+        assert drawn.skipped == {
+            f"query has fewer than {LEAST_WORDS} words": 1,
+            "label is not one of the 32 emotions": 1,
+            "same situation and query as another dialogue": 1,
         }
 
     def test_personal_data_is_gone_and_counted(self, source: Path) -> None:
         drawn = draw(read_dialogues(source, "empathetic").dialogues)
-        whole = "".join(s.model_dump_json() for s in drawn.samples)
+        whole = "".join(s.model_dump_json() for s in drawn.scenarios)
         assert "Ingrid" not in whole
         assert "example.org" not in whole
         assert drawn.removed["email"] == 1
 
     def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
         dialogues = read_dialogues(source, "empathetic").dialogues
-        assert [s.tags for s in draw(dialogues).samples if s.emotion == "lonely"] == [("suicide",)]
+        assert [s.tags for s in draw(dialogues).scenarios if s.emotion == "lonely"] == [("suicide",)]
         without = draw(dialogues, exclude_tags=["suicide"])
-        assert not any(s.emotion == "lonely" for s in without.samples)
-        assert without.passed["it touches suicide"] == 1
+        assert not any(s.emotion == "lonely" for s in without.scenarios)
+        assert without.skipped["excluded tag: suicide"] == 1
         with pytest.raises(UseError, match="unknown tag"):
             draw(dialogues, exclude_tags=["sadness"])
 
     def test_a_limit_is_spread_over_the_emotions_and_a_larger_one_holds_the_smaller(self) -> None:
         dialogues = [dialogue(n, EMOTIONS[n % 32] if n % 3 else "sad") for n in range(400)]
-        some, more = (draw(dialogues, limit=n, seed=4).samples for n in (64, 128))
+        some, more = (draw(dialogues, limit=n, seed=4).scenarios for n in (64, 128))
         assert set(Counter(s.emotion for s in some).values()) == {2}
         assert {s.id for s in some} <= {s.id for s in more}
-        assert {s.id for s in draw(dialogues, limit=64, seed=5).samples} != {s.id for s in some}
-        assert draw(dialogues[::-1], limit=64, seed=4).samples == some
+        assert {s.id for s in draw(dialogues, limit=64, seed=5).scenarios} != {s.id for s in some}
+        assert draw(dialogues[::-1], limit=64, seed=4).scenarios == some
 
     def test_nothing_that_fits_is_an_error_that_says_why(self) -> None:
-        with pytest.raises(InputError, match="2 x its label is none of the 32 emotions"):
+        with pytest.raises(InputError, match="2 x label is not one of the 32 emotions"):
             draw([dialogue(1, "moody"), dialogue(2, "moody")])
 
 
@@ -111,7 +111,7 @@ class TestCommand:
         spec = owner_of(str(out))
         assert spec.name == "perm"
         people = load_set(str(out))
-        assert all(isinstance(one, DrawnSample) and one.persona is None for one in people)
+        assert all(isinstance(one, DrawnScenario) and one.persona is None for one in people)
         assert all(one.query in spec.scenarios.text(one) and one.id in spec.scenarios.line(one) for one in people)
         checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
         assert (checked.exit_code, "checked for their form only" in checked.output) == (0, True)
@@ -149,7 +149,7 @@ def test_lines_that_a_csv_writer_quoted_are_the_same(source: Path, tmp_path: Pat
     with quoted.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerows(line.split(",") for line in [HEADER, *LINES])
-    plain, again = (draw(read_dialogues(path, "empathetic").dialogues).samples for path in (source, quoted))
+    plain, again = (draw(read_dialogues(path, "empathetic").dialogues).scenarios for path in (source, quoted))
     assert [(s.emotion, s.scenario, s.query) for s in again if s.emotion == "proud"] == [
         (s.emotion, s.scenario, s.query) for s in plain if s.emotion == "proud"
     ]

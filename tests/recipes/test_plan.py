@@ -16,7 +16,7 @@ from typing import get_args
 import pytest
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.perm.drawn import DrawnSample
+from heartloop.environments.perm.drawn import DrawnScenario
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
@@ -129,7 +129,7 @@ class TestScenarios:
 
     def test_scenarios_that_the_user_cannot_play_are_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "drawn.jsonl"
-        drawn = DrawnSample(
+        drawn = DrawnScenario(
             form="perm-drawn/1", id="perm-jealous-0123abcd", emotion="jealous", source="a study",
             scenario="A colleague was chosen instead of me.", query="He was chosen.",
         )  # fmt: skip

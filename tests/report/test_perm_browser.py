@@ -102,7 +102,7 @@ def test_broken_and_unscored_answers_say_so(page: Page, write_run: WriteRun, tmp
         page.goto(index.as_uri() + "#dialogue-x-showy-s3")
         page.wait_for_selector("dialog[open] .sum")
         sheet = page.locator("dialog")
-        assert sheet.locator(".banner").inner_text() == "Broken form: no line is `# Analysis`."
+        assert sheet.locator(".banner").inner_text() == "Invalid form: no line is `# Analysis`."
         assert sheet.locator(".judge").count() == 0
         page.goto(index.as_uri() + "#dialogue-x-third-s3")
         page.wait_for_selector("dialog[open] .banner:has-text('Unscored.')")

@@ -97,9 +97,9 @@ def test_a_broken_form_enters_the_reward_at_its_price_and_no_grade(write_run: Wr
 
 
 def test_the_sum_in_points(board: PermBoard) -> None:
-    sums = board.seen(board.sums)
+    sums = board.means(board.sums)
     told = {model: {name: round(seen.mean, 2) for name, seen in parts.items()} for model, parts in sums.items()}
-    assert told["x/showy"] == {"empathy": 42.86, "beside": -20, "length": 0, "tokens": 100}
+    assert told["x/showy"] == {"empathy": 42.86, "bystander": -20, "length": 0, "tokens": 100}
     assert told["x/third"]["length"] == -5  # one of two answers is 100 tokens too long: -10 and 0
 
 
@@ -242,7 +242,7 @@ def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: P
     html = index.read_text(encoding="utf-8")
     assert "<dt>Share of a grade</dt><dd>grade / 5</dd>" in html
     assert "<dt>Bystander&#39;s weight</dt><dd>0.5</dd>" in html
-    assert "1 answer was in a broken form, judged by nobody and worth -50 each" in html
+    assert "1 answer has an invalid form: not judged, -50 points each" in html
     assert "Score by hidden intention" not in html
     other = (index.parent / "measurement-2.html").read_text(encoding="utf-8")
     assert "<dt>Bystander&#39;s weight</dt><dd>0.1</dd>" in other  # another weight, another page
@@ -252,7 +252,7 @@ def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: Wri
     talks = [perm_talk("x/a", "s1", EVEN, weight=1.0), perm_talk("x/a", "s2", None, broken="order", weight=1.0, score=-1.0)]
     html = write_site([write_run(talks, **PERM, bystander_weight=1.0)], tmp_path / "site").read_text(encoding="utf-8")
     assert "it counts -100 in the reward" in html
-    assert "judged by nobody and worth -100 each" in html
+    assert "-100 points each" in html
 
 
 def test_every_heading_of_a_table_leads_to_what_it_means(write_run: WriteRun, tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ def test_an_answer_opened_has_both_parts_the_judges_and_the_sum() -> None:
 def test_the_sum_by_unit_and_without_a_bystander() -> None:
     told = dict(answer(perm_talk("m", "s", SHOWY, preset="unit", weight=0.0))["answer"]["sum"])
     assert told["resonation"] == "(1 − 1) / 4 = 0.00"
-    assert told["harmonic mean"] == "one share is 0, and so is the mean: 0.000"
-    assert told["bystander"] == "its weight is 0: 0"
+    assert told["harmonic mean"] == "a share is 0, so the mean is 0: 0.000"
+    assert told["bystander"] == "the weight is 0: 0"
     assert told["reward"] == "0.000 + 0.000 + 0.000 = 0.000"
 
 
@@ -323,8 +323,8 @@ def test_the_sum_tells_what_was_left_out() -> None:
 
 def test_a_broken_or_unscored_answer_is_shown_as_such() -> None:
     broken = answer(perm_talk("m", "s", None, broken="text before"))["answer"]
-    assert broken["broken"] == "something stands before `# Analysis`"
-    assert broken["sum"] == [["a broken form", "is judged by nobody and worth -50"]]
+    assert broken["broken"] == "text precedes `# Analysis`"
+    assert broken["sum"] == [["reward", "-50 points: the form is invalid, so the answer is not judged"]]
     assert "judges" not in broken
     assert answer(perm_talk("m", "s", None)) == {}
 

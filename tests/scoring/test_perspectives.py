@@ -82,8 +82,8 @@ def test_bystander_and_length_can_be_switched_off() -> None:
 @pytest.mark.parametrize(
     ("scores", "settings", "said"),
     [
-        ((None, 3, 2, 70, 10), {}, "resonation has no score"),
-        ((4, 3, 2, None, 10), {}, "the bystander gave no score"),
+        ((None, 3, 2, 70, 10), {}, "resonation is None"),
+        ((4, 3, 2, None, 10), {}, "bystander is None"),
         ((4, float("nan"), 2, 70, 10), {}, "score is nan"),
         ((0, 3, 2, 70, 10), {}, "score is 0; expected a number from 1 to 5"),
         ((4, 3, 6, 70, 10), {}, "score is 6"),

@@ -1,1 +1,1 @@
-"""PERM: one answer to one person, judged from both ends of the empathy cycle and by a bystander (paper: PERM)."""
+"""PERM: one answer to one message, graded by four judges; the score is the training reward (paper: PERM)."""

@@ -25,7 +25,7 @@ from heartloop.appraisal.words import fold, read_sentence, split_sentences, stem
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.noticing import cost_of, grade_of, level_of, mood_of_reader, named_in, quote_of, said_in
-from heartloop.environments.perm.drawn import AnySample
+from heartloop.environments.perm.drawn import AnyScenario
 from heartloop.environments.perm.environment import Grade, View
 from heartloop.environments.perm.feelings import families, felt
 from heartloop.environments.perm.scenario import EMOTIONS, Scenario
@@ -59,7 +59,7 @@ class EmbeddedUser:
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"judge": "embedded"}, "prompts": rule_hashes(__package__, WANTS)}
 
-    def admit(self, scenario: AnySample) -> None:
+    def admit(self, scenario: AnyScenario) -> None:
         """Refuses a sample that is not in English, or that was drawn from EmpatheticDialogues.
 
         Raises:

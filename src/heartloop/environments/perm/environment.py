@@ -1,19 +1,19 @@
-"""The PERM environment: one answer to one person, judged from three sides (PERM sections 2.2 and 2.3).
+"""The PERM environment: one answer to one message, graded by four judges (PERM sections 2.2 and 2.3).
 
-Covers the turn, who is asked about which part of the answer, the reward, and what a transcript keeps. The four judges are one
-protocol, `PermUser`, with a model behind them (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the numbers
-(`heartloop.environments.perm.scoring`), nor the form of an answer (`format`).
+Covers the dialogue, the judges' inputs, the reward, and the transcript. The protocol of the four judges is `PermUser`; they are a
+model (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the reward's formula (`scoring`), nor the form of an answer
+(`format`).
 
-The model under test gets persona and scenario in its system prompt and the query as the person's message. Resonation is judged on
-the analysis alone; expression, reception and the bystander on the response alone. The four are asked at the same time. One that
-has no answer leaves the dialogue unscored, whatever the others said. An answer of another form is worth `broken_form`; no judge
-is asked about it. There is no mood to follow: the state is empty, and the one reward is the score.
+The system prompt of the model under test has persona and scenario; the query is the user's message. Resonation is judged on the
+analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. If one fails,
+the dialogue is unscored. An answer in invalid form is not judged and has the reward `broken_form`. The state is empty; the only
+reward is the score.
 
-Tokens are those of the response, estimated from its characters (ours): an endpoint counts thinking and analysis along, and so
-the same words cost the same whoever said them, now and when the transcript is scored again.
+Departure: tokens are those of the response, estimated from its characters. An endpoint's count would include thinking and
+analysis.
 
-Presets: `released` (default) and `unit`, as `scoring` has them. They change the sum, never what is asked; so do the
-bystander's weight and what is left out (`Rules`): every judge is asked all the same, and a run can be rescored by other rules.
+The presets (`scoring`), the bystander's weight and the parts left out (`Rules`) affect the reward only: all judges are called in
+any case, so a run can be rescored with other rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
-from heartloop.environments.perm.drawn import AnySample
+from heartloop.environments.perm.drawn import AnyScenario
 from heartloop.environments.perm.format import parse
 from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scenario import Scenario
@@ -56,37 +56,37 @@ __all__ = [
 ]
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
-"""Who is asked, in the order in which their calls are kept."""
+"""The judges, in the order of their calls in the transcript."""
 
 
 class View(NamedTuple):
-    """What there is to judge."""
+    """An answer to a scenario, as the judges see it."""
 
-    scenario: AnySample
+    scenario: AnyScenario
     analysis: str
     response: str
     seed: int
 
     def judged_by(self, judge: str) -> str:
-        """The part of the answer that a judge reads."""
+        """The part of the answer that a judge grades."""
         return self.analysis if judge == "resonation" else self.response
 
 
 class Rules(NamedTuple):
-    """How grades become a reward, besides the preset."""
+    """Settings of the reward, besides the preset."""
 
     bystander_weight: float = BYSTANDER_WEIGHT
-    """The paper's lambda_bys; 0 keeps the bystander out of the reward, not out of the transcript."""
+    """lambda_bys; at 0 the bystander still grades, without effect on the reward."""
     without: tuple[str, ...] = ()
-    """Those of `SWITCHES` that do not count, in their order."""
+    """Parts left out of the reward, in the order of `SWITCHES`."""
 
     @property
     def weight(self) -> float:
-        """Of the bystander, as it counts."""
+        """The effective weight of the bystander; 0 if it is left out."""
         return 0.0 if "bystander" in self.without else self.bystander_weight
 
     def reward(self, scores: Mapping[str, float], tokens: int, preset: str) -> PermReward:
-        """The reward of what `JUDGES` gave."""
+        """The reward for the grades of all `JUDGES`."""
         resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
         return perm_reward(
             resonation,
@@ -102,27 +102,27 @@ class Rules(NamedTuple):
 
     @property
     def facts(self) -> dict[str, str]:
-        """As a transcript keeps them."""
-        told = {"bystander_weight": f"{self.bystander_weight:g}"}
-        return told | ({"without": " ".join(self.without)} if self.without else {})
+        """The rules as facts of a transcript."""
+        weight = {"bystander_weight": f"{self.bystander_weight:g}"}
+        return weight | ({"without": " ".join(self.without)} if self.without else {})
 
 
 class PermUser(Player, Protocol):
-    """The four judges; the person among them, in `reception`."""
+    """The four judges. In `reception` the judge takes the user's place."""
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        """What one of `JUDGES` gives its part of the answer; the four are asked at the same time."""
+        """The grade of one of `JUDGES` for its part of the answer. Called concurrently for all judges."""
         ...
 
 
-class Perm(BaseEnvironment[AnySample, PermUser, PermOptions]):
-    """PERM over a list of samples, with one kind of judges."""
+class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
+    """PERM over a list of scenarios, with one kind of judges."""
 
     name = "perm"
     options_type = PermOptions
     policy = load_prompt(__package__, "policy")
 
-    def __init__(self, scenarios: Sequence[AnySample], user: PermUser, **options: Any) -> None:
+    def __init__(self, scenarios: Sequence[AnyScenario], user: PermUser, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         self.rules = Rules(self.options.bystander_weight, self.options.without)
 
@@ -144,10 +144,10 @@ class Perm(BaseEnvironment[AnySample, PermUser, PermOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class PermEpisode(LoggedEpisode[Perm, AnySample]):
-    """One person and one answer."""
+class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
+    """One dialogue with one scenario."""
 
-    def __init__(self, environment: Perm, scenario: AnySample, seed: int) -> None:
+    def __init__(self, environment: Perm, scenario: AnyScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._total: float | None = None
 
@@ -167,12 +167,12 @@ class PermEpisode(LoggedEpisode[Perm, AnySample]):
         view = View(self._scenario, answer.analysis, answer.response, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
-        told = evidence_of(grades)
-        reward = self._environment.rules.reward(told["scores"], tokens, self._environment.preset)
+        judged = evidence_of(grades)
+        reward = self._environment.rules.reward(judged["scores"], tokens, self._environment.preset)
         self._total = reward.total
         evidence = {
             "format": "",
-            **told,
+            **judged,
             "reward": reward._asdict(),
             "tokens": tokens,
             "tokens_estimated": True,
@@ -180,28 +180,30 @@ class PermEpisode(LoggedEpisode[Perm, AnySample]):
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
     def outcome(self) -> Outcome:
-        """The reward, at most 1; it is also the one turn's reward. The states are empty."""
+        """The reward, at most 1, as score and as the reward of the turn. The states are empty."""
         return Outcome(None, (), ({},)) if self._total is None else Outcome(self._total, (self._total,), ({}, {}))
 
 
 def rules_of(transcript: Transcript) -> Rules:
-    """The rules that a stored dialogue was scored by.
+    """The rules that a stored dialogue was scored with.
 
     Raises:
-        InputError: a weight in it that is no number.
+        InputError: the stored weight is not a number.
     """
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
     try:
         return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
     except ValueError as error:
-        raise InputError(f"{transcript.scenario}: bystander_weight is {weight!r}; expected a number, play it again") from error
+        raise InputError(
+            f"{transcript.scenario}: bystander_weight is {weight!r}; expected a number; play the scenario again"
+        ) from error
 
 
 def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:
-    """The reward of a stored dialogue by a preset and rules, by default its own; `None` where the form was broken.
+    """The reward of a stored dialogue with a preset and rules (default: its own); `None` if the form was invalid.
 
     Raises:
-        InputError: the transcript keeps no grades.
+        InputError: the transcript has no grades.
     """
     with reading_transcript(transcript, "the grades of its judges"):
         evidence = transcript.turns[0].evidence

@@ -1,4 +1,4 @@
-"""PERM: scenarios as text, what a set of them must pass, and which files are read as such."""
+"""PERM scenarios: display as text, recognition of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heartloop.environments.perm.drawn import FORM, DrawnSample, load_set
+from heartloop.environments.perm.drawn import FORM, DrawnScenario, load_set
 from heartloop.environments.perm.scenario import SETS, problems_of
 from heartloop.environments.spec import Scenarios
 
@@ -14,21 +14,21 @@ __all__ = ["SCENARIOS"]
 
 
 def _line(s: Any) -> str:
-    if isinstance(s, DrawnSample):
+    if isinstance(s, DrawnScenario):
         return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
     return f"{s.id:22} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
 def _text(s: Any) -> str:
-    if isinstance(s, DrawnSample):
-        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Says: {s.query}"])
+    if isinstance(s, DrawnScenario):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Query: {s.query}"])
     named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
     parts = [
         f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
         f"{s.who}.",
         s.scenario,
-        f"Says: {s.query}",
-        f"Feels: {', '.join(s.feelings)}\nDoes not feel: {', '.join(s.misreadings)}",
+        f"Query: {s.query}",
+        f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
     ]
     return "\n\n".join(parts)
@@ -49,7 +49,7 @@ SCENARIOS = Scenarios(
     line=_line,
     text=_text,
     problems=problems_of,
-    written=lambda s: not isinstance(s, DrawnSample),
+    written=lambda s: not isinstance(s, DrawnScenario),
     identity=_identity,
     story=lambda s: f"{s.query} {s.scenario}",
 )

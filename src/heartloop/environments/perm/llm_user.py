@@ -1,14 +1,12 @@
 """The LLM judges of PERM: four structured questions to a model, each about one part of an answer.
 
-Covers what each judge is told and what counts as an answer. Does not cover the reward (`environment`). The rubrics lie in
-`prompts/`, in our own words after PERM Figures 7 to 10. No judge is told what the embedded ones read by: as published, they know
-persona, scenario and query, and what they need to see they must see themselves.
+Covers the messages to each judge and the validation of its answers. The rubrics in `prompts/` are in our words, after PERM
+Figures 7 to 10. As published, judges know persona, scenario and query only.
 
-Departures: an answer is one JSON object instead of two lines; it quotes what it judges, and the quote must stand there; the
-bystander's five numbers are added up here, since models add badly; its dimensions have short names (`DIMENSIONS`).
+Departures: an answer is one JSON object instead of two lines; it contains a quote, which must occur in the judged part; the
+bystander's five marks are summed in code; its dimensions have short names (`DIMENSIONS`).
 
-An answer that does not fit, a score in words, two scores or a quote that does not stand there, is asked again once. What cannot
-be mended raises, so that the dialogue is unscored instead of guessed.
+An invalid answer (a grade in words, two grades, a quote that does not occur) is re-asked once. Then the dialogue is unscored.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ DIMENSIONS: Mapping[str, str] = {
     "sober": "objectivity and neutrality",
     "accurate": "information accuracy",
 }
-"""What the bystander looks at, with the paper's names (PERM Figure 10)."""
+"""Dimensions of the bystander's grade, with the paper's names (PERM Figure 10)."""
 
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
@@ -49,20 +47,19 @@ class _Marks(Verdict):
 
 
 class LLMUser(JudgeModel):
-    """The four judges as one model, or one of them as another."""
+    """The four judges, played by a model."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
         prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
-        text = view.judged_by(judge)
-        sample = view.scenario
-        system = self._prompts[judge].fill(persona=sample.who, scenario=sample.scenario, query=sample.query)
+        text, scenario = view.judged_by(judge), view.scenario
+        system = self._prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
         part = "The notes" if judge == "resonation" else "The response"
-        asked = self._prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
+        question = self._prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
-        answer = await self.verdict(judge, JUDGES.index(judge), system, asked, text, kind, seed=view.seed, log=log)
+        answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, kind, seed=view.seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):
             marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}

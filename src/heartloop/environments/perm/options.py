@@ -14,18 +14,18 @@ __all__ = ["MAX_TURNS", "VARIANTS", "PermOptions"]
 VARIANTS = ("plain",)
 
 MAX_TURNS = 1
-"""Policy replies in a dialogue: PERM has no more."""
+"""Policy replies in a dialogue."""
 
 
 class PermOptions(Options):
-    """As the released code computes by default."""
+    """Options of PERM; defaults are those of the released code."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """How a grade of 1 to 5 counts: `released` takes score / 5, `unit` (score - 1) / 4."""
+    """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
     """Form of the policy prompt."""
     max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
-    """Policy replies: one answer."""
+    """Number of policy replies."""
     bystander_weight: float = option(
         BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
     )
@@ -35,11 +35,11 @@ class PermOptions(Options):
 
     @field_validator("without")
     @classmethod
-    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _sorted(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in SWITCHES if name in value)
 
     @model_validator(mode="after")
-    def _something_counts(self) -> Self:
+    def _has_a_part(self) -> Self:
         if set(PARTS) <= set(self.without):
-            raise ValueError(f"without leaves out {', '.join(PARTS)}; expected at least one of them to count")
+            raise ValueError(f"without is {', '.join(self.without)}; expected at least one of {', '.join(PARTS)} in the reward")
         return self

@@ -1,4 +1,4 @@
-"""How PERM's score is read: the reward times 100, at most 100."""
+"""The scale of PERM's score: the reward times 100, at most 100."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SCALE"]
 
 
 def _rewards(transcript: Transcript) -> list[float]:
-    """The reward of the one answer; 0 before it, where nothing was said."""
+    """0 before the answer, then its reward, times 100."""
     return [0.0, *(100.0 * reward for reward in transcript.rewards)]
 
 
@@ -27,7 +27,7 @@ SCALE = Scale(
     course=_rewards,
     rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
     title="reward",
-    of="Reward times 100, at most 100; a format failure scores -50, or less where the bystander weighs more",
+    of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
     zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
     ticks=(-50, 0, 30, 60, 100),
     change_limit=1.0,

@@ -1,8 +1,7 @@
-"""PERM samples: a person, what happened, what they say, and what a good answer would have understood.
+"""PERM scenarios: schema and rules.
 
-Covers the published sample (PERM App. A.1: persona, scenario, query, one of the 32 emotions of EmpatheticDialogues), what the
-embedded judges read an analysis and a response by (ours), and the rules that a shipped sample obeys. Does not cover
-near-duplicates (`heartloop.authoring`), nor how anything is judged.
+Published fields (PERM App. A.1): persona, scenario, query, one of the 32 emotions of EmpatheticDialogues. Ours, for the embedded
+judges: feelings, misreadings, cause, need, want, touches, sores. Does not cover near-duplicates (`heartloop.authoring`).
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ Emotion = Literal[
 EMOTIONS: tuple[Emotion, ...] = get_args(Emotion)
 
 Want = Literal["gladness", "company", "understanding", "thinking", "acknowledgement", "room"]
-"""What would land (ours): somebody to be glad or moved with; not to be alone in it; to be understood right, where others got it
-wrong; a clear head beside theirs, perhaps a next step; that what they did or carried is seen; an opening to tell the rest."""
+"""What the user would welcome (ours): shared joy; company; understanding where others misunderstood; clear thinking, perhaps a
+next step; recognition of what they did or bore; an opportunity to tell more."""
 
 SETS = ("samples",)
-"""Sets by name."""
+"""Names of the shipped sets."""
 
 
 def who_is(persona: Persona) -> str:
-    """A persona as prompts tell it."""
+    """A persona as text for prompts."""
     return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
 class Scenario(Written):
-    """One person and what they say."""
+    """One user and their message."""
 
     id: str = Field(pattern=r"^perm-[a-z]+-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -50,75 +49,74 @@ class Scenario(Written):
     tags: tuple[Tag, ...] = Field(min_length=1)
     persona: Persona
     scenario: str = Field(min_length=120, max_length=520)
-    """What happened and what is at stake, in the third person; the model under test reads it."""
+    """What happened and what is at stake, in the third person; the model under test sees it."""
     query: str = Field(min_length=60, max_length=620)
-    """What they say, in the first person."""
+    """The user's message, in the first person."""
     feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
-    """Words by which an analysis would rightly name the feeling, the mixed and the quiet part of it too."""
+    """Words of a correct analysis for the user's feelings, including mixed and unspoken ones."""
     misreadings: tuple[Word, ...] = Field(min_length=2, max_length=8)
-    """Words by which it would name a feeling that they do not have, though a careless reader might think so."""
+    """Words for feelings that a careless reader might assume, but the user does not have."""
     cause: Matter
-    """What set it off."""
+    """What caused the feeling."""
     need: Matter
-    """What they need and do not say; stands in neither scenario nor query in so many words."""
+    """What the user needs; not said in scenario or query."""
     want: Want
     touches: tuple[Matter, ...] = Field(min_length=2, max_length=4)
-    """Particular things of theirs that a good answer could take up."""
+    """Specific things that a good answer could take up."""
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """What would sting or bore, with cues as a clumsy supporter would say it."""
+    """What would hurt or bore the user, with cues of such replies."""
 
     @property
     def person(self) -> str:
-        """Name, age and trade."""
+        """Name, age and occupation."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
 
     @property
     def who(self) -> str:
-        """As prompts tell it."""
+        """The persona as text for prompts."""
         return who_is(self.persona)
 
     @property
     def stratum(self) -> str:
-        """What `--limit` spreads evenly over: the emotion."""
+        """What `--limit` is stratified by: the emotion."""
         return self.emotion
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, noun="sample", schema="docs/perm.md")
-"""A shipped set, or a file by path."""
+load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/perm.md")
+"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: Scenario) -> list[str]:
-    """What is wrong with a sample beyond its schema; empty when nothing is."""
-    found: list[str] = []
+    """Problems of a scenario beyond its schema; empty if there are none."""
+    problems: list[str] = []
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
-        found.append(f"id {scenario.id} does not name the emotion {scenario.emotion}")
+        problems.append(f"id {scenario.id} does not name the emotion {scenario.emotion}")
     if "none" in scenario.tags and len(scenario.tags) > 1:
-        found.append("tag none stands beside others")
+        problems.append("tag none is combined with others")
     first = scenario.persona.name.split()[0]
     if first.lower() not in scenario.scenario.lower():
-        found.append(f"the scenario does not name {first}")
+        problems.append(f"the scenario does not name {first}")
     words = len(scenario.query.split())
     if not 14 <= words <= 110:
-        found.append(f"the query has {words} words; expected 14 to 110")
+        problems.append(f"the query has {words} words; expected 14 to 110")
     if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|we|our|us)\b", scenario.query):
-        found.append("the query is not in the first person")
-    found += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
-    said = scenario.query.lower()
-    if said.count(scenario.emotion) and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
-        found.append(f"the query says {scenario.emotion!r} itself; let it be heard instead")
+        problems.append("the query is not in the first person")
+    problems += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
+    if scenario.emotion in scenario.query.lower() and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
+        problems.append(f"the query says {scenario.emotion!r} itself; expected a query that shows the emotion without naming it")
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
-        found.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    found += problems_in_cues(_matters(scenario))
-    told = f"{scenario.scenario} {scenario.query}".lower()
+        problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
+    problems += problems_in_cues(_matters(scenario))
+    text = f"{scenario.scenario} {scenario.query}".lower()
     for touch in scenario.touches:
-        if not any(stands(cue, told) for cue in touch.cues):
-            found.append(f"no cue of the touch {touch.text!r} stands in scenario or query")
-    if not any(stands(cue, told) for cue in scenario.cause.cues):
-        found.append("no cue of the cause stands in scenario or query")
-    if sum(stands(cue, told) for cue in scenario.need.cues) > len(scenario.need.cues) // 2:
-        found.append("most cues of the need stand in scenario or query; it is what they do not say")
-    return found
+        if not any(stands(cue, text) for cue in touch.cues):
+            problems.append(f"no cue of the touch {touch.text!r} occurs in scenario or query")
+    if not any(stands(cue, text) for cue in scenario.cause.cues):
+        problems.append("no cue of the cause occurs in scenario or query")
+    if sum(stands(cue, text) for cue in scenario.need.cues) > len(scenario.need.cues) // 2:
+        problems.append("most cues of the need occur in scenario or query; expected at most half: the need is not said")
+    return problems
 
 
 def _matters(scenario: Scenario) -> list[tuple[str, Matter]]:

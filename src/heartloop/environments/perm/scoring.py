@@ -1,12 +1,10 @@
-"""PERM: one reward from both ends of the empathy cycle (PERM section 2.3, Eq. 4 to 7).
+"""PERM's reward (PERM section 2.3, Eq. 4 to 7).
 
-Covers the harmonic mean of resonation, expression and reception, the bystander's penalty, the penalty for length, and their
-sum, each part switchable. Does not cover who judges (`environments.perm`), nor what becomes of a sample that nobody could score:
-it has no reward, and nothing here stands in for it.
+Covers the harmonic mean of resonation, expression and reception, the bystander's penalty, the length penalty, and their sum; each
+part can be left out. Does not cover judging (`environment`). An answer without grades has no reward.
 
-Presets say how a judge's 1 to 5 becomes a share. `released`: score / 5, so that the lowest is 0.2 (the authors' code). `unit`:
-(score - 1) / 4, which reaches 0; the paper says only that the range is [0, 1]. The same judgements have two rewards; whoever
-shows one names the preset.
+The preset defines how a grade of 1 to 5 becomes a share. `released`: grade / 5, at least 0.2 (the authors' code). `unit`: (grade
+- 1) / 4, at least 0; the paper only says that the range is [0, 1]. A reward is always reported with its preset.
 """
 
 from __future__ import annotations
@@ -36,10 +34,10 @@ __all__ = [
 
 Part = Literal["resonation", "expression", "reception"]
 PARTS: tuple[Part, ...] = get_args(Part)
-"""In the order of the cycle: understood, said, received."""
+"""In the order of the empathy cycle."""
 
 SWITCHES: tuple[str, ...] = (*PARTS, "bystander", "length")
-"""What can be left out of the reward (PERM Table 2 leaves out one at a time)."""
+"""Parts that can be left out of the reward (PERM Table 2 leaves out one at a time)."""
 
 Preset = Literal["released", "unit"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -47,12 +45,11 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 BYSTANDER_WEIGHT = 0.5
 """lambda_bys (PERM section 3.1)."""
 LENGTH_WEIGHT = 0.001
-"""Reward lost for each token beyond `FREE_TOKENS` (PERM App. A.2)."""
+"""Penalty per token above `FREE_TOKENS` (PERM App. A.2)."""
 FREE_TOKENS = 768
-"""Tokens of a response that cost nothing (PERM App. A.2)."""
+"""Tokens of a response without penalty (PERM App. A.2)."""
 BROKEN_FORMAT = -0.5
-"""What an answer in another format is worth: the lowest that a valid one can get without its length, by the published weight
-(ours)."""
+"""Reward of an answer in invalid form (ours): the lowest of a valid one at the published weight, before the length penalty."""
 
 _LOWEST, _HIGHEST = 1.0, 5.0
 
@@ -62,15 +59,15 @@ class PermReward(NamedTuple):
 
     total: float
     empathy: float
-    """Harmonic mean of the parts that are on, in [0, 1]."""
+    """Harmonic mean of the parts that count, in [0, 1]."""
     bystander: float
-    """At most 0: weight times (share - 1); 0 where it is off."""
+    """Weight times (share - 1), at most 0; 0 if left out."""
     length: float
-    """At most 0; 0 where it is off."""
+    """At most 0; 0 if left out."""
 
 
 def broken_form(bystander_weight: float = BYSTANDER_WEIGHT) -> float:
-    """What an answer in another format is worth under another weight: never more than a valid one can get.
+    """The reward of an answer in invalid form: at most the lowest of a valid one, before the length penalty.
 
     >>> broken_form(), broken_form(0.1), broken_form(1.0)
     (-0.5, -0.5, -1.0)
@@ -79,7 +76,7 @@ def broken_form(bystander_weight: float = BYSTANDER_WEIGHT) -> float:
 
 
 def normalised(score: float, *, preset: str) -> float:
-    """A judge's score of 1 to 5 as a share.
+    """A grade of 1 to 5 as a share in [0, 1].
 
     Raises:
         InputError: an unknown preset, or a score outside [1, 5].
@@ -94,21 +91,21 @@ def normalised(score: float, *, preset: str) -> float:
 
 
 def harmonic_mean(shares: Sequence[float]) -> float:
-    """Of shares in [0, 1]; a share of 0 makes it 0.
+    """The harmonic mean of shares in [0, 1]; 0 if a share is 0.
 
     Raises:
-        InputError: no share, or one outside [0, 1].
+        InputError: no share, or a share outside [0, 1].
 
     >>> harmonic_mean([1.0, 0.5, 0.25])
     0.42857142857142855
     """
     if not shares:
-        raise InputError("there is nothing to take the mean of; expected at least one part that is on")
+        raise InputError("got no share; expected at least one part of the reward")
     for share in shares:
         _check("share", share, 0.0, 1.0)
     if min(shares) == 0.0:
         return 0.0
-    lowest = min(shares)  # of ratios, so that tiny shares do not overflow
+    lowest = min(shares)  # ratios avoid overflow with tiny shares
     return lowest * len(shares) / sum(lowest / share for share in shares)
 
 
@@ -128,14 +125,15 @@ def perm_reward(
     """r = H(res, exp, rec) + lambda_bys (bys/100 - 1) - lambda_len max(tokens - 768, 0) (PERM Eq. 4 to 7).
 
     Args:
-        resonation: of the analysis, 1 to 5; so `expression` and `reception` of the response. What is off may be `None`.
-        bystander: 0 to 100; may be `None` where its weight is 0.
-        tokens: of the response alone.
-        parts: those that count in the mean (Table 2 leaves out one at a time).
-        bystander_weight: 0 leaves the bystander out; so `length_weight` the length.
+        resonation: grade of the analysis, 1 to 5. `expression`, `reception`: grades of the response, 1 to 5. `None` only for
+            grades that are not in `parts`.
+        bystander: grade of the response, 0 to 100; may be `None` if its weight is 0.
+        tokens: number of tokens of the response, without the analysis.
+        parts: grades in the harmonic mean (Table 2 leaves out one at a time).
+        bystander_weight: 0 leaves the bystander out. `length_weight`: 0 leaves the length penalty out.
 
     Raises:
-        InputError: a part that is on and has no score, a number out of range, an unknown preset or part, or none on.
+        InputError: a part without grade, a number out of range, an unknown preset or part, or no part.
 
     >>> [round(x, 4) for x in perm_reward(4, 3, 2, 70, 800)]
     [0.3718, 0.5538, -0.15, -0.032]
@@ -150,17 +148,17 @@ def perm_reward(
     for part in parts:
         score = given[part]
         if score is None:
-            raise InputError(f"{part} has no score; expected 1 to 5, an unscored sample left out, or the part switched off")
+            raise InputError(f"{part} is None; expected a grade from 1 to 5, or `parts` without it")
         shares.append(normalised(score, preset=preset))
     empathy = harmonic_mean(shares)
-    beside = 0.0
+    penalty = 0.0
     if bystander_weight:
         if bystander is None:
-            raise InputError("the bystander gave no score; expected 0 to 100, an unscored sample left out, or a weight of 0")
+            raise InputError("bystander is None; expected a grade from 0 to 100, or a weight of 0")
         _check("bystander", bystander, 0.0, 100.0)
-        beside = bystander_weight * (bystander / 100.0 - 1.0)
+        penalty = bystander_weight * (bystander / 100.0 - 1.0)
     length = -length_weight * max(0, tokens - free_tokens) + 0.0  # no -0
-    return PermReward(empathy + beside + length, empathy, beside + 0.0, length)
+    return PermReward(empathy + penalty + length, empathy, penalty + 0.0, length)
 
 
 def _check(what: str, number: float, low: float, high: float) -> None:

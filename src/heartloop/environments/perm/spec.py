@@ -1,4 +1,4 @@
-"""PERM as the rest of the code sees it."""
+"""The spec of PERM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["SPEC"]
 SPEC = EnvironmentSpec(
     name="perm",
     title="PERM",
-    about="One answer to one person, judged from both ends of the empathy cycle and by a bystander; the score is the reward.",
+    about="One answer to one message, graded for resonation, expression, reception and by a bystander; the score is the reward.",
     source="PERM",
     roles=(Role("judge", "grades resonation, expression, reception and bystander"),),
     options="heartloop.environments.perm.options:PermOptions",

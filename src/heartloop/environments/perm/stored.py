@@ -1,6 +1,6 @@
-"""Stored PERM answers by another preset, weight of the bystander, or choice of parts: the same grades, another sum.
+"""Stored PERM answers, rescored from their grades with another preset, bystander weight, or parts, without a model call.
 
-No model is asked. Other judges read a stored answer as they read a new one. Does not cover whole runs (`evaluation.rescoring`).
+Rejudging needs no code here: judges grade a stored answer like a new one. Does not cover whole runs (`evaluation.rescoring`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["STORED", "rescored"]
 
 
 def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
-    """The transcript as the options sum it; unchanged where it was played so.
+    """The transcript with the reward by the options; unchanged if it was scored with them.
 
     Raises:
-        UseError: more turns than one.
-        InputError: a scored dialogue that keeps no grades.
+        UseError: more than one turn.
+        InputError: a scored dialogue without grades.
     """
     check_turns(transcript, options)
-    was, rules, preset = rules_of(transcript), Rules(options.bystander_weight, options.without), options.preset
-    if preset == transcript.preset and rules == was:
+    old_rules, rules, preset = rules_of(transcript), Rules(options.bystander_weight, options.without), options.preset
+    if preset == transcript.preset and rules == old_rules:
         return transcript
-    kept = {name: value for name, value in transcript.facts.items() if name not in was.facts}
-    update: dict[str, object] = {"preset": preset, "facts": kept | rules.facts}
+    other_facts = {name: value for name, value in transcript.facts.items() if name not in old_rules.facts}
+    update: dict[str, object] = {"preset": preset, "facts": other_facts | rules.facts}
     if transcript.score is not None:
         reward = reward_of(transcript, preset=preset, rules=rules)
         total = broken_form(rules.weight) if reward is None else reward.total

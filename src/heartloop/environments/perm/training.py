@@ -1,7 +1,6 @@
-"""PERM in training: its reward (PERM Eq. 7), whole or with parts left out, the parts for the log, and the form of an answer.
+"""PERM in training: the reward (PERM Eq. 7), its terms for the log, and the form of an answer.
 
-`bystander_weight` and `without` are applied to the grades that the transcript keeps: they change what is learned from, never the
-score. Does not cover the dialogue (`environment`), nor the numbers (`scoring`).
+`bystander_weight` and `without` are applied to the stored grades: they change the reward for training, not the score.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ __all__ = ["TRAINING"]
 
 
 def _returns(transcript: Transcript, options: PermOptions) -> Returns:
-    """The reward by the options' weight and parts; the preset is the transcript's.
+    """The reward with weight and parts of the options, and the preset of the transcript.
 
     Raises:
         UseError: the dialogue is unscored.
-        InputError: the transcript keeps no grades.
+        InputError: the transcript has no grades.
     """
     score_of(transcript)
     rules = Rules(options.bystander_weight, options.without)
@@ -37,23 +36,23 @@ def _returns(transcript: Transcript, options: PermOptions) -> Returns:
 
 
 def _terms(transcript: Transcript, options: PermOptions) -> dict[str, float]:
-    """`form`, the judges' scores (1 to 5, the bystander 0 to 100), the terms of the score, and tokens of the response.
+    """`form`, the judges' grades (1 to 5; bystander 0 to 100), the terms of the reward, and tokens of the response.
 
     Raises:
-        InputError: the transcript keeps no grades.
+        InputError: the transcript has no grades.
     """
-    kept: Mapping[str, Any] = transcript.turns[0].evidence if transcript.turns else {}
-    if "format" not in kept:
-        raise InputError(f"{transcript.scenario}: the transcript keeps no grades; expected a dialogue of this environment")
-    if kept["format"]:
+    evidence: Mapping[str, Any] = transcript.turns[0].evidence if transcript.turns else {}
+    if "format" not in evidence:
+        raise InputError(f"{transcript.scenario}: the transcript has no grades; expected a dialogue of this environment")
+    if evidence["format"]:
         return {"form": 0.0}
-    terms = {f"{name}_term": float(value) for name, value in kept["reward"].items() if name != "total"}
-    scores = {judge: float(score) for judge, score in kept["scores"].items()}
-    return {"form": 1.0, **scores, **terms, "response_tokens": float(kept["tokens"])}
+    terms = {f"{name}_term": float(value) for name, value in evidence["reward"].items() if name != "total"}
+    scores = {judge: float(score) for judge, score in evidence["scores"].items()}
+    return {"form": 1.0, **scores, **terms, "response_tokens": float(evidence["tokens"])}
 
 
 def _group(scenario: Any) -> str:
-    """What the person wants; of the 32 emotions a step meets hardly one twice."""
+    """The user's want, since a step seldom has two scenarios of the same of 32 emotions."""
     return str(scenario.want if isinstance(scenario, Scenario) else scenario.stratum)
 
 
@@ -71,24 +70,24 @@ def _metric(name: str, title: str, about: str, unit: str = "") -> TrainingMetric
 
 
 _METRICS = (
-    _metric("resonation", "Resonation", "Whether the analysis understands the person.", "level 1 to 5"),
+    _metric("resonation", "Resonation", "Whether the analysis understands the user.", "level 1 to 5"),
     _metric("expression", "Expression", "Whether the response is well worded.", "level 1 to 5"),
-    _metric("reception", "Reception", "How the person receives the response.", "level 1 to 5"),
-    _metric("bystander", "Bystander", "An outside reader’s grade of the response.", "0 to 100"),
-    _metric("empathy_term", "Empathy in the reward", "The harmonic mean of the first three, as shares."),
-    _metric("bystander_term", "Bystander in the reward", "The bystander’s penalty; 0 at most."),
-    _metric("length_term", "Length in the reward", "The penalty for tokens of the response above 768; 0 at most."),
-    _metric("response_tokens", "Tokens of a response", "Of the response alone, estimated from its characters.", "tokens"),
+    _metric("reception", "Reception", "How the user receives the response.", "level 1 to 5"),
+    _metric("bystander", "Bystander", "The bystander’s grade of the response.", "0 to 100"),
+    _metric("empathy_term", "Empathy in the reward", "Harmonic mean of the first three grades, as shares."),
+    _metric("bystander_term", "Bystander in the reward", "Penalty of the bystander; at most 0."),
+    _metric("length_term", "Length in the reward", "Penalty for tokens of the response above 768; at most 0."),
+    _metric("response_tokens", "Tokens of a response", "Without the analysis, estimated from the characters.", "tokens"),
     _metric(
-        "form", "Answers in the form",
-        "An analysis, then a response. Answers of another form have no other terms and the lowest reward.", "share",
+        "form", "Answers in valid form",
+        "An analysis, then a response. An answer in invalid form has no other terms and the lowest reward.", "share",
     ),
 )  # fmt: skip
 
 TRAINING = Training(
     returns=_returns,
-    calls_per_turn=4,  # one a judge
-    tokens_per_call=1000,  # ours: 865 measured with short scripted answers, and room for longer ones
+    calls_per_turn=4,  # one per judge
+    tokens_per_call=1000,  # ours: 865 measured with short scripted answers, plus a margin
     terms=_terms,
     metrics=_METRICS,
     reward_options=("bystander_weight", "without"),

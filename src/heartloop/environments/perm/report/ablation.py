@@ -1,8 +1,7 @@
-"""PERM's reward with a part left out or weighed otherwise, from stored grades: what each model would have, and in what order.
+"""Ablation of PERM's reward from stored grades: means and ranks of the models with a part left out or another bystander weight.
 
-Covers the switches of `scoring.perspectives` (PERM Tables 2 and 6 turn the same ones), under both presets. No model is asked
-and no formula is added: a graded answer is summed anew, a broken form is worth what the weight makes it. Does not cover what
-training with such a reward would do, which is what the paper's tables show.
+Covers the settings of PERM Tables 2 and 6 under both presets, without a model call. Does not cover training with such rewards,
+which the paper's tables report.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablatio
 
 
 class Variant(NamedTuple):
-    """One setting of the switches of the reward; a weight of `None` is the one the answer was played with."""
+    """One setting of the reward; weight `None`: the weight that the answer was scored with."""
 
     name: str
     without: tuple[str, ...] = ()
@@ -39,7 +38,7 @@ VARIANTS: tuple[Variant, ...] = (
 
 
 class Ablated(NamedTuple):
-    """A model under one variant: mean points, its place among the ranked, and by how many places it rose (+) or sank (-)."""
+    """A model under one variant: mean points, rank among the ranked models, and ranks gained (+) or lost (-)."""
 
     mean: float
     rank: int | None
@@ -47,7 +46,7 @@ class Ablated(NamedTuple):
 
 
 class AblationRow(NamedTuple):
-    """A model: its colour number, its row, and a cell a variant."""
+    """A model: its colour number, its row, and one cell per variant."""
 
     number: int
     score: ModelRow
@@ -55,35 +54,35 @@ class AblationRow(NamedTuple):
 
 
 class Ablation(NamedTuple):
-    """All models under all variants, by one preset."""
+    """All models under all variants, with one preset."""
 
     preset: str
     own: bool
     """Whether it is the preset of the run."""
     rows: list[AblationRow]
     agreement: list[float | None]
-    """Spearman's rho of each variant's order with the full reward as it was scored; `None` where it is not defined."""
+    """Spearman's rho of each variant with the full reward as scored; `None` if undefined."""
     ranked: int
-    """Models in that order."""
+    """Number of ranked models."""
 
 
 def ablations(members: Sequence[tuple[int, ModelRow, Sequence[Graded]]], preset: str) -> list[Ablation]:
-    """A table a preset, that of the run first; nothing where no model has an answer."""
+    """One table per preset, that of the run first; empty if no model has an answer."""
     shown = [member for member in members if member[2]]
     if not shown:
         return []
-    full = {row.model: statistics.fmean(g.points for g in found) for _, row, found in shown}
+    full = {row.model: statistics.fmean(g.points for g in answers) for _, row, answers in shown}
     ranked = [row.model for _, row, _ in shown if row.standing == "ranked"]
-    before = _places({model: full[model] for model in ranked})
+    before = _ranks({model: full[model] for model in ranked})
     tables = []
     for name in (preset, *(other for other in PRESETS if other != preset)):
-        means = [{row.model: _mean(found, name, variant) for _, row, found in shown} for variant in VARIANTS]
-        places = [_places({model: column[model] for model in ranked}) for column in means]
+        means = [{row.model: _mean(answers, name, variant) for _, row, answers in shown} for variant in VARIANTS]
+        ranks = [_ranks({model: column[model] for model in ranked}) for column in means]
         rows = []
         for number, row, _ in shown:
             cells = [
                 Ablated(column[row.model], now.get(row.model), before[row.model] - now[row.model] if row.model in now else 0)
-                for column, now in zip(means, places, strict=True)
+                for column, now in zip(means, ranks, strict=True)
             ]
             rows.append(AblationRow(number, row, cells))
         agreement = [_rho({m: full[m] for m in ranked}, {m: column[m] for m in ranked}) for column in means]
@@ -91,8 +90,8 @@ def ablations(members: Sequence[tuple[int, ModelRow, Sequence[Graded]]], preset:
     return tables
 
 
-def _mean(found: Sequence[Graded], preset: str, variant: Variant) -> float:
-    return statistics.fmean(100.0 * _total(g, preset, variant) for g in found)
+def _mean(answers: Sequence[Graded], preset: str, variant: Variant) -> float:
+    return statistics.fmean(100.0 * _total(g, preset, variant) for g in answers)
 
 
 def _total(g: Graded, preset: str, variant: Variant) -> float:
@@ -100,8 +99,8 @@ def _total(g: Graded, preset: str, variant: Variant) -> float:
     return broken_form(rules.weight) if g.broken else rules.reward(g.scores, g.tokens, preset).total
 
 
-def _places(means: dict[str, float]) -> dict[str, int]:
-    """Places from 1; those who are level to a millionth of a point share one."""
+def _ranks(means: dict[str, float]) -> dict[str, int]:
+    """Ranks from 1; means that are equal to six decimals share one."""
     rounded = {model: round(mean, 6) for model, mean in means.items()}
     order = sorted(rounded.values(), reverse=True)
     return {model: order.index(mean) + 1 for model, mean in rounded.items()}
@@ -110,5 +109,5 @@ def _places(means: dict[str, float]) -> dict[str, int]:
 def _rho(full: dict[str, float], other: dict[str, float]) -> float | None:
     try:
         return spearman_matrix({"full": full, "other": {m: round(mean, 6) for m, mean in other.items()}}).between("full", "other")
-    except UseError:  # fewer than two models, or all level
+    except UseError:  # fewer than two models, or all means equal
         return None

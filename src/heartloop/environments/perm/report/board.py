@@ -1,9 +1,8 @@
-"""What a page has of its own where the environment is PERM: every table and picture beside the leaderboard, as values.
+"""Values of PERM's tables and charts in the report, each computed at first access.
 
-Pure: the page's models and dialogues in, values out; each is worked out when a template first asks for it. All of it rests on
-the dialogues behind the leaderboard's numbers. Grades are averaged over graded answers: a broken form has none, is counted, and
-enters the reward alone, at its price; an unscored dialogue enters nothing. Does not cover how a value comes about (`graded`,
-`ablation`, `pairs`), nor which answers are worth opening first (`samples`).
+They use the dialogues behind the leaderboard's scores. Means of grades are over graded answers; an answer in invalid form counts
+in the reward only; an unscored dialogue counts nowhere. Does not cover single values (`graded`, `ablation`, `pairs`), nor the
+best and worst answers (`samples`).
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "sad": ("devastated", "disappointed", "lonely", "sad"),
     "ashamed": ("ashamed", "embarrassed", "guilty"),
 }
-"""The 32 emotions in nine families (ours: the labels come without any)."""
+"""The 32 emotions in nine families (ours)."""
 
 WANTS: tuple[str, ...] = get_args(Want)
 
-_HOW = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
+_SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
-"""A model: its colour number, its row, and the dialogues behind its number."""
+"""A model: its colour number, its row, and the dialogues behind its score."""
 
 
 class Dimension(NamedTuple):
-    """A column: what is averaged, on which scale, and the entry that explains it."""
+    """A column: key, title, glossary entry, scale, and the averaged value."""
 
     key: str
     name: str
@@ -59,7 +58,7 @@ class Dimension(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """How many answers of a model were graded, were broken (by kind, in words), and are unscored."""
+    """Numbers of a model's answers: graded, in invalid form (also by kind), unscored."""
 
     graded: int
     broken: int
@@ -68,7 +67,7 @@ class Answers(NamedTuple):
 
 
 class HeatFamily(NamedTuple):
-    """A family of emotions: its own line of cells, and a line an emotion that occurs."""
+    """A family of emotions: its cells, and the cells of each emotion that occurs."""
 
     name: str
     cells: list[Shade]
@@ -87,14 +86,16 @@ _LEVELS, _SHARES, _MARKS, _POINTS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0)
 
 PARTS_OF_REWARD = (
     Dimension("empathy", "Harmonic mean", "perm-mean", _SHARES, lambda g: 100.0 * g.reward.empathy if g.reward else None),
-    Dimension("beside", "Bystander takes", "perm-bystander", _POINTS, lambda g: 100.0 * g.reward.bystander if g.reward else None),
-    Dimension("length", "Length takes", "perm-length", _POINTS, lambda g: 100.0 * g.reward.length if g.reward else None),
+    Dimension(
+        "bystander", "Bystander penalty", "perm-bystander", _POINTS, lambda g: 100.0 * g.reward.bystander if g.reward else None
+    ),
+    Dimension("length", "Length penalty", "perm-length", _POINTS, lambda g: 100.0 * g.reward.length if g.reward else None),
     Dimension("tokens", "Tokens of the response", "perm-length", _SHARES, lambda g: float(g.tokens) if g.reward else None),
 )
 
 
 class PermBoard:
-    """PERM's tables and pictures.
+    """PERM's tables and charts.
 
     Args:
         page: models and dialogues of the page.
@@ -120,101 +121,102 @@ class PermBoard:
             for number, row in enumerate(rows)
         ]
         self.shown: list[Member] = [member for member in self.members if member[2]]
-        """Those with an answer."""
-        self._found = [g for *_, found in self.shown for g in found]
-        self.preset = next((g.dialogue.preset for g in self._found), dialogues[0].preset if dialogues else "")
+        """Members with a scored answer."""
+        self._answers = [g for *_, answers in self.shown for g in answers]
+        self.preset = next((g.dialogue.preset for g in self._answers), dialogues[0].preset if dialogues else "")
         weights = sorted({d.facts.get("bystander_weight", f"{BYSTANDER_WEIGHT:g}") for d in dialogues})
         self.weight = ", ".join(weights)
-        """lambda_bys, as the dialogues name it."""
+        """lambda_bys of the dialogues."""
         self.price = ", ".join(f"{100 * broken_form(float(weight)):.0f}" for weight in weights)
-        """Points of a broken form, by weight."""
+        """Points of an answer in invalid form, by weight."""
 
     @property
     def how(self) -> str:
-        """How the preset makes a share of a grade, in words."""
-        return _HOW.get(self.preset, "")
+        """How the preset turns a grade into a share."""
+        return _SHARE.get(self.preset, "")
 
-    def seen(self, dimensions: Sequence[Dimension]) -> dict[str, dict[str, Estimate]]:
-        """By model and key, the mean of each dimension over the graded answers."""
+    def means(self, dimensions: Sequence[Dimension]) -> dict[str, dict[str, Estimate]]:
+        """Mean of each dimension over graded answers, by model and key."""
         table: dict[str, dict[str, Estimate]] = {}
-        for _, row, found in self.shown:
+        for _, row, answers in self.shown:
             for dimension in dimensions:
-                values = [(value, g.dialogue.scenario) for g in found if (value := dimension.of(g)) is not None]
-                one = estimate([value for value, _ in values], [person for _, person in values])
+                values = [(value, g.dialogue.scenario) for g in answers if (value := dimension.of(g)) is not None]
+                one = estimate([value for value, _ in values], [scenario for _, scenario in values])
                 if one is not None:
                     table.setdefault(row.model, {})[dimension.key] = one
         return table
 
     @cached_property
     def grades(self) -> dict[str, dict[str, Estimate]]:
-        """By model, the mean of each judge."""
-        return self.seen(self.dimensions)
+        """Mean grade by model and judge."""
+        return self.means(self.dimensions)
 
     @cached_property
     def answers(self) -> dict[str, Answers]:
-        """By model, what became of all its answers, those that its number does not rest on among them."""
-        found = {}
+        """Numbers of answers by model, including those that are not behind its score."""
+        table = {}
         for _, row, _ in self.members:
             mine = [g for i, d in enumerate(self._dialogues) if d.model == row.model and (g := graded(i, d)) is not None]
             kinds = Counter(broken_words(g.broken) for g in mine if g.broken)
             broken = sum(kinds.values())
-            found[row.model] = Answers(len(mine) - broken, broken, sorted(kinds.items(), key=lambda one: -one[1]), row.unscored)
-        return found
+            table[row.model] = Answers(len(mine) - broken, broken, sorted(kinds.items(), key=lambda one: -one[1]), row.unscored)
+        return table
 
     @property
     def broken(self) -> int:
-        """Answers in a broken form, over all models but failure cases, which are there to be broken."""
+        """Number of answers in invalid form, without those of failure cases."""
         return sum(self.answers[row.model].broken for _, row, _ in self.members if row.standing != "failure case")
 
     @cached_property
     def by_want(self) -> dict[str, dict[str, Estimate]]:
-        """By model and want, the reward in points; a broken form at its price."""
+        """Mean reward in points, by model and want."""
         table: dict[str, dict[str, Estimate]] = {}
-        for _, row, found in self.shown:
+        for _, row, answers in self.shown:
             for want in WANTS:
-                mine = [g for g in found if g.fact("want") == want]
+                mine = [g for g in answers if g.fact("want") == want]
                 if (one := estimate([g.points for g in mine], [g.dialogue.scenario for g in mine])) is not None:
                     table.setdefault(row.model, {})[want] = one
         return table
 
     @cached_property
     def emotions(self) -> list[HeatFamily]:
-        """Families of emotions over the shown models, the reward in points."""
-        occurring = {g.fact("emotion") for g in self._found}
-        found = []
+        """Mean reward in points, by emotion and model."""
+        occurring = {g.fact("emotion") for g in self._answers}
+        families = []
         others = tuple(sorted(occurring - set(EMOTIONS) - {""}))
         for name, members in {**FAMILIES, **({"others": others} if others else {})}.items():
             here = [emotion for emotion in members if emotion in occurring]
             if here:
-                found.append(HeatFamily(name, self._line(here), [(emotion, self._line([emotion])) for emotion in here]))
-        return found
+                families.append(HeatFamily(name, self._line(here), [(emotion, self._line([emotion])) for emotion in here]))
+        return families
 
     def _line(self, emotions: Collection[str]) -> list[Shade]:
         return [
-            shade([g.points for g in found if g.fact("emotion") in emotions], SCALE.low, SCALE.high) for *_, found in self.shown
+            shade([g.points for g in answers if g.fact("emotion") in emotions], SCALE.low, SCALE.high)
+            for *_, answers in self.shown
         ]
 
     @cached_property
     def pairs(self) -> list[PairTable]:
-        """Grades against each other, over the answers of all models but failure cases."""
-        return pair_tables([g for _, row, found in self.shown if row.standing != "failure case" for g in found])
+        """Pairs of grades, over all models except failure cases."""
+        return pair_tables([g for _, row, answers in self.shown if row.standing != "failure case" for g in answers])
 
     @cached_property
     def pairs_by_model(self) -> list[tuple[int, ModelRow, list[PairTable]]]:
-        """The same, a model at a time."""
-        return [(number, row, pair_tables(found)) for number, row, found in self.shown]
+        """Pairs of grades, by model."""
+        return [(number, row, pair_tables(answers)) for number, row, answers in self.shown]
 
     @cached_property
     def ablations(self) -> list[Ablation]:
-        """The reward with its switches turned, by the run's preset and by the other."""
+        """The ablation, by preset."""
         return ablations(self.members, self.preset)
 
     @cached_property
     def samples(self) -> list[ModelSamples]:
-        """The best and the worst answers of every model."""
+        """The best and worst answers of every model."""
         return samples_of(self.members, self._ids)
 
     @cached_property
     def apart(self) -> list[Apart]:
-        """The samples on which models differ most."""
+        """The scenarios on which models differ most."""
         return samples_apart(self.members, self._ids)

@@ -1,8 +1,4 @@
-"""PERM's dialogues, computed once for all tables: the grades of each answer, its reward, what was wrong with its form.
-
-Pure: transcripts in, values out. Covers one dialogue at a time. Does not cover sums over several (`board`, `ablation`,
-`pairs`), nor how an answer looks when it is opened (`answers`).
-"""
+"""Grades, reward and form of one PERM dialogue, as input of all tables (`board`, `ablation`, `pairs`, `samples`)."""
 
 from __future__ import annotations
 
@@ -21,35 +17,35 @@ __all__ = ["Graded", "broken_words", "graded", "marks_of"]
 
 
 class Graded(NamedTuple):
-    """A scored dialogue; `place` is where it stands among the dialogues of its page."""
+    """A scored dialogue; `place` is its index among the dialogues of the page."""
 
     place: int
     dialogue: Transcript
     points: float
-    """The reward times 100 as it was scored."""
+    """The reward times 100, as scored."""
     broken: str
-    """What was wrong with the form; then there are no grades. Empty where it was right."""
+    """The kind of invalid form (then there are no grades), or empty."""
     scores: Mapping[str, float]
-    """By judge, 1 to 5, the bystander's 0 to 100."""
+    """Grades by judge: 1 to 5, bystander 0 to 100."""
     marks: Mapping[str, float]
-    """The bystander's five, 0 to 20 each; empty where its judge gave the sum alone."""
+    """The bystander's five marks, 0 to 20 each; empty if there is only their sum."""
     tokens: int
-    """Of the response."""
+    """Number of tokens of the response."""
     reward: PermReward | None
-    """`None` where the form was broken."""
+    """`None` if the form is invalid."""
 
     @property
     def weight(self) -> float:
-        """The bystander's, as it was played with."""
+        """The bystander's effective weight, as scored."""
         return rules_of(self.dialogue).weight
 
     def fact(self, name: str) -> str:
-        """A fact of its sample; empty where it has none."""
+        """A fact of the transcript; empty if missing."""
         return self.dialogue.facts.get(name, "")
 
 
 def graded(place: int, dialogue: Transcript) -> Graded | None:
-    """The dialogue by its own preset and weight; `None` where it is unscored or keeps no grades."""
+    """The dialogue with its own preset and rules; `None` if it is unscored or has no grades."""
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
@@ -66,14 +62,14 @@ def graded(place: int, dialogue: Transcript) -> Graded | None:
 
 
 def marks_of(seen: object) -> dict[str, float]:
-    """The bystander's five marks among what the judges saw; nothing unless all five are there."""
-    beside = seen.get("bystander") if isinstance(seen, Mapping) else None
-    if not isinstance(beside, Mapping):
+    """The bystander's five marks in the judges' evidence; empty unless all five are there."""
+    evidence = seen.get("bystander") if isinstance(seen, Mapping) else None
+    if not isinstance(evidence, Mapping):
         return {}
-    marks = {name: mark for name in DIMENSIONS if isinstance(mark := beside.get(name), (int, float)) and 0 <= mark <= 20}
+    marks = {name: mark for name in DIMENSIONS if isinstance(mark := evidence.get(name), (int, float)) and 0 <= mark <= 20}
     return {name: float(mark) for name, mark in marks.items()} if len(marks) == len(DIMENSIONS) else {}
 
 
 def broken_words(kind: str) -> str:
-    """What was wrong with a form, in words; a kind that is not known here as it is written."""
+    """The description of a kind of invalid form; an unknown kind is returned unchanged."""
     return BROKEN.get(kind, kind)

@@ -1,8 +1,4 @@
-"""PERM's grades against each other: how many answers have each pair of levels, counted in a small table.
-
-Pure: graded answers in, counts out. Levels are whole numbers, so points would lie on top of one another; a cell says how many
-there are. Does not cover how a cell looks (`panel.html`).
-"""
+"""Contingency tables of PERM's grades: the number of answers with each pair of grades."""
 
 from __future__ import annotations
 
@@ -16,22 +12,22 @@ from heartloop.scoring.statistics import spearman_matrix
 __all__ = ["PAIRS", "Count", "PairTable", "pair_table", "pair_tables"]
 
 PAIRS = (("resonation", "reception"), ("expression", "reception"), ("expression", "bystander"))
-"""Across, up: is one who understands heard; is what is well said heard; is what is well said sound?"""
+"""Pairs of judges: horizontal and vertical."""
 
 _LEVELS = (1, 2, 3, 4, 5)
 _SCORES = ((0, 19), (20, 39), (40, 59), (60, 79), (80, 100))
-"""The bystander's 0 to 100 in five stretches."""
+"""Five ranges of the bystander's grade."""
 
 
 class Count(NamedTuple):
-    """Answers in a cell; `tint` in [0, 1] shades it."""
+    """Number of answers in a cell; `tint` in [0, 1] is its shade."""
 
     n: int
     tint: float
 
 
 class PairTable(NamedTuple):
-    """One pair of judges over some answers."""
+    """The table of one pair of judges."""
 
     across: str
     up: str
@@ -40,13 +36,13 @@ class PairTable(NamedTuple):
     """From the highest to the lowest."""
     n: int
     rho: float | None
-    """Spearman's rho of the two, over the answers; `None` where one of them does not vary."""
+    """Spearman's rho over the answers; `None` if one judge's grades do not vary."""
 
 
-def pair_table(across: str, up: str, found: Sequence[Graded]) -> PairTable:
-    """Counts of every pair of levels over the graded answers; a broken form has none and is left out."""
-    graded = [g for g in found if not g.broken]
-    at = [(_step(across, g.scores[across]), _step(up, g.scores[up])) for g in graded]
+def pair_table(across: str, up: str, answers: Sequence[Graded]) -> PairTable:
+    """Counts of each pair of grades over the answers in valid form."""
+    graded = [g for g in answers if not g.broken]
+    at = [(_index(across, g.scores[across]), _index(up, g.scores[up])) for g in graded]
     most = max((at.count(cell) for cell in set(at)), default=1)
     names = _names(up)
     rows = []
@@ -56,16 +52,16 @@ def pair_table(across: str, up: str, found: Sequence[Graded]) -> PairTable:
     return PairTable(across, up, _names(across), rows, len(graded), _rho(across, up, graded))
 
 
-def pair_tables(found: Sequence[Graded]) -> list[PairTable]:
-    """All of `PAIRS`."""
-    return [pair_table(across, up, found) for across, up in PAIRS]
+def pair_tables(answers: Sequence[Graded]) -> list[PairTable]:
+    """The tables of all `PAIRS`."""
+    return [pair_table(across, up, answers) for across, up in PAIRS]
 
 
 def _names(judge: str) -> list[str]:
     return [f"{low}–{high}" for low, high in _SCORES] if judge == "bystander" else [str(level) for level in _LEVELS]
 
 
-def _step(judge: str, score: float) -> int:
+def _index(judge: str, score: float) -> int:
     return min(4, int(score // 20)) if judge == "bystander" else int(score) - 1
 
 
@@ -73,5 +69,5 @@ def _rho(across: str, up: str, graded: Sequence[Graded]) -> float | None:
     table = {judge: {str(n): g.scores[judge] for n, g in enumerate(graded)} for judge in (across, up)}
     try:
         return spearman_matrix(table).between(across, up)
-    except UseError:  # fewer than two answers, or one judge gave all the same
+    except UseError:  # fewer than two answers, or a judge gave the same grade to all
         return None

@@ -1,7 +1,6 @@
-"""The report panel of PERM: grades by judge, emotions, pairs of grades, the reward without one part, answers worth opening.
+"""The report panel of PERM: grades by judge, emotions, pairs of grades, ablation, best and worst answers, published results.
 
-Covers what the page and an opened answer show of PERM. Does not cover how a table is computed (`board`), nor markup
-(`panel.html`, `panel.js`).
+Does not cover the values of the tables (`board`), nor markup (`panel.html`, `panel.js`).
 """
 
 from __future__ import annotations
@@ -36,25 +35,23 @@ _SECTIONS = (
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Everything of `PermBoard`, for `panel.html`."""
     perm = PermBoard(page)
     preset = ", ".join(sorted({d.preset for d in page.dialogues}))
     warnings: tuple[str, ...] = ()
     if perm.broken:
-        how = "answer was" if perm.broken == 1 else "answers were"
+        has = "answer has" if perm.broken == 1 else "answers have"
         warnings = (
-            f"{perm.broken} {how} in a broken form, judged by nobody and worth {perm.price} each; Grades says whose and why.",
+            f"{perm.broken} {has} an invalid form: not judged, {perm.price} points each. See Grades for models and reasons.",
         )
     return PanelOutput(
         columns=tuple(
             LeaderboardColumn(
-                one.name, {model: seen[one.key].mean for model, seen in perm.grades.items() if one.key in seen}, 1, one.entry
+                one.name, {model: means[one.key].mean for model, means in perm.grades.items() if one.key in means}, 1, one.entry
             )
             for one in perm.dimensions
         ),
-        leaderboard_help=f"Computed by preset {preset} ({perm.how}), the bystander's weight {perm.weight}; another preset or "
-        "weight gives other numbers for the same grades. Under each judge stands the mean of its grades; their intervals are "
-        "under Grades.",
+        leaderboard_help=f"Computed with preset {preset} ({perm.how}) and bystander weight {perm.weight}; another preset or "
+        "weight gives other numbers for the same grades. The judges' columns show mean grades; their intervals are under Grades.",
         facts=(
             ("Share of a grade", perm.how.removeprefix("a grade of 1 to 5 counts ")),
             ("Bystander's weight", _facts(page, "bystander_weight")),
@@ -74,13 +71,11 @@ def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
     line = (facts.get("person"), facts.get("emotion"), f"wants {facts['want']}" if facts.get("want") else "")
     situation = facts.get("situation")
-    return ScenarioView(
-        " · ".join(filter(None, line)), (("What happened, which the model sees", situation),) if situation else ()
-    )
+    return ScenarioView(" · ".join(filter(None, line)), (("Situation, which the model sees", situation),) if situation else ())
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """What the judges said stands in the answer itself (`answers`)."""
+    """Empty: `answers` shows the judges' grades in the answer."""
     return TurnView()
 
 
@@ -111,7 +106,7 @@ def published_results() -> Published:
             _by_criterion(7, "Trained from another model", "Model", _table("perm_table07_backbones"), "{backbone}, {model}"),
             _study(),
         ),
-        conditions="PERM’s are scores of models trained with its reward, on EQ-Bench3, by a judge model of its authors’ choice.",
+        conditions="PERM’s are EQ-Bench3 scores of models trained with its reward, by the judge model that its authors chose.",
         papers=("PERM: Psychology-grounded Empathetic Reward Modeling for Large Language Models",),
     )  # fmt: skip
 
@@ -160,11 +155,11 @@ def _study() -> PublishedTable:
 
 PANEL = ReportPanel(
     build=build,
-    question="Who understands, says it well, and is heard?",
-    lede="In each a person has one thing to say. The model writes an analysis and then one response. Four judges read them: "
-    "was the person understood (resonation), was it said well (expression), did it land (reception), and what would a "
-    "bystander say of it? The number below is the reward times 100: the harmonic mean of the first three, less what the "
-    "bystander and the length take away.",
+    question="Empathy of one answer, graded by four judges",
+    lede="The user sends one message. The model writes an analysis and one response. Four judges grade whether the analysis "
+    "understands the user (resonation), whether the response is well worded (expression), how the user receives it (reception), "
+    "and what a bystander thinks of it. The score is the reward times 100: the harmonic mean of the first three grades, minus "
+    "penalties by the bystander and for length.",
     leaves_out=frozenset({"trajectories", "groups", "highlights"}),
     scenario=_scenario,
     turn=_turn,

@@ -1,7 +1,6 @@
-"""Which answers of PERM are worth opening first: the best and the worst of each model, and samples on which models differ most.
+"""Selected answers of PERM: best and worst of each model, and the scenarios on which models differ most.
 
-Pure: graded answers in, values out, each with what its judges said. Does not cover the opened answer (`answers`), nor the best
-and worst talks of the other environments (`highlights`).
+Does not cover the view of one answer (`answers`), nor the selected dialogues of other environments (`highlights`).
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from typing import NamedTuple
 from heartloop.core.blocks import ModelRow
 from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.environments.perm.environment import JUDGES
-from heartloop.environments.perm.report.answers import TOPS, said_by
+from heartloop.environments.perm.report.answers import HIGHEST, reason_and_quote
 from heartloop.environments.perm.report.graded import Graded, broken_words
 
 __all__ = ["MOST_APART", "Apart", "ApartCell", "Judged", "ModelSamples", "Sample", "samples_apart", "samples_of"]
 
 MOST_APART = 10
-"""Samples on which models differ that the page shows."""
+"""Number of scenarios on which models differ most."""
 EACH = 2
-"""Best answers of a model, and worst."""
+"""Number of best and of worst answers per model."""
 
 
 class Judged(NamedTuple):
-    """What one judge said: its name, its grade, the highest one, why, and the words it quotes."""
+    """One judge's grade: name, grade, highest possible grade, reason and quote."""
 
     judge: str
     score: float
@@ -35,7 +34,7 @@ class Judged(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """An answer worth opening."""
+    """A selected answer."""
 
     address: str
     points: float
@@ -45,12 +44,12 @@ class Sample(NamedTuple):
     tags: str
     heavy: bool
     broken: str
-    """What was wrong with the form, in words."""
+    """Description of an invalid form, or empty."""
     judged: list[Judged]
 
 
 class ModelSamples(NamedTuple):
-    """A model: its colour number, its row, its best answers from the best on, its worst from the worst on."""
+    """A model: its colour number, its row, its best answers (best first), its worst answers (worst first)."""
 
     number: int
     score: ModelRow
@@ -59,7 +58,7 @@ class ModelSamples(NamedTuple):
 
 
 class ApartCell(NamedTuple):
-    """One model with one sample: its mean points, how many answers, the first of them to open, a shade, whether below 0."""
+    """One model with one scenario: mean points, number of answers, address of the first, shade, whether the mean is below 0."""
 
     points: float
     n: int
@@ -69,63 +68,68 @@ class ApartCell(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A sample over all models; `None` where a model has no scored answer to it."""
+    """A scenario over all models."""
 
     title: str
     about: str
     spread: float
-    """Points between the highest and the lowest model; failure cases do not widen it."""
+    """Points between the highest and the lowest model, without failure cases."""
     cells: list[ApartCell | None]
+    """One per model; `None` without a scored answer."""
 
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
 
 
 def samples_of(members: Sequence[Member], ids: Sequence[str]) -> list[ModelSamples]:
-    """The best and the worst `EACH` of every model with an answer; no answer is both."""
-    found = []
-    for number, row, mine in members:
-        order = sorted(mine, key=lambda g: (-g.points, g.place))
+    """The `EACH` best and worst answers of every model; no answer is both."""
+    samples = []
+    for number, row, answers in members:
+        order = sorted(answers, key=lambda g: (-g.points, g.place))
         best = order[:EACH]
         worst = sorted(order[len(best) :], key=lambda g: (g.points, g.place))[:EACH]
-        if mine:
-            found.append(ModelSamples(number, row, [_sample(g, ids) for g in best], [_sample(g, ids) for g in worst]))
-    return found
+        if answers:
+            samples.append(ModelSamples(number, row, [_sample(g, ids) for g in best], [_sample(g, ids) for g in worst]))
+    return samples
 
 
 def samples_apart(members: Sequence[Member], ids: Sequence[str]) -> list[Apart]:
-    """The `MOST_APART` samples with the largest spread, the largest first; nothing for a single model."""
-    shown = [(row, mine) for _, row, mine in members if mine]
+    """The `MOST_APART` scenarios with the largest spread, largest first; empty for a single model."""
+    shown = [(row, answers) for _, row, answers in members if answers]
     if sum(row.standing != "failure case" for row, _ in shown) < 2:
         return []
-    by: dict[tuple[str, str], list[list[Graded]]] = {}
-    for at, (_, mine) in enumerate(shown):
-        for g in mine:
-            by.setdefault((g.dialogue.scenario, g.dialogue.fingerprint), [[] for _ in shown])[at].append(g)
-    found = []
-    for columns in by.values():
+    by_scenario: dict[tuple[str, str], list[list[Graded]]] = {}
+    for column, (_, answers) in enumerate(shown):
+        for g in answers:
+            by_scenario.setdefault((g.dialogue.scenario, g.dialogue.fingerprint), [[] for _ in shown])[column].append(g)
+    lines = []
+    for columns in by_scenario.values():
         means = [
-            statistics.fmean(g.points for g in column)
-            for (row, _), column in zip(shown, columns, strict=True)
-            if column and row.standing != "failure case"
+            statistics.fmean(g.points for g in answers)
+            for (row, _), answers in zip(shown, columns, strict=True)
+            if answers and row.standing != "failure case"
         ]
         if len(means) > 1:
-            first = next(column[0] for column in columns if column)
-            cells = [_cell(column, ids) for column in columns]
-            found.append(Apart(_title(first), _about(first), max(means) - min(means), cells))
-    return sorted(found, key=lambda one: -one.spread)[:MOST_APART]
+            first = next(answers[0] for answers in columns if answers)
+            cells = [_cell(answers, ids) for answers in columns]
+            lines.append(Apart(_title(first), _about(first), max(means) - min(means), cells))
+    return sorted(lines, key=lambda line: -line.spread)[:MOST_APART]
 
 
-def _cell(column: Sequence[Graded], ids: Sequence[str]) -> ApartCell | None:
-    if not column:
+def _cell(answers: Sequence[Graded], ids: Sequence[str]) -> ApartCell | None:
+    if not answers:
         return None
-    points = statistics.fmean(g.points for g in column)
-    return ApartCell(points, len(column), ids[column[0].place], round(min(1.0, abs(points) / 100.0), 3), points < 0)
+    points = statistics.fmean(g.points for g in answers)
+    return ApartCell(points, len(answers), ids[answers[0].place], round(min(1.0, abs(points) / 100.0), 3), points < 0)
 
 
 def _sample(g: Graded, ids: Sequence[str]) -> Sample:
     tags = content_tags(g.dialogue)
-    judged = [Judged(judge, g.scores[judge], TOPS[judge], *said_by(judge, g.dialogue.turns[0])) for judge in JUDGES if g.scores]
+    judged = [
+        Judged(judge, g.scores[judge], HIGHEST[judge], *reason_and_quote(judge, g.dialogue.turns[0]))
+        for judge in JUDGES
+        if g.scores
+    ]
     return Sample(
         address=ids[g.place],
         points=g.points,
