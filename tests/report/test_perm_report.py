@@ -82,7 +82,7 @@ def test_answers_are_counted_by_what_became_of_them(board: PermBoard) -> None:
     assert board.answers["x/showy"].kinds == [("no line is `# Analysis`", 1)]
     assert board.answers["x/third"]._asdict() == {"graded": 2, "broken": 0, "kinds": [], "unscored": 1}
     garbage = board.answers["heartloop/garbage"]
-    assert (garbage.graded, garbage.kinds) == (0, [("a heading stands twice", 3)])
+    assert (garbage.graded, garbage.kinds) == (0, [("a heading occurs twice", 3)])
     assert board.broken == 1  # a failure case is there to be broken
 
 
@@ -223,7 +223,7 @@ def test_best_and_worst_come_with_what_was_said(board: PermBoard) -> None:
     ]  # fmt: skip
     assert (said[0].reason, said[0].quote) == ("The resonation judge has a reason.", "x/third sees that it matters.")
     garbage = next(mine for mine in board.samples if mine.score.model == "heartloop/garbage")
-    assert (garbage.best[0].broken, garbage.best[0].judged) == ("a heading stands twice", [])
+    assert (garbage.best[0].broken, garbage.best[0].judged) == ("a heading occurs twice", [])
 
 
 def test_the_samples_apart_are_those_with_the_largest_spread_and_failure_cases_do_not_widen_it(board: PermBoard) -> None:
