@@ -69,7 +69,7 @@ class JudgeModel(RoleModel):
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
 
     async def verdict(
-        self, judge: str, number: int, system: str, asked: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
+        self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
     ) -> Given:
         """One judge's verdict on a text; an invalid one is re-asked once.
 
@@ -94,7 +94,7 @@ class JudgeModel(RoleModel):
 
         return await ask(
             self._model,
-            [Message(role="system", content=system), Message(role="user", content=asked)],
+            [Message(role="system", content=system), Message(role="user", content=question)],
             answer,
             reasks=REASKS,
             sampling=self._sampling.seeded(seed, number),
@@ -111,8 +111,8 @@ async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitab
         BudgetSpent: a limit on tokens or cost was reached.
     """
     logs = {judge: CallLog() for judge in judges}
-    asked = (answered(f"{judge} judge", grade(judge, logs[judge])) for judge in judges)
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    answers = (answered(f"{judge} judge", grade(judge, logs[judge])) for judge in judges)
+    results = await asyncio.gather(*answers, return_exceptions=True)
     for own in logs.values():
         log.calls.extend(own.calls)
         for name, number in own.counts.items():

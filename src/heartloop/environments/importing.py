@@ -23,7 +23,7 @@ __all__ = ["Imported", "Importer", "Record", "Refused", "each_line", "problem_of
 
 
 class Refused(NamedTuple):
-    """A record that was left out."""
+    """A record that was not imported."""
 
     place: str
     """File and record."""

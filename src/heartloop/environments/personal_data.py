@@ -53,10 +53,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern, keeps in _PATTERNS:
+    for kind, pattern, is_harmless in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind, keeps: Callable[[re.Match[str]], bool] = keeps) -> str:
-            if keeps(match):
+        def replace(match: re.Match[str], kind: str = kind, is_harmless: Callable[[re.Match[str]], bool] = is_harmless) -> str:
+            if is_harmless(match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())

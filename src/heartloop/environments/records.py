@@ -163,7 +163,7 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
     """The scenarios of the set `name` without these tags.
 
     Raises:
-        UseError: an unknown tag, or nothing left.
+        UseError: an unknown tag, or no scenario remains.
     """
     check_tags(exclude_tags)
     remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
