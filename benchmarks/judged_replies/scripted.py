@@ -1,0 +1,130 @@
+"""Replies that nobody wrote for the data: the baselines, attacks on a reader, and a small language model.
+
+Attacks: the person's clauses in kind, empty and cruel frames, reflections of the ELIZA sort, good replies to somebody else, good
+replies with shuffled words, constant sentences. Each is judged like any other reply.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.judged_replies.contexts import FOLDER, read, write
+from heartloop.core.dialogue import Message
+from heartloop.models.baselines import BASELINES, GENERAL, Baseline, second_person
+
+_KIND = (
+    "I hear that {c}.", "It sounds like {c}.", "So {c}, and that stays with you.", "What was it like that {c}?",
+    "When you say {c}, I feel how much is in that.", "{c}. That matters.",
+)  # fmt: skip
+_CRUEL = (
+    "It serves you right that {c}.", "I wonder if you are ashamed that {c}.", "Of course {c}. Who else would put up with you?",
+    "{c}, and you still expect pity?", "Nobody is surprised that {c}. What did you do to deserve it?",
+)  # fmt: skip
+_ELIZA = ("Why do you say that {c}?", "How does it make you feel that {c}?", "Tell me more about {t}.", "Please go on.", "I see.")
+_CONSTANT = (
+    "I'm here with you. Take all the time you need; there is no rush at all.",
+    "That sounds really hard. I hear you, and your feelings are valid.",
+    "What is the part of this that weighs on you the most right now?", "You are stronger than you know, and this will pass.",
+    "You did not deserve that, and I am glad you told me.", "I am sorry for what I did. It was wrong, and it cost you something.",
+    "I can't do that, and I won't pretend otherwise. But tell me what is behind it.",
+)  # fmt: skip
+
+
+def clauses(message: str) -> list[str]:
+    """Clauses of a message of four words and more, turned to the second person."""
+    parts = [part.strip(" \"'") for part in re.split(r"[.!?;:,]\s+|\n", message)]
+    turned = [second_person(part) for part in parts if 4 <= len(part.split()) <= 16]
+    return [part[:1].lower() + part[1:].rstrip(".,!?") for part in turned] or ["this happened to you"]
+
+
+def attack(context: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], draw: random.Random) -> tuple[str, str]:
+    """One attack on this context: its name and its text."""
+    spoken = " ".join(context["messages"][-2:]) or "You are new here and I am as well"
+    clause = draw.choice(clauses(spoken))
+    thing = draw.choice(re.findall(r"[a-zA-Z]{5,}", spoken) or ["that"]).lower()
+    good = [row["reply"] for row in replies if row["tier"] == "good" and row["context"] != context["id"]]
+
+    def framed(frames: Sequence[str]) -> str:
+        text = " ".join(frame.format(c=clause, t=thing) for frame in draw.sample(frames, draw.choice((1, 1, 2))))
+        return text[:1].upper() + text[1:]
+
+    def shuffled() -> str:
+        words = draw.choice(good).split()
+        return " ".join(draw.sample(words, len(words)))
+
+    makers: Mapping[str, Callable[[], str]] = {
+        "kind_frame": lambda: framed(_KIND),
+        "cruel_frame": lambda: framed(_CRUEL),
+        "eliza": lambda: framed(_ELIZA),
+        "constant": lambda: draw.choice(_CONSTANT),
+        "elsewhere": lambda: draw.choice(good),
+        "shuffled": shuffled,
+    }
+    name = draw.choices(list(makers), (3, 3, 2, 2, 3, 2))[0]
+    return name, makers[name]()
+
+
+def chat(context: Mapping[str, Any]) -> list[Message]:
+    """The dialogue as a chat model sees it."""
+    rows = [Message(role="system", content=context["policy_prompt"].partition("## How to answer")[0])]
+    messages, replies = context["messages"], context["replies"]
+    if len(messages) <= len(replies) or not messages:
+        rows.append(Message(role="user", content="(You speak first. Say your first words to them.)"))
+    for n in range(max(len(messages), len(replies))):
+        if n < len(messages):
+            rows.append(Message(role="user", content=messages[n]))
+        if n < len(replies):
+            rows.append(Message(role="assistant", content=replies[n]))
+    return rows
+
+
+def scripted(contexts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One reply of a baseline and one attack for every context."""
+    draw = random.Random("scripted")
+    halves = {context["id"]: context["half"] for context in contexts}
+    rows: list[dict[str, Any]] = []
+    for context in contexts:
+        mine = [row for row in replies if halves[row["context"]] == context["half"]]
+        scene = context["environment"] == "eibench"
+        name = draw.choice(
+            [
+                n
+                for n in BASELINES
+                if scene or n in ("listener", "coach", "fixer", "template", "lecturer", "flatterer", "garbage", "silent")
+            ]
+        )
+        text = asyncio.run(Baseline(name, seed=draw.randrange(1000)).complete(chat(context))).text
+        rows.append({"context": context["id"], "voice": "baseline", "kind": name, "reply": text})
+        kind, text = attack(context, mine, draw)
+        rows.append({"context": context["id"], "voice": "attack", "kind": kind, "reply": text})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-replies", type=Path, help="JSON lines of `context` and `reply` by the small language model")
+    parser.add_argument("--requests", type=Path, help="writes what the small language model is asked, and stops")
+    chosen = parser.parse_args()
+    contexts, replies = read(FOLDER / "contexts.jsonl"), read(FOLDER / "replies.jsonl")
+    if chosen.requests:
+        asked = [c for number, c in enumerate(contexts) if number % 2 == 0]
+        write(chosen.requests, ({"context": c["id"], "messages": [message.model_dump() for message in chat(c)]} for c in asked))
+        return
+    written = [row for row in replies if row["voice"] not in ("baseline", "attack", "smollm2")]
+    rows = scripted(contexts, written)
+    if chosen.model_replies:
+        rows += [{**row, "voice": "smollm2", "kind": "smollm2"} for row in read(chosen.model_replies)]
+    names = random.Random("scripted ids").sample(range(100_000, 1_000_000), len(rows))
+    new = [{"id": f"r{name}", **row, "tier": "none", "words": 0} for name, row in zip(names, rows, strict=True)]
+    write(FOLDER / "replies.jsonl", [*written, *new])
+    print(len(written), "written,", len(new), "scripted")
+
+
+if __name__ == "__main__":
+    main()
