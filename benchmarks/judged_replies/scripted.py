@@ -92,13 +92,7 @@ def scripted(contexts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[st
     for context in contexts:
         mine = [row for row in replies if halves[row["context"]] == context["half"]]
         scene = context["environment"] == "eibench"
-        name = draw.choice(
-            [
-                n
-                for n in BASELINES
-                if scene or n in ("listener", "coach", "fixer", "template", "lecturer", "flatterer", "garbage", "silent")
-            ]
-        )
+        name = draw.choice([name for name in BASELINES if scene or name in GENERAL])
         text = asyncio.run(Baseline(name, seed=draw.randrange(1000)).complete(chat(context))).text
         rows.append({"context": context["id"], "voice": "baseline", "kind": name, "reply": text})
         kind, text = attack(context, mine, draw)
