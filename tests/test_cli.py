@@ -12,10 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from typer.testing import CliRunner
 
+from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
+from heartloop.core.errors import EnvironmentBroken
 from heartloop.environments.sage.scenario import load_scenarios
 from tests.commands import KEY, LAB, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
@@ -86,6 +90,19 @@ def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], sai
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_environment_is_shown_with_what_its_options_change() -> None:
+    shown = CliRunner().invoke(app, ["environments", "show", "sage"]).stdout
+    assert "corrected or released; changes only the score" in shown
+    assert "vanilla or challenging; changes the dialogue" in shown
+
+
+def test_check_of_a_broken_environment_ends_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Mock(side_effect=EnvironmentBroken("the rewards do not add up"))
+    monkeypatch.setattr("heartloop.environments.check.check_environment", broken)
+    done = CliRunner().invoke(app, ["check", "sage"])
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "heartloop: the rewards do not add up\n")
 
 
 def test_max_cost_without_a_price_is_refused(tmp_path: Path) -> None:

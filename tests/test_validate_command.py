@@ -90,7 +90,12 @@ async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place:
         assert json.loads((place / "b" / "validity.json").read_text())["left_out"] == dict.fromkeys(PERTURBATIONS[1:], 1)
         mended = await over_http(server, *JUDGE, "--yes", "--out", "b", "--retry-failed", cwd=place)
         assert mended.code == 0, mended
-    assert json.loads((place / "b" / "validity.json").read_text())["left_out"] == dict.fromkeys(PERTURBATIONS[1:], 0)
+        assert json.loads((place / "b" / "validity.json").read_text())["left_out"] == dict.fromkeys(PERTURBATIONS[1:], 0)
+        (place / "b" / "run" / PERTURBATIONS[-1] / "transcripts.jsonl").unlink()
+        last = await over_http(server, *JUDGE, "--out", "b", "--max-tokens", "1", cwd=place)
+        assert last.code == 1, last
+    left_out = json.loads((place / "b" / "validity.json").read_text())["left_out"]
+    assert left_out == {**dict.fromkeys(PERTURBATIONS[1:], 0), PERTURBATIONS[-1]: 2}, "a result of what was judged"
 
 
 @pytest.mark.parametrize(

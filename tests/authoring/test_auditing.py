@@ -71,7 +71,7 @@ def test_a_correction_to_what_stands_there_is_no_change() -> None:
         ("concerns.0.key", "glass", "concerns.0.key is not the auditor's"),
         ("beats.2.kind", "core", "beats.2.kind is not the auditor's"),
         ("user.secret", "She sold the flat.", "there is no field 'user.secret'"),
-        ("user.rules.9", "Shouts.", "there is no field 'user.rules.9'"),
+        ("user.rules.4", "Shouts.", "there is no field 'user.rules.4'"),
         ("user.rules.-1", "Shouts.", "there is no field"),
         ("user", "somebody else", "no single value"),
         ("user.rules", ["a", "b", "c"], "no single value"),

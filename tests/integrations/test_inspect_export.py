@@ -80,6 +80,7 @@ def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
     log, samples = read(one)
     assert (log.status, log.eval.task, log.eval.model) == ("success", "heartloop/sage", "lab/one")
     assert log.eval.task_args["preset"] == "corrected"
+    assert None not in log.eval.task_args.values(), "an option without a value is left out"
     assert log.eval.model_generate_config.max_tokens == 99
     assert log.eval.model_roles is not None
     role = log.eval.model_roles["user"]

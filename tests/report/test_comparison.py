@@ -126,6 +126,13 @@ class TestWarnings:
         b = [d.model_copy(update=change) for d in by_ends(talk, "b", {"s1": 50, "s2": 50})]
         assert said in " ".join(compare(side("a", a), side("b", b)).warnings)
 
+    def test_a_judge_of_one_side_alone_is_named_without_its_sampling(self, talk: Talk) -> None:
+        a = by_ends(talk, "a", {"s1": 50, "s2": 50})
+        judged = {"models": {**a[0].models, "judge": "lab/judge"}, "sampling": {"judge": Sampling(temperature=0.0)}}
+        warnings = " ".join(compare(side("a", a), side("b", [d.model_copy(update=judged) for d in a])).warnings)
+        assert "lab/judge in B" in warnings
+        assert "sampling" not in warnings
+
     def test_of_the_runs(self, talk: Talk) -> None:
         a, b = by_ends(talk, "a", {"s1": 50, "s2": 50}), by_ends(talk, "b", {"s1": 50, "s2": 50})
         warnings = " ".join(

@@ -132,7 +132,7 @@ def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run
     habits = {"x/y": {"address": "http://127.0.0.1:8000/v1", "retried": 7, "dropped": {"temperature": 12}}}
     entry = {
         "started": "2026-01-01T00:00:00+00:00", "played": 1, "endpoints": habits, "lost": [["x/y", "simulator", 5, 6]],
-        "new": "field",
+        "new": "field", "absent": None,
     }  # fmt: skip
     (run / "log.jsonl").write_text(
         json.dumps(entry) + '\nnot json\n{"started": "2026-01-02T00:00:00+00:00", "stopped": "interrupted"}\n'
@@ -144,6 +144,7 @@ def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run
         json.dumps(json.loads((run / "settings.json").read_text()), indent=2),
     ):  # fmt: skip
         assert words in page, words
+    assert "absent:" not in page, "what a process noted without a value is not listed"
 
 
 @pytest.mark.parametrize("broken", [{"scenarios": 3}, {"scenarios": ["s1"]}, {"sampling": []}, {"prices": 1}, {"prompts": None}])
