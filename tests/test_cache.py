@@ -16,6 +16,7 @@ import multiprocessing
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,26 @@ def test_several_processes_share_a_file(tmp_path: Path) -> None:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     assert rows(path) == 700
+
+
+def test_a_file_that_another_process_creates_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, path = sqlite3.connect, tmp_path / "a.sqlite"
+    monkeypatch.setattr("heartloop.models.cache._LAST_BUSY", 0.1)
+
+    def create(statement: str) -> None:
+        if statement == "PRAGMA user_version":  # the first value has been read
+            monkeypatch.setattr(sqlite3, "connect", connect)
+            with suppress(UseError), AnswerCache(path):
+                pass
+
+    def traced(*arguments: Any, **more: Any) -> sqlite3.Connection:
+        file = connect(*arguments, **more)
+        file.set_trace_callback(create)
+        return file
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    with AnswerCache(path):
+        assert rows(path) == 0
 
 
 async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:

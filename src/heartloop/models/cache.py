@@ -178,11 +178,13 @@ class AnswerCache:
     def _open(self) -> sqlite3.Connection:
         file = sqlite3.connect(self.path, timeout=_LAST_BUSY, isolation_level=None)
         try:
+            file.execute("BEGIN")  # another process may create the file between these reads
             application = file.execute("PRAGMA application_id").fetchone()[0]
             version = file.execute("PRAGMA user_version").fetchone()[0]
             tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if (application or tables) and (application != _APPLICATION_ID or version != _VERSION):
                 raise InputError(f"{self.path} is a database of another application; expected an answer cache; change --cache")
+            file.execute("COMMIT")
             _write_ahead(file)
             file.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last answers, never the file
             file.execute("BEGIN IMMEDIATE")  # two processes may create it at once
