@@ -9,28 +9,47 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BUCKETS", "COUNTS", "READ_CHARACTERS", "Context", "Features", "features_of", "tokens_of"]
+__all__ = ["COUNTS", "DEFAULT_LAYOUT", "READ_CHARACTERS", "Context", "Features", "Layout", "features_of", "tokens_of"]
 
-BUCKETS = 1 << 16
-"""Hash buckets of the n-grams: word n-grams and character n-grams share them."""
 READ_CHARACTERS = 8_000
 """Only this much of a reply is read; the count of words covers all of it."""
 
-_TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
+_HAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TOKEN = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])[^\W\d_])+(?:'[^\W\d_]+)*|\d+")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "…": "..."})
-_SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|\n+")
+_SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|[。！？]+|\n+")
 _LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
 _QUOTED = re.compile(r'"[^"\n]{3,}"')
-_WORD_ORDERS = (1, 2, 3)
-_CHARACTER_ORDERS = (2, 3, 4, 5)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
-_SHIFT = np.uint64(64 - 16)
+
+
+class Layout(NamedTuple):
+    """Which n-grams are features, and in how many hash buckets. Weights belong to one layout."""
+
+    bits: int = 16
+    """Base-2 logarithm of the number of buckets; all n-grams share them."""
+    words: tuple[int, ...] = (1, 2, 3)
+    """Orders of the word n-grams of the reply."""
+    characters: tuple[int, ...] = (2, 3, 4, 5)
+    """Orders of the character n-grams of the reply."""
+    message: tuple[int, ...] = ()
+    """Orders of the character n-grams of the message that the reply answers."""
+    message_weight: float = 0.5
+    """Euclidean length of the message's n-grams; those of the reply have 1 by order kind."""
+
+    @property
+    def buckets(self) -> int:
+        return int(1 << self.bits)
+
+
+DEFAULT_LAYOUT = Layout()
 
 
 class Context(NamedTuple):
@@ -60,7 +79,7 @@ class Features(NamedTuple):
     buckets: NDArray[np.int64]
     """Numbers of the hash buckets that occur, each once."""
     values: NDArray[np.float32]
-    """Their weights; word n-grams and character n-grams each have Euclidean length 1."""
+    """Their weights: the square root of how often an n-gram occurs, scaled to Euclidean length 1 for each kind of n-gram."""
     counts: NDArray[np.float32]
     """One value per name in `COUNTS`."""
     tokens: int
@@ -106,7 +125,7 @@ def _hash_of(word: str) -> int:
     return value
 
 
-def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.int64]:
+def _grams(codes: NDArray[np.uint64], order: int, salt: int, bits: int) -> NDArray[np.int64]:
     """The bucket of every n-gram of this order."""
     if len(codes) < order:
         return np.empty(0, np.int64)
@@ -115,40 +134,50 @@ def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.int64
         for n in range(order):
             value = (value ^ codes[n : n + len(value)]) * _PRIME
             value ^= value >> np.uint64(29)
-        mixed: NDArray[np.int64] = ((value * _MIX) >> _SHIFT).astype(np.int64)
+        mixed: NDArray[np.int64] = ((value * _MIX) >> np.uint64(64 - bits)).astype(np.int64)
     return mixed
 
 
-def _weighted(groups: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Distinct buckets with the square root of how often each occurs, at length 1 together."""
-    whole = np.concatenate(groups) if groups else np.empty(0, np.int64)
-    if not len(whole):
-        return whole, np.empty(0, np.float32)
+def _weighted(codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct buckets of the n-grams of these orders, with their weights at Euclidean length 1 together."""
+    whole = np.concatenate([np.empty(0, np.int64), *(_grams(codes, order, salt + order, layout.bits) for order in orders)])
     buckets, often = np.unique(whole, return_counts=True)
     values = np.sqrt(often).astype(np.float32)
-    return buckets, values / np.float32(np.linalg.norm(values))
+    return buckets, values / np.float32(np.linalg.norm(values) or 1.0)
 
 
-def features_of(reply: str, context: Context) -> Features:
+def _line(text: str) -> NDArray[np.uint64]:
+    """The characters of a text, folded, with single blanks."""
+    folded = f" {' '.join(_folded(text[:READ_CHARACTERS]).split())} "
+    return np.frombuffer(folded.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
+
+
+@lru_cache(maxsize=2_000)
+def _message(text: str, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+    buckets, values = _weighted(_line(text), layout.message, 777, layout)
+    return buckets, values * np.float32(layout.message_weight)
+
+
+def features_of(reply: str, context: Context, layout: Layout = DEFAULT_LAYOUT) -> Features:
     """The features of a reply in its context."""
-    text = reply[:READ_CHARACTERS]
     tokens = tokens_of(reply)
     codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
-    words, word_values = _weighted([_grams(codes, order, 7 + order) for order in _WORD_ORDERS])
-    line = np.frombuffer(f" {' '.join(_folded(text).split())} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
-    characters, character_values = _weighted([_grams(line, order, 77 + order) for order in _CHARACTER_ORDERS])
-    return Features(
-        np.concatenate([words, characters]),
-        np.concatenate([word_values, character_values]),
-        _counts(reply, text, tokens, context),
-        len(tokens),
-    )
+    parts = [_weighted(codes, layout.words, 7, layout), _weighted(_line(reply), layout.characters, 77, layout)]
+    if layout.message and context.messages:
+        parts.append(_message(context.messages[-1], layout))
+    buckets, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+    return Features(buckets, values, _counts(reply, reply[:READ_CHARACTERS], tokens, context), len(tokens))
 
 
 @lru_cache(maxsize=5_000)
 def _content(text: str) -> frozenset[str]:
-    """Stubs of the longer words of a text: their first five letters, so that inflections meet."""
-    return frozenset(token[:5] for token in _tokens(text[:READ_CHARACTERS]) if len(token) > 3)
+    """What a text is about: the first five letters of its longer words, so that inflections meet; pairs of Han characters."""
+    return _stubs(_tokens(text[:READ_CHARACTERS]))
+
+
+def _stubs(tokens: tuple[str, ...]) -> frozenset[str]:
+    pairs = (a + b for a, b in pairwise(tokens) if len(a) == len(b) == 1 and a > "\u3000" and b > "\u3000")
+    return frozenset([*(token[:5] for token in tokens if len(token) > 3), *pairs])
 
 
 def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
@@ -184,7 +213,7 @@ def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 
 def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) -> NDArray[np.float32]:
-    mine = frozenset(token[:5] for token in tokens if len(token) > 3)
+    mine = _stubs(tokens)
     said = _content_of(context.messages)
     own = _content_of(context.replies)
     new = mine - said
@@ -195,12 +224,12 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
     letters = max(1, sum(c.isalpha() for c in text))
     count = max(1, len(tokens))
     values = (
-        np.log1p(len(reply.split())) / 4.0,
+        np.log1p(len(tokens)) / 4.0,
         sum(map(len, tokens)) / count / 5.0,
         np.log1p(ends),
-        min(4, text.count("?")) / 2.0,
-        min(6, text.count("!")) / 3.0,
-        text.count(",") / count * 5.0,
+        min(4, sum(map(text.count, "?？"))) / 2.0,
+        min(6, sum(map(text.count, "!！"))) / 3.0,
+        sum(map(text.count, ",，")) / count * 5.0,
         np.log1p(text.count("\n")),
         np.log1p(len(_LIST_MARK.findall(text))),
         min(4, text.count("**") // 2) / 2.0,
@@ -215,7 +244,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         len(mine - said - own) / count,
         min(12, own_run) / 6.0,
         _overlap(mine, own),
-        1.0 - len(set(tokens)) / count,
+        (len(tokens) - len(set(tokens))) / count,
         min(4, len(new & _content_of(context.unsaid))) / 2.0,
         min(4, len(new & _content_of(context.sore))) / 2.0,
         min(6, len(new & _content_of(context.known))) / 3.0,
@@ -224,7 +253,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         min(6, len(mine & _content_of(context.wrongs))) / 3.0,
         min(10, len(context.replies)) / 5.0,
         float(not context.messages),
-        np.log1p(len(last.split())) / 4.0,
+        np.log1p(len(tokens_of(last))) / 4.0,
         sum(len(part.split()) == 1 for part in _SENTENCE_END.split(text)) / ends,
     )
     return np.array(values, np.float32)

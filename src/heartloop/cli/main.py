@@ -19,6 +19,7 @@ from heartloop.cli.imports import import_app
 from heartloop.cli.rejudge import rejudge_app
 from heartloop.cli.runs import runs_app
 from heartloop.cli.scenarios import scenarios_app
+from heartloop.cli.student import student_app
 from heartloop.cli.train import train_app
 from heartloop.cli.validate import validate_app
 
@@ -38,6 +39,7 @@ app.add_typer(environments_app)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
+app.add_typer(student_app, name="student")
 app.add_typer(train_app)
 app.add_typer(import_app)
 app.add_typer(export_app)

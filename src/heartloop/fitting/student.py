@@ -1,0 +1,187 @@
+"""Students of a judge: from judged runs to a model that predicts the judge's change after every reply, in any language.
+
+A student replaces the judgement, not the words: it sees the reply, the dialogue before it and the message it answers, and nothing
+that came after the reply, nor the judge's states. Covers the rows of runs, the fit, and the card with agreement on models and
+scenarios that a fit has not seen. Does not cover how a student plays (`environments`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heartloop.appraisal.features import Context, Layout, features_of
+from heartloop.appraisal.linear import LinearModel
+from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.errors import InputError
+from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
+
+__all__ = ["ALPHA", "LAYOUT", "Folds", "Rows", "agreement", "fit_student", "held_out", "read_rows"]
+
+LAYOUT = Layout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
+"""Characters of one to three fit every language; the message that is answered tells how the person is."""
+ALPHA = 2.0
+MOST_ROWS = 12_000
+"""A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
+_LEAST_DIALOGUES = 30
+_SCENARIO_FOLDS = 3
+_MODEL_FOLDS = 4
+
+
+class Rows(NamedTuple):
+    """Judged replies, one row each."""
+
+    environment: str
+    keys: tuple[str, ...]
+    """Names of the changes that the judge gave."""
+    design: Design
+    targets: NDArray[np.float64]
+    """The judge's changes, shape (rows, keys)."""
+    length: NDArray[np.float64]
+    """Logarithm of the characters of each reply."""
+    dialogue: NDArray[np.int64]
+    model: NDArray[np.int64]
+    scenario: NDArray[np.int64]
+    """Numbers of the row's dialogue, model and scenario, each shape (rows,)."""
+    models: tuple[str, ...]
+    scenarios: tuple[str, ...]
+    judges: tuple[str, ...]
+    left_out: int
+    """Dialogues that were not taken since there were too many rows."""
+
+
+Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+
+
+def read_rows(runs: Sequence[Path]) -> Rows:
+    """The judged replies of runs.
+
+    Raises:
+        InputError: a run cannot be read, runs of different environments, or too few judged dialogues.
+    """
+    transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if _changes(one)]
+    environments = sorted({one.environment for one in transcripts})
+    if len(environments) > 1:
+        raise InputError(f"the runs are of {' and '.join(environments)}; expected runs of one environment")
+    if len(transcripts) < _LEAST_DIALOGUES:
+        raise InputError(f"{len(transcripts)} judged dialogues; a student needs at least {_LEAST_DIALOGUES}")
+    keys = tuple(sorted({key for one in transcripts for change in _changes(one) for key in change}))
+    step = -(-sum(len(_changes(one)) for one in transcripts) // MOST_ROWS)
+    taken = transcripts[::step]
+    models, scenarios = sorted({one.model for one in taken}), sorted({one.scenario for one in taken})
+    features, targets, lengths, numbers = [], [], [], []
+    for number, one in enumerate(taken):
+        for reply, context, change in _replies(one):
+            features.append(features_of(reply, context, LAYOUT))
+            targets.append([change.get(key, 0.0) for key in keys])
+            lengths.append(np.log1p(len(reply)))
+            numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
+    dialogue, model, scenario = np.array(numbers).T
+    return Rows(
+        environments[0], keys, design_of(features, LAYOUT), np.array(targets, np.float64), np.array(lengths), dialogue, model,
+        scenario, tuple(models), tuple(scenarios), tuple(sorted({one.user for one in taken})), len(transcripts) - len(taken),
+    )  # fmt: skip
+
+
+def _changes(transcript: Transcript) -> list[Mapping[str, float]]:
+    return [turn.change for turn in itertools.takewhile(lambda turn: turn.change is not None, transcript.turns) if turn.change]
+
+
+def _replies(transcript: Transcript) -> Iterator[tuple[str, Context, Mapping[str, float]]]:
+    """Each judged reply with what was said before it."""
+    messages = [transcript.opening] if transcript.opening else []
+    replies: list[str] = []
+    for turn, change in zip(transcript.turns, _changes(transcript), strict=False):
+        yield turn.reply, Context(tuple(messages), tuple(replies)), change
+        replies.append(turn.reply)
+        if turn.message:
+            messages.append(turn.message)
+
+
+def held_out(rows: Rows, seed: int = 0) -> Folds:
+    """Folds in which neither the models nor the scenarios of what is predicted were fitted on; with one model, scenarios only."""
+    draw = np.random.default_rng(seed)
+    models = np.arange(len(rows.models)) if len(rows.models) > 1 else np.array([-1])
+    by_model = np.array_split(draw.permutation(models), min(_MODEL_FOLDS, len(models)))
+    for mine in by_model:
+        for theirs in np.array_split(draw.permutation(len(rows.scenarios)), _SCENARIO_FOLDS):
+            of_models = np.isin(rows.model, mine) if models[0] >= 0 else np.zeros(len(rows.model), bool)
+            of_scenarios = np.isin(rows.scenario, theirs)
+            yield ~of_models & ~of_scenarios, (of_models | (models[0] < 0)) & of_scenarios
+
+
+def agreement(rows: Rows, predicted: NDArray[np.float64]) -> dict[str, Any]:
+    """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
+
+    `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `length_r` is what the
+    length of a reply alone reaches; `models` has the mean of the sums by model, judged and predicted; `calibration` has the mean
+    judged change in fifths of the predicted one.
+    """
+    from scipy.stats import spearmanr
+
+    known = ~np.isnan(predicted[:, 0])
+    judged, guessed = rows.targets[known], predicted[known]
+    count = int(rows.dialogue.max()) + 1
+    sums = [
+        np.stack([np.bincount(rows.dialogue[known], column, count) for column in part.T], 1).astype(np.float64)
+        for part in (judged, guessed)
+    ]
+    dialogues = np.unique(rows.dialogue[known])
+    model_of = np.zeros(count, int)
+    model_of[rows.dialogue] = rows.model
+    numbers = sorted(set(model_of[dialogues]))
+    means = [[part[dialogues][model_of[dialogues] == number].mean(0) for number in numbers] for part in sums]
+
+    def by_key(first: NDArray[np.float64], second: NDArray[np.float64]) -> dict[str, float]:
+        return {key: _r(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
+
+    return {
+        "replies": int(known.sum()),
+        "dialogues": len(dialogues),
+        "turn_r": by_key(guessed, judged),
+        "dialogue_r": by_key(sums[1][dialogues], sums[0][dialogues]),
+        "length_r": {key: abs(_r(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
+        "model_spearman": {
+            key: round(float(spearmanr([row[n] for row in means[0]], [row[n] for row in means[1]])[0]), 3)
+            for n, key in enumerate(rows.keys)
+            if len(numbers) > 2
+        },
+        "models": {
+            rows.models[number]: {
+                key: {"judged": round(float(means[0][place][n]), 2), "predicted": round(float(means[1][place][n]), 2)}
+                for n, key in enumerate(rows.keys)
+            }
+            for place, number in enumerate(numbers)
+        },
+        "calibration": {key: _fifths(guessed[:, n], judged[:, n]) for n, key in enumerate(rows.keys)},
+    }
+
+
+def _r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
+
+
+def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list[list[float]]:
+    """Mean predicted and mean judged change, from the lowest fifth of the predictions to the highest."""
+    parts = np.array_split(np.argsort(predicted), 5)
+    return [[round(float(predicted[part].mean()), 2), round(float(judged[part].mean()), 2)] for part in parts]
+
+
+def fit_student(rows: Rows, seed: int = 0) -> LinearModel:
+    """The student of these rows, with its card."""
+    predicted = predict_folds(rows.design.kernel, rows.targets, held_out(rows, seed), ALPHA)
+    card = {
+        "environment": rows.environment,
+        "judges": rows.judges,
+        "fitted_on": {"models": rows.models, "scenarios": len(rows.scenarios), "replies": len(rows.targets)},
+        "left_out_dialogues": rows.left_out,
+        "held_out": {"of": "models and scenarios" if len(rows.models) > 1 else "scenarios", **agreement(rows, predicted)},
+        "alpha": ALPHA,
+        "seed": seed,
+    }
+    return fit(rows.design, rows.targets, rows.keys, LAYOUT, ALPHA, card)
