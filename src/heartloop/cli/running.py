@@ -33,7 +33,7 @@ from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
 from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
-from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, is_scripted, load_env, load_prices, resolve
+from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, load_env, load_prices, resolve
 from heartloop.report.site import write_site
 
 __all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
@@ -155,7 +155,7 @@ class Judging:
         cache: Path | None, pilot: bool, yes: bool, **how: Any,
     ) -> None:  # fmt: skip
         load_env()
-        if judge != EMBEDDED and is_scripted(judge):
+        if judge.startswith("heartloop/"):
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
         self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",)).get("judge")
         if judge == EMBEDDED and self.sampling is not None:

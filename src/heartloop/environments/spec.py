@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
@@ -18,6 +18,9 @@ from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
+
+if TYPE_CHECKING:
+    from heartloop.appraisal.linear import LinearModel
 
 __all__ = [
     "AnswerForm",
@@ -388,6 +391,8 @@ class EnvironmentSpec:
         embedded: `embedded()` returns the `Player` that plays every role by rules, without a model.
         simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
+        student: `student(weights, role=)` returns the `Player` that judges by a student (a `LinearModel`); to judge stored
+            replies its role is `judge`. `None` where no student can judge.
         players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
             is `None` for the embedded rules. Default: the first role's model plays all roles.
         stored: a `Stored`.
@@ -419,6 +424,7 @@ class EnvironmentSpec:
         environment: Lazy | Callable[..., Ready],
         embedded: Lazy | Callable[[], Any],
         simulator: Lazy | Callable[..., Any],
+        student: Lazy | Callable[..., Any] | None = None,
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
         report: Lazy | ReportPanel | None = None,
@@ -445,8 +451,8 @@ class EnvironmentSpec:
         self.demo = demo
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
-            "simulator": simulator, "players": players, "stored": stored, "training": training, "labels": labels,
-            "briefing": briefing, "report": report,
+            "simulator": simulator, "student": student, "players": players, "stored": stored, "training": training,
+            "labels": labels, "briefing": briefing, "report": report,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -533,8 +539,26 @@ class EnvironmentSpec:
         return self._player(model, sampling, "judge")
 
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
+        from heartloop.models.names import student_of
+
+        weights = student_of(model)
+        if weights is not None:
+            return self._student(weights, role)
         embedded, simulator = self._part("embedded"), self._part("simulator")
         player: Player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
+        return player
+
+    def _student(self, weights: LinearModel, role: str) -> Player:
+        """The player that judges by a student.
+
+        Raises:
+            UseError: the environment has none, or the student was fitted on another environment.
+        """
+        if self._parts["student"] is None:
+            raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
+        if weights.card.get("environment") != self.name:
+            raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
+        player: Player = self._part("student")(weights, role=role)
         return player
 
     @property

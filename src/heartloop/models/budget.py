@@ -371,12 +371,12 @@ class Meter:
 
 
 def is_scripted(model: str) -> bool:
-    """Whether a model is computed by heartloop itself: the baselines and the embedded user.
+    """Whether a model is computed by heartloop itself: the baselines, the embedded user and students of a judge.
 
-    >>> is_scripted("heartloop/listener"), is_scripted("embedded"), is_scripted("python:my_agent:reply")
+    >>> is_scripted("heartloop/listener"), is_scripted("student:my.student"), is_scripted("python:my_agent:reply")
     (True, True, False)
     """
-    return model == "embedded" or model.startswith("heartloop/")
+    return model == "embedded" or model.startswith(("heartloop/", "student:"))
 
 
 class Metered:

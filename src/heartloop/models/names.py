@@ -20,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
@@ -30,13 +30,19 @@ from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_sc
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 
+if TYPE_CHECKING:
+    from heartloop.appraisal.linear import LinearModel
+
 __all__ = [
     "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "close", "counted", "endpoint_habits", "is_paid",
-    "is_scripted", "load_env", "load_prices", "resolve",
+    "is_scripted", "load_env", "load_prices", "resolve", "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_FORMS = "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/listener) or python:module:function"
+_FORMS = (
+    "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/listener), python:module:function, or, as a judge "
+    "or user, student:FILE"
+)
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
@@ -80,6 +86,8 @@ def resolve(
     """
     if name.startswith("python:"):
         return PythonChat(name, timeout=timeout)
+    if name.startswith("student:"):
+        return StudentModel(name)
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
@@ -109,6 +117,31 @@ def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None
     """The model with its calls counted under a role and, unless it is scripted, answered from the cache first."""
     metered = Metered(model, meter, role)
     return metered if cache is None or is_scripted(model.name) else Cached(metered, cache, role)
+
+
+def student_of(model: ChatModel | None) -> LinearModel | None:
+    """The weights of a student, where the model is one."""
+    inner = None if model is None else _innermost(model)
+    return inner.weights if isinstance(inner, StudentModel) else None
+
+
+class StudentModel:
+    """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat.
+
+    Raises:
+        InputError: no such file, or not a student's.
+    """
+
+    def __init__(self, name: str) -> None:
+        from heartloop.appraisal.linear import LinearModel
+
+        self.name = name
+        self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
 
 
 async def close(models: Iterable[ChatModel]) -> None:

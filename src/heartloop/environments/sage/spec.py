@@ -18,6 +18,7 @@ SPEC = EnvironmentSpec(
     environment="heartloop.environments.sage.environment:Sage",
     embedded="heartloop.environments.sage.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.sage.llm_user:LLMUser",
+    student="heartloop.environments.sage.student:StudentUser",
     report="heartloop.environments.sage.report.panel:PANEL",
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
