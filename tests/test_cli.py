@@ -57,6 +57,8 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener
         ((*EMBEDDED, "-E", "max_turns=0"), "max_turns"),
         ((*EMBEDDED, "-E", "max_turns=4", "-E", "max-turns=5"), "max_turns"),
         ((*EMBEDDED, "-E", "seed=4"), "--seed"),
+        ((*EMBEDDED, "-E", "max_connections=4"), "--max-connections"),
+        ((*EMBEDDED, "--sampling", "user.seed=1"), "user is embedded"),
         ((*EMBEDDED, "-E", "success_at=5"), "success_at"),
         ((*EMBEDDED, "--shard", "9/8"), "--shard"),
         ((*EMBEDDED, "--sampling", "policy.temp=1"), "policy.temp=1"),

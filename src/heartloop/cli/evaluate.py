@@ -19,6 +19,7 @@ evaluate_app = typer.Typer(rich_markup_mode=None)
 
 @evaluate_app.command("eval")
 def evaluate_command(
+    context: typer.Context,
     environment: Annotated[str, typer.Argument(help="Name of an environment (heartloop environments lists them).")],
     model: Annotated[
         list[str],
@@ -75,12 +76,13 @@ def evaluate_command(
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
 
     spec = load_environment(environment)
-    options = spec.read_options(read_options(spec, option))
+    options = spec.read_options(read_options(context, spec, option))
     roles = assign_roles(spec, user=user, judge=judge, roles=role or ())
     if len(set(model)) != len(model):
         raise UseError(f"--model names a model twice: {', '.join(model)}; for several dialogues per scenario use --repeats")
     load_env()
-    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names))
+    embedded = [name for name, player_name in roles.items() if player_name == EMBEDDED]
+    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), embedded=embedded)
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
     scenario_set = spec.set_of(scenarios)
@@ -94,7 +96,7 @@ def evaluate_command(
     answers = cache_at(cache)
     policies: dict[str, ChatModel] = {name: counted(models[name], meter, "policy", answers) for name in model}
     playing = {
-        name: None if player_name == EMBEDDED else counted(models[player_name], meter, name, answers)
+        name: None if name in embedded else counted(models[player_name], meter, name, answers)
         for name, player_name in roles.items()
     }
     built = spec.make(chosen, spec.players(playing, samplings), options)

@@ -16,6 +16,7 @@ rejudge_app = typer.Typer(rich_markup_mode=None)
 
 @rejudge_app.command()
 def rejudge(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="Run directory, played or imported; it is not changed.")],
     judge: given.Judge,
     option: given.OptionValues = None,
@@ -49,8 +50,8 @@ def rejudge(
     )  # fmt: skip
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
-        run, spec.judge(by.model, by.sampling), options=read_options(spec, option), scenarios=scenarios, sampling=by.sampling,
-        prices=by.meter.prices,
+        run, spec.judge(by.model, by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
+        sampling=by.sampling, prices=by.meter.prices,
     )  # fmt: skip
     path = out or job.beside
     with by.cache or nullcontext():

@@ -39,11 +39,6 @@ from heartloop.report.site import write_site
 __all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
 
 
-_OWN_NAMES = (
-    "model", "user", "judge", "role", "scenarios", "limit", "repeats", "seed", "shard", "sampling", "out", "cache", "prices",
-)  # fmt: skip
-"""Names of command-line options, which `-E` refuses."""
-
 _Free = Mapping[tuple[str, str], tuple[int, Usage]]
 """Calls and tokens that were free because the cache answered, by model and role."""
 
@@ -67,13 +62,14 @@ def exit_code_of(ended: Run, *, done: str = "played") -> int:
     return 0 if ended.stopped in (None, DECLINED) else 1
 
 
-def read_options(spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
+def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
     """`-E name=value` texts as a mapping.
 
     Raises:
-        UseError: a text that is not `name=value`, an option given twice, or a name of the command line's own options.
+        UseError: a text that is not `name=value`, an option given twice, or a name of the command's own options.
     """
-    return spec.options.parse(texts or (), environment=spec.name, reserved=_OWN_NAMES)
+    own = [str(parameter.name) for parameter in context.command.params if parameter.param_type_name == "option"]
+    return spec.options.parse(texts or (), environment=spec.name, reserved=own)
 
 
 def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
@@ -147,7 +143,7 @@ class Judging:
         how: further arguments of `models.names.resolve`.
 
     Raises:
-        UseError: a baseline as the judge, settings for the embedded judge, or a text that `read_samplings` refuses.
+        UseError: a baseline as the judge, or a text that `read_samplings` refuses.
     """
 
     def __init__(
@@ -157,9 +153,8 @@ class Judging:
         load_env()
         if judge.startswith("heartloop/"):
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",)).get("judge")
-        if judge == EMBEDDED and self.sampling is not None:
-            raise UseError(f"--sampling does not apply to --judge {EMBEDDED}; omit it")
+        embedded = ("judge",) if judge == EMBEDDED else ()
+        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",), embedded=embedded).get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
         self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}

@@ -61,6 +61,7 @@ def merge(
 
 @runs_app.command()
 def rescore(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="Run directory; it is not changed.")],
     option: given.OptionValues = None,
     out: given.NewRun = None,
@@ -72,7 +73,7 @@ def rescore(
     from heartloop.evaluation.run_directory import saved_settings
 
     spec = load_environment(str(saved_settings(run).get("environment")))
-    done = rescore_run(run, out, options=read_options(spec, option))
+    done = rescore_run(run, out, options=read_options(context, spec, option))
     typer.echo(done.summary)
     if _leaderboard(done.path):
         raise typer.Exit(1)

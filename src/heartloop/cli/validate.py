@@ -16,6 +16,7 @@ validate_app = typer.Typer(rich_markup_mode=None)
 
 @validate_app.command()
 def validate(
+    context: typer.Context,
     runs: Annotated[
         list[Path], typer.Argument(help="Run directories of one environment, played or imported; they are not changed.")
     ],
@@ -66,8 +67,8 @@ def validate(
     judges = chosen.judges(spec, by.model, by.sampling)
     sources = [
         JudgedVariants(
-            run, str(suite), chosen, judges, options=read_options(spec, option), scenarios=scenarios, sampling=by.sampling,
-            prices=by.meter.prices, limit=limit,
+            run, str(suite), chosen, judges, options=read_options(context, spec, option), scenarios=scenarios,
+            sampling=by.sampling, prices=by.meter.prices, limit=limit,
         )
         for run in runs
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -136,11 +136,14 @@ def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
 
 
-def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, Sampling]:
+def read_samplings(texts: Sequence[str], *, roles: Sequence[str], embedded: Collection[str] = ()) -> dict[str, Sampling]:
     """Sampling settings by role, from `role.setting=value` texts.
 
+    Args:
+        embedded: roles without a model, which have no settings.
+
     Raises:
-        UseError: a text of another form, an unknown role or setting, or a value out of range.
+        UseError: a text of another form, an unknown or embedded role, an unknown setting, or a value out of range.
     """
     values_by_role: dict[str, dict[str, str]] = {}
     for text in texts:
@@ -150,6 +153,10 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str]) -> dict[str, S
             raise UseError(
                 f"--sampling is {text!r}; expected role.setting=value with role {' or '.join(roles)} "
                 f"and setting {', '.join(Sampling.model_fields)}"
+            )
+        if role in embedded:
+            raise UseError(
+                f"--sampling is {text!r}, but {role} is embedded and does not sample; omit it or pass a model as {role}"
             )
         values_by_role.setdefault(role, {})[setting] = value
     try:
