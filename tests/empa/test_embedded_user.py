@@ -18,7 +18,7 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import Empa, View, judged_dialogue
 from heartloop.environments.empa.rubric import judge
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
-from heartloop.environments.empa.scoring import JudgedDialogue, form_keys, trace
+from heartloop.environments.empa.scoring import Case, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
@@ -31,7 +31,7 @@ CASE = next(s for s in CASES if s.axis == "C" and s.threshold == "high")
 def view(scenario: Scenario, *heard: str, said: Sequence[str] = (), acts: Sequence[Act] = ()) -> View:
     return View(
         scenario=scenario, said=(scenario.opening, *said), heard=heard, acts=tuple(acts),
-        path=trace(JudgedDialogue(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
+        path=trace(Case(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
         preset="released", max_turns=45,
     )  # fmt: skip
 
@@ -178,7 +178,7 @@ class TestTheDirector:
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)
         quiet = view(CASE, *["Mm."] * 12, said=["Well."] * 11)._replace(
-            path=trace(JudgedDialogue(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
+            path=trace(Case(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
         )
         assert decide(quiet).function == "end"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from heartloop.core.dialogue import Failure, Transcript, Turn, Usage
 from heartloop.environments.empa.environment import numbers_of
-from heartloop.environments.empa.scoring import AXES, JudgedDialogue, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, Case, epmq, form_keys, trace
 
 __all__ = ["EMPA", "START", "empa_talk", "levels"]
 
@@ -46,7 +46,7 @@ def empa_talk(
         turn: dict[str, Any] = {"index": index, "reply": reply, "message": text or f"Answer {index}."}
         if form is not None:
             judged.append(form)
-            path = trace(JudgedDialogue(start, judged), preset=preset)
+            path = trace(Case(start, judged), preset=preset)
             given = [key for key, level in form.items() if level]
             turn |= {
                 "state": dict(zip(AXES, path.position[-1].tolist(), strict=True)),
@@ -80,8 +80,8 @@ def empa_talk(
         "turns": tuple(turns),
         "stop": "failed" if failed else stop,
         "failure": Failure(role="judge", kind="AnswerError", detail="no level") if failed else None,
-        "score": None if failed else epmq([JudgedDialogue(start, judged)], preset=preset).score,
-        "rewards": () if failed else tuple(map(float, trace(JudgedDialogue(start, judged), preset=preset).energy)),
+        "score": None if failed else epmq([Case(start, judged)], preset=preset).score,
+        "rewards": () if failed else tuple(map(float, trace(Case(start, judged), preset=preset).energy)),
         "usage": {"policy": Usage(prompt_tokens=100, completion_tokens=10)},
     }  # fmt: skip
     return Transcript(**(fields | changed))

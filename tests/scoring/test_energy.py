@@ -21,8 +21,8 @@ from heartloop.environments.empa.scoring import (
     DEFICIT_POINTS,
     INDICES,
     PRESETS,
+    Case,
     Indices,
-    JudgedDialogue,
     Trajectory,
     composite,
     deficit,
@@ -45,7 +45,7 @@ def form(**levels: int) -> dict[str, int]:
 
 
 FIRST, SECOND = form(C=1, A=2), form(C=-1, P=1)
-BY_HAND = JudgedDialogue((-3.0, -4.0, 0.0), (FIRST, SECOND))
+BY_HAND = Case((-3.0, -4.0, 0.0), (FIRST, SECOND))
 
 
 class TestDeficit:
@@ -128,32 +128,32 @@ class TestPath:
         assert abs(epmq([BY_HAND], preset="paper").score - epmq([BY_HAND], preset="released").score) > 0.5
 
     def test_an_unjudged_window_is_listed_and_moves_nothing(self) -> None:
-        path = trace(JudgedDialogue(BY_HAND.p0, (FIRST, None, SECOND, None)), preset="released")
+        path = trace(Case(BY_HAND.p0, (FIRST, None, SECOND, None)), preset="released")
         assert path.judged == (0, 2)
         assert path.unjudged == (1, 3)
         assert path.energy.tolist() == trace(BY_HAND, preset="released").energy.tolist()
 
     def test_a_judged_window_without_any_change_is_not_unjudged(self) -> None:
-        path = trace(JudgedDialogue(BY_HAND.p0, (FIRST, form())), preset="released")
+        path = trace(Case(BY_HAND.p0, (FIRST, form())), preset="released")
         assert path.energy.tolist() == pytest.approx([3.0, 0.0])
         assert path.alignment.tolist()[1] == 0.0
         assert indices_of(path, preset="paper").positive == 50.0
 
     def test_at_the_balance_there_is_no_direction(self) -> None:
-        path = trace(JudgedDialogue((-2.0, 0.0, 0.0), (form(C=2), form(A=2))), preset="paper")
+        path = trace(Case((-2.0, 0.0, 0.0), (form(C=2), form(A=2))), preset="paper")
         assert path.position[1].tolist() == [0, 0, 0]
         assert path.energy.tolist() == [2.0, 0.0]
 
     def test_an_orthogonal_window_has_no_energy_at_all_not_a_rounding_error(self) -> None:
         # P = (-6, -6, -2) and v = (1, -1, 0); rounded directions would leave 1e-17, which counts as positive
-        path = trace(JudgedDialogue((-6.0, -6.0, -2.0), (form(C=1, A=-1),)), preset="paper")
+        path = trace(Case((-6.0, -6.0, -2.0), (form(C=1, A=-1),)), preset="paper")
         assert path.energy.tolist() == [0.0]
 
     def test_a_start_of_another_shape_is_refused(self) -> None:
         with pytest.raises(InputError, match="expected 3 finite numbers"):
-            trace(JudgedDialogue((-1.0, -2.0), ()), preset="paper")
+            trace(Case((-1.0, -2.0), ()), preset="paper")
         with pytest.raises(InputError, match="expected 3 finite numbers"):
-            trace(JudgedDialogue((-1.0, -2.0, math.nan), ()), preset="paper")
+            trace(Case((-1.0, -2.0, math.nan), ()), preset="paper")
 
 
 class TestIndices:
@@ -198,28 +198,28 @@ class TestIndices:
         assert found.score == pytest.approx(0.4 * parts[0] + 0.2 * parts[1] + 0.4 * parts[2])
 
     def test_cumulative_indices_have_no_ceiling(self) -> None:
-        much = JudgedDialogue((-3.0, -4.0, 0.0), [form(C=2, A=2, P=2)] * 20)
+        much = Case((-3.0, -4.0, 0.0), [form(C=2, A=2, P=2)] * 20)
         found = epmq([much], preset="released").indices
         assert found.energy > 500
         assert found.density > 100
         assert [found.rdi, found.tortuosity, found.positive] == pytest.approx([100, 100, 100 * 20 / 21])
 
     def test_a_path_back_to_its_beginning_is_not_straight(self) -> None:
-        there_and_back = JudgedDialogue((-3.0, -4.0, 0.0), (form(A=1), form(A=-1)))
+        there_and_back = Case((-3.0, -4.0, 0.0), (form(A=1), form(A=-1)))
         assert indices_of(trace(there_and_back, preset="paper"), preset="paper").tortuosity == 0
-        nowhere = JudgedDialogue((-3.0, -4.0, 0.0), (form(), form()))
+        nowhere = Case((-3.0, -4.0, 0.0), (form(), form()))
         assert indices_of(trace(nowhere, preset="released"), preset="released").tortuosity == 0
 
     def test_without_a_judged_window_there_is_no_score(self) -> None:
         with pytest.raises(InputError, match="no judged window; expected at least one"):
-            epmq([JudgedDialogue((-3.0, -4.0, 0.0), (None, None))], preset="paper")
+            epmq([Case((-3.0, -4.0, 0.0), (None, None))], preset="paper")
 
     def test_without_a_deficit_there_is_no_score(self) -> None:
         with pytest.raises(InputError, match="expected a deficit on at least one axis"):
-            epmq([JudgedDialogue((-1.0, 0.0, 0.0), (FIRST,))], preset="released")
+            epmq([Case((-1.0, 0.0, 0.0), (FIRST,))], preset="released")
 
     def test_groups_and_overall(self) -> None:
-        other = JudgedDialogue((-6.0, 0.0, -8.0), (form(P=2), form(C=1, A=-2)))
+        other = Case((-6.0, 0.0, -8.0), (form(P=2), form(C=1, A=-2)))
         found = epmq_by([BY_HAND, other, BY_HAND], ["A", "P", "A"], preset="released")
         assert list(found) == ["A", "P"]
         assert found["A"] == epmq([BY_HAND], preset="released")
@@ -237,7 +237,7 @@ class TestIndices:
 
 
 def straight(*levels: Mapping[str, int], p0: tuple[float, float, float] = (-10.0, 0.0, 0.0)) -> Trajectory:
-    return trace(JudgedDialogue(p0, levels), preset="released")
+    return trace(Case(p0, levels), preset="released")
 
 
 class TestSuccess:
@@ -259,16 +259,16 @@ class TestSuccess:
 
     def test_paper_takes_companionship_above_one_half(self) -> None:
         # C -8, A -6: direction (0.8, 0.6); five windows of (2, 2) sum up to more than 10
-        path = trace(JudgedDialogue((-8.0, -6.0, 0.0), [form(C=2, A=1)] * 3 + [form(C=1, A=1)]), preset="paper")
+        path = trace(Case((-8.0, -6.0, 0.0), [form(C=2, A=1)] * 3 + [form(C=1, A=1)]), preset="paper")
         found = reached(path, preset="paper")
         assert found.position is None
         assert found.companionship is True
         assert (found.gate, found.reached) == (path.total >= 10.0, path.total >= 10.0)
-        away = reached(trace(JudgedDialogue((-8.0, -6.0, 0.0), [form(C=2, A=-2)] * 4), preset="paper"), preset="paper")
+        away = reached(trace(Case((-8.0, -6.0, 0.0), [form(C=2, A=-2)] * 4), preset="paper"), preset="paper")
         assert (away.companionship, away.reached) == (False, False)
 
     def test_before_the_first_window_nothing_is_reached(self) -> None:
-        found = reached(trace(JudgedDialogue((0.0, 0.0, 0.0), ()), preset="paper"), preset="paper")
+        found = reached(trace(Case((0.0, 0.0, 0.0), ()), preset="paper"), preset="paper")
         assert (found.gate, found.companionship, found.reached) == (False, False, False)
 
 
@@ -304,7 +304,7 @@ class TestFailure:
         # energy looks along C, the norm along A: small losses on C move |P| little when A is far out
         p0 = (-1.0, -20.0, 0.0)
         steps = [form(C=-1), form(C=-1), form(C=2), form(C=-1), form(C=-1), form(C=-1), form(C=2), form(C=-1)]
-        path = trace(JudgedDialogue(p0, steps), preset="released")
+        path = trace(Case(p0, steps), preset="released")
         found = failure(path)
         assert found.stagnation
         assert found.regression == (path.energy.sum() < -1.0)
@@ -312,43 +312,43 @@ class TestFailure:
 
 FORMS = st.fixed_dictionaries({key: st.sampled_from((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key in form_keys()})
 STARTS = st.tuples(*[st.integers(-27, -2).map(float)] * 3)
-CASES = st.builds(JudgedDialogue, STARTS, st.lists(FORMS, min_size=1, max_size=20), st.just(AXES))
+CASES = st.builds(Case, STARTS, st.lists(FORMS, min_size=1, max_size=20), st.just(AXES))
 
 
 class TestProperties:
     @given(CASES)
-    def test_released_energy_is_the_way_gained_in_the_direction_of_the_start(self, case: JudgedDialogue) -> None:
+    def test_released_energy_is_the_way_gained_in_the_direction_of_the_start(self, case: Case) -> None:
         path = trace(case, preset="released")
         direction = -path.position[0] / np.linalg.norm(path.position[0])
         assert path.total == pytest.approx(float((path.position[-1] - path.position[0]) @ direction), abs=1e-9)
 
     @given(CASES, st.sampled_from(PRESETS))
-    def test_energy_is_size_times_alignment(self, case: JudgedDialogue, preset: str) -> None:
+    def test_energy_is_size_times_alignment(self, case: Case, preset: str) -> None:
         path = trace(case, preset=preset)
         assert path.energy == pytest.approx(np.linalg.norm(path.increment, axis=1) * path.alignment, abs=1e-9)
 
     @given(CASES, st.sampled_from(PRESETS))
-    def test_bounded_indices_keep_their_bounds_and_the_others_are_not_negative(self, case: JudgedDialogue, preset: str) -> None:
+    def test_bounded_indices_keep_their_bounds_and_the_others_are_not_negative(self, case: Case, preset: str) -> None:
         found = indices_of(trace(case, preset=preset), preset=preset)
         for name, value in found._asdict().items():
             assert value >= 0.0
             assert value <= 100.0 or name in ("energy", "net", "density", "projection")
 
     @given(CASES, st.sampled_from(PRESETS), st.data())
-    def test_unjudged_windows_change_no_index(self, case: JudgedDialogue, preset: str, data: st.DataObject) -> None:
+    def test_unjudged_windows_change_no_index(self, case: Case, preset: str, data: st.DataObject) -> None:
         holes = data.draw(st.lists(st.integers(0, len(case.forms)), max_size=5))
         forms = list(case.forms)
         for hole in holes:
             forms.insert(hole, None)
-        path = trace(JudgedDialogue(case.p0, forms), preset=preset)
+        path = trace(Case(case.p0, forms), preset=preset)
         assert len(path.unjudged) == len(holes)
         assert indices_of(path, preset=preset) == indices_of(trace(case, preset=preset), preset=preset)
 
     @given(CASES, FORMS, st.sampled_from(PRESETS))
-    def test_one_more_regress_never_helps_the_outcome(self, case: JudgedDialogue, last: dict[str, int], preset: str) -> None:
+    def test_one_more_regress_never_helps_the_outcome(self, case: Case, last: dict[str, int], preset: str) -> None:
         worse = {key: -2 if key.endswith("Neg") else level for key, level in last.items()}
         before, after = (
-            indices_of(trace(JudgedDialogue(case.p0, [*case.forms, end]), preset=preset), preset=preset) for end in (last, worse)
+            indices_of(trace(Case(case.p0, [*case.forms, end]), preset=preset), preset=preset) for end in (last, worse)
         )
         assert after.net <= before.net + 1e-9
         assert after.penalty <= before.penalty + 1e-9
@@ -358,14 +358,14 @@ class TestProperties:
     @given(st.lists(FORMS, min_size=1, max_size=20), STARTS)
     def test_axes_have_no_rank_in_the_paper(self, forms: list[dict[str, int]], p0: tuple[float, ...]) -> None:
         turned = [{f"{'CAP'[('CAP'.index(key[0]) + 1) % 3]}{key[1:]}": level for key, level in row.items()} for row in forms]
-        one, other = JudgedDialogue(p0, forms), JudgedDialogue((p0[2], p0[0], p0[1]), turned)
+        one, other = Case(p0, forms), Case((p0[2], p0[0], p0[1]), turned)
         assert epmq([one], preset="paper").score == pytest.approx(epmq([other], preset="paper").score)
 
     @given(st.integers(1, 6), st.sampled_from(PRESETS))
     def test_any_number_of_axes(self, number: int, preset: str) -> None:
         axes = [f"x{i}" for i in range(number)]
         best = {key: 2 if key.endswith("Prog") else 0 for key in form_keys(axes)}
-        case = JudgedDialogue([-30.0] * number, [best] * 12, axes)
+        case = Case([-30.0] * number, [best] * 12, axes)
         path = trace(case, preset=preset)
         assert path.position.shape == (13, number)
         assert path.alignment == pytest.approx(np.ones(12))
@@ -375,7 +375,7 @@ class TestProperties:
             assert found.density == pytest.approx(100)
 
     @given(st.lists(CASES, min_size=1, max_size=4), st.sampled_from(PRESETS))
-    def test_epmq_of_many_is_the_mean_of_each(self, cases: list[JudgedDialogue], preset: str) -> None:
+    def test_epmq_of_many_is_the_mean_of_each(self, cases: list[Case], preset: str) -> None:
         whole = epmq(cases, preset=preset)
         assert whole.score == pytest.approx(float(np.mean([epmq([case], preset=preset).score for case in cases])))
         assert isinstance(whole.indices, Indices)

@@ -25,7 +25,7 @@ from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem, relea
 from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.options import EmpaOptions
 from heartloop.environments.empa.scenario import Scenario
-from heartloop.environments.empa.scoring import AXES, JudgedDialogue, Trajectory, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.spec import Player
 from heartloop.environments.stored import reading_transcript
@@ -198,8 +198,8 @@ class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
         self._said.append(message)
         return message
 
-    def _dialogue(self) -> JudgedDialogue:
-        return JudgedDialogue(self._scenario.start, [judgement.levels for judgement in self._judgements])
+    def _dialogue(self) -> Case:
+        return Case(self._scenario.start, [judgement.levels for judgement in self._judgements])
 
     def _trace(self) -> Trajectory:
         return trace(self._dialogue(), preset=self._environment.preset)
@@ -267,7 +267,7 @@ def numbers_of(path: Trajectory) -> dict[str, float]:
     }
 
 
-def judged_dialogue(transcript: Transcript) -> JudgedDialogue:
+def judged_dialogue(transcript: Transcript) -> Case:
     """P_0 and the forms of a transcript; `None` for a window that an import left unjudged.
 
     Raises:
@@ -282,7 +282,7 @@ def judged_dialogue(transcript: Transcript) -> JudgedDialogue:
                 forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
             elif window == 1:
                 forms.append(None)
-    return JudgedDialogue(p0, forms)
+    return Case(p0, forms)
 
 
 def unjudged_turns(transcript: Transcript) -> int:

@@ -31,8 +31,8 @@ from heartloop.environments.empa.scoring import (
     AXES,
     DEFICIT_POINTS,
     LEVELS,
+    Case,
     EpmQ,
-    JudgedDialogue,
     deficit,
     epmq,
     form_keys,
@@ -225,7 +225,7 @@ def _form(point: _Point) -> dict[str, int] | None:
     return form
 
 
-def _with_zeros(dialogue: JudgedDialogue) -> JudgedDialogue:
+def _with_zeros(dialogue: Case) -> Case:
     zeros = dict.fromkeys(form_keys(dialogue.axes), 0)
     return dialogue._replace(forms=[zeros if form is None else form for form in dialogue.forms])
 
@@ -252,13 +252,13 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            base |= _judged(point, form, JudgedDialogue(list(start.values()), forms))
+            base |= _judged(point, form, Case(list(start.values()), forms))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
             forms.append(None)
         turns.append(Turn(**base))
     judged = [form for form in forms if form is not None]
-    path = trace(JudgedDialogue(list(start.values()), judged), preset="released")
+    path = trace(Case(list(start.values()), judged), preset="released")
     distance = float(np.linalg.norm(list(start.values())))
     share = {axis: -start[axis] / sum(p[3] for key, p in DEFICIT_POINTS.items() if key[0] == axis) for axis in start}
     transcript = Transcript(
@@ -291,14 +291,14 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         turns=tuple(turns),
         stop=_stop(result) if judged else "failed",
         failure=None if judged else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
-        score=epmq([JudgedDialogue(list(start.values()), judged)], preset="released").score if judged else None,
+        score=epmq([Case(list(start.values()), judged)], preset="released").score if judged else None,
         rewards=tuple(map(float, path.energy)) if judged else (),
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
     return transcript, counts
 
 
-def _judged(point: _Point, form: Mapping[str, int], dialogue: JudgedDialogue) -> dict[str, Any]:
+def _judged(point: _Point, form: Mapping[str, int], dialogue: Case) -> dict[str, Any]:
     """State, change, thoughts and evidence of a judged turn, the last of `dialogue`."""
     path = trace(dialogue, preset="released")
     analysis = point.mdep_analysis or {}
@@ -337,7 +337,7 @@ def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
         if ours != list(p0):
             yield Difference(place, 0, "P_0_initial_deficit", list(p0), ours)
     points = [point for point in result.epj.trajectory if point.turn > 0]
-    path = trace(_with_zeros(JudgedDialogue(p0, [_form(point) for point in points])), preset="released")
+    path = trace(_with_zeros(Case(p0, [_form(point) for point in points])), preset="released")
     towards = -path.position[0] / max(float(path.distance[0]), _EXACT)
     total = 0.0
     for n, point in enumerate(points):

@@ -27,9 +27,9 @@ __all__ = [
     "LEVELS",
     "PRESETS",
     "WEIGHTS",
+    "Case",
     "EpmQ",
     "Indices",
-    "JudgedDialogue",
     "Trajectory",
     "check_preset",
     "composed",
@@ -78,7 +78,7 @@ _ZONE = -1.0
 _NET, _DENSITY = 1.5, 2.5
 
 
-class JudgedDialogue(NamedTuple):
+class Case(NamedTuple):
     """P_0, shape (D,), and one MDEP form per window; `None` for an unjudged window."""
 
     p0: Sequence[float]
@@ -236,7 +236,7 @@ def longest_step(*, preset: str, axes: Sequence[str] = AXES) -> float:
     return max(float(np.linalg.norm(increment(form, preset=preset, axes=axes))) for form in forms)
 
 
-def trace(dialogue: JudgedDialogue, *, preset: str) -> Trajectory:
+def trace(dialogue: Case, *, preset: str) -> Trajectory:
     """The path of a dialogue (EMPA Eq. 3 and 4).
 
     The ideal direction is -P/|P| before the window in `paper`, -P_0/|P_0| in `released`. If P is 0, the energy is 0.
@@ -309,7 +309,7 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
     )
 
 
-def epmq(dialogues: Sequence[JudgedDialogue], *, preset: str) -> EpmQ:
+def epmq(dialogues: Sequence[Case], *, preset: str) -> EpmQ:
     """EPM-Q over dialogues: means of the indices, the three components, the composite (EMPA Eq. 15 and 16).
 
     Raises:
@@ -321,7 +321,7 @@ def epmq(dialogues: Sequence[JudgedDialogue], *, preset: str) -> EpmQ:
     return composed(Indices(*map(float, rows.mean(axis=0))))
 
 
-def epmq_by(dialogues: Sequence[JudgedDialogue], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
+def epmq_by(dialogues: Sequence[Case], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
     """EPM-Q of each group, in order of first appearance; `groups` holds the group of each dialogue.
 
     Raises:

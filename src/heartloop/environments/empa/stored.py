@@ -17,7 +17,7 @@ from heartloop.environments.base import answered
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.environment import Judgement, View, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.options import VARIANTS, EmpaOptions
-from heartloop.environments.empa.scoring import AXES, JudgedDialogue, Trajectory, epmq, trace
+from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
 from heartloop.environments.stored import StandIn, check_turns
@@ -39,7 +39,7 @@ def rescored(transcript: Transcript, options: EmpaOptions) -> Transcript:
 def _computed(played: Transcript, preset: str) -> Transcript:
     dialogue = judged_dialogue(played)
     forms = [form for form in dialogue.forms if form is not None]
-    whole = trace(JudgedDialogue(dialogue.p0, forms), preset=preset)
+    whole = trace(Case(dialogue.p0, forms), preset=preset)
     turns: list[Turn] = []
     path = whole.until(0)
     stop: StopReason | None = None
@@ -53,7 +53,7 @@ def _computed(played: Transcript, preset: str) -> Transcript:
             break
     update: dict[str, Any] = {"preset": preset, "turns": tuple(turns), "stop": _stop(played, stop, len(turns))}
     if played.score is not None:
-        update["score"] = epmq([JudgedDialogue(dialogue.p0, forms[: len(path.energy)])], preset=preset).score
+        update["score"] = epmq([Case(dialogue.p0, forms[: len(path.energy)])], preset=preset).score
         update["rewards"] = tuple(map(float, path.energy))
     if len(turns) < len(played.turns):
         calls = tuple(call for call in played.calls if call.turn < len(turns))
