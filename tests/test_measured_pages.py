@@ -29,6 +29,7 @@ from benchmarks import (
     learning_replies,
     perm_order,
     perm_sweep,
+    student,
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
@@ -51,6 +52,7 @@ from heartloop.models.completions import read_reply
         ("perm_order", perm_order.PAGE, perm_order.RESULTS, perm_order.table),
         ("embedded_attacks", embedded_attacks.PAGE, embedded_attacks.PERM_RESULTS, embedded_attacks.table),
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
+        ("student", student.PAGE, student.RESULTS, student.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )

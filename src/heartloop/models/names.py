@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from heartloop.appraisal.linear import LinearModel
 
 __all__ = [
-    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "close", "counted", "endpoint_habits", "is_paid",
-    "is_scripted", "load_env", "load_prices", "resolve", "student_of",
+    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "StudentModel", "close", "counted",
+    "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "resolve", "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

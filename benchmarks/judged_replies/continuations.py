@@ -1,0 +1,110 @@
+"""More contexts to fit on: judged dialogues continued by the person's next line, and further answers of PERM.
+
+A judged reply of the tuning half becomes an earlier reply: after one that did good the person says the next beat, after one that
+did harm a push-back line. Nothing has to be written for these contexts but the replies that are judged next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.judged_replies.assignments import TIERS, VOICES, WORDS, kinds
+from benchmarks.judged_replies.collect import scalar
+from benchmarks.judged_replies.contexts import BRIEFS, FOLDER, policy_prompts, read, scenarios_of, write
+from heartloop.environments.records import half_of
+
+COUNTS: Mapping[str, int] = {"sage": 50, "eibench": 36, "empa": 14}
+MORE_OF_PERM = 40
+LIFTS, SINKS = 0.15, -0.2
+"""Judged change, as a share of its range, from which a reply counts as one that did good, or harm."""
+
+
+def continued(context: Mapping[str, Any], reply: str, change: float, scenario: Any, draw: random.Random) -> dict[str, Any] | None:
+    """The context after this reply and the person's next line; `None` where they have nothing to say to it."""
+    spoken = " ".join(context["messages"])
+    if change >= LIFTS:
+        line = next((beat.text for beat in scenario.beats if beat.text not in spoken), None)
+    else:
+        lines = scenario.lines.model_dump()
+        fresh = [
+            text
+            for name in BRIEFS
+            for text in lines.get(name, ())
+            if text not in spoken and name in ("vague", "missed", "cold", "misread", "unfelt")
+        ]
+        line = draw.choice(fresh) if fresh else None
+    if line is None:
+        return None
+    state = dict(context["state"])
+    for name, step in (("emotion", 10 * change), ("a", -8 * change), ("t", 8 * change)):
+        if name in state:
+            state[name] = round(min(100.0, max(0.0 if name != "emotion" else 11.0, state[name] + step)))
+    return {
+        **context, "turn": context["turn"] + 1, "state": state, "messages": [*context["messages"], line],
+        "replies": [*context["replies"], reply], "briefs": [],
+    }  # fmt: skip
+
+
+def draw_more() -> Iterator[dict[str, Any]]:
+    """The further contexts, without ids."""
+    draw = random.Random("continuations")
+    contexts = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
+    replies = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
+    judged = [row for row in read(FOLDER / "judgements.jsonl") if row["judge"] == "A"]
+    draw.shuffle(judged)
+    left = dict(COUNTS)
+    used: set[str] = set()
+    for row in judged:
+        reply = replies[row["id"]]
+        context = contexts[reply["context"]]
+        name, change = context["environment"], scalar(row["environment"], row["change"])
+        if context["half"] != "tuning" or context["set"] not in left or not left[name] or context["id"] in used:
+            continue
+        if reply["voice"] in ("attack", "baseline", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
+            continue
+        scenario = next(s for s in scenarios_of(context["set"]) if s.id == context["scenario"])
+        if (more := continued(context, reply["reply"], change, scenario, draw)) is not None:
+            left[name] -= 1
+            used.add(context["id"])
+            yield more
+    taken = {row["scenario"] for row in contexts.values()}
+    perm = [s for s in scenarios_of("perm") if half_of(s.id) == "tuning" and s.id not in taken]
+    chosen = draw.sample(perm, MORE_OF_PERM)
+    prompts = policy_prompts("perm", chosen)
+    for scenario in chosen:
+        prompt, opening = prompts[scenario.id]
+        yield {
+            "environment": "perm", "set": "perm", "scenario": scenario.id, "half": "tuning", "turn": 0, "state": {},
+            "policy_prompt": prompt, "messages": [opening], "replies": [], "briefs": [],
+        }  # fmt: skip
+
+
+def main() -> None:
+    contexts, slots = read(FOLDER / "contexts.jsonl"), read(FOLDER / "slots.jsonl")
+    draw = random.Random("continued slots")
+    pairs = [(a, b) for n, a in enumerate(VOICES["tuning"]) for b in VOICES["tuning"][n + 1 :]]
+    names = iter(draw.sample(range(1_000_000, 2_000_000), 5_000))
+    new = [{**row, "id": f"c{len(contexts) + n:03}"} for n, row in enumerate(draw_more())]
+    for number, context in enumerate(new):
+        for tier in TIERS:
+            for voice, kind in zip(pairs[number % len(pairs)], draw.sample(kinds(context, tier), 2), strict=True):
+                words = draw.choice(WORDS)
+                slots.append(
+                    {
+                        "id": f"r{next(names)}",
+                        "context": context["id"],
+                        "voice": voice,
+                        "tier": tier,
+                        "kind": kind,
+                        "words": words,
+                    }
+                )
+    write(FOLDER / "contexts.jsonl", [*contexts, *new])
+    write(FOLDER / "slots.jsonl", slots)
+    print(len(new), "more contexts,", len(slots), "slots in all")
+
+
+if __name__ == "__main__":
+    main()

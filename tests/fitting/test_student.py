@@ -1,0 +1,171 @@
+"""`heartloop student`: a judge's runs become a model that judges in its place.
+
+1. A student of a judge that likes one word and dislikes another ranks models and dialogues it has not seen as the judge does.
+2. It sees nothing that came after a reply, and no state.
+3. Too few dialogues, runs of two environments, a file in the way and a foreign file are wrong use, with the reason.
+4. As a judge it rescores stored replies; as a user it needs written lines, and the environment it was fitted on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heartloop.appraisal.linear import LinearModel
+from heartloop.cli.main import app
+from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.episode import play
+from heartloop.environments.registry import load_environment
+from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
+from heartloop.environments.sage.student import StudentUser
+from heartloop.fitting.student import Rows, agreement, fit_student, held_out, read_rows
+from heartloop.models.baselines import Baseline
+from heartloop.models.names import resolve, student_of
+from tests.released_form import profile
+
+RELEASED = ReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile()))
+KIND, CRUEL, PLAIN = "I will stay with you tonight.", "You brought this on yourself.", "The train leaves at nine."
+
+
+def dialogue(model: str, scenario: str, replies: list[str], environment: str = "sage") -> Transcript:
+    """A judge adds 5 for staying, takes 5 for blame; the person answers in words that tell the change."""
+    turns, mood = [], 40.0
+    for n, reply in enumerate(replies):
+        change = 5.0 * ("stay" in reply) - 5.0 * ("brought" in reply)
+        mood += change
+        after = {5.0: "That helps.", -5.0: "Leave me.", 0.0: "Right."}[change]
+        turns.append(Turn(index=n, reply=reply, message=after, state={"emotion": mood}, change={"emotion": change}))
+    return Transcript(
+        environment=environment, scenario=scenario, fingerprint="f", model=model, preset="corrected", user="judge",
+        opening="I cannot sleep.", start={"emotion": 40.0}, turns=tuple(turns), stop="turn_limit", score=mood,
+    )  # fmt: skip
+
+
+def run(path: Path, *, environment: str = "sage", count: int = 12) -> Path:
+    """Four models of different kindness, in scenarios of different length."""
+    shares = {
+        "kind": (KIND, KIND, PLAIN),
+        "plain": (PLAIN, KIND, PLAIN),
+        "cold": (PLAIN, PLAIN, CRUEL),
+        "cruel": (CRUEL, CRUEL, KIND),
+    }
+    lines = [
+        dialogue(model, f"s{n}", [f"{replies[(n + k) % 3]} {'So.' * (k % 2)}" for k in range(2 + n % 3)], environment)
+        for model, replies in shares.items()
+        for n in range(count)
+    ]
+    path.mkdir()
+    (path / "transcripts.jsonl").write_text("".join(line.model_dump_json() + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    return read_rows([run(tmp_path_factory.mktemp("student") / "run")])
+
+
+@pytest.fixture(scope="module")
+def student(rows: Rows, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("fitted") / "one.student"
+    path.write_bytes(fit_student(rows).to_bytes())
+    return path
+
+
+def test_it_ranks_what_it_has_not_seen(rows: Rows) -> None:
+    card = fit_student(rows).card
+    seen = card["held_out"]
+    assert seen["of"] == "models and scenarios"
+    assert (seen["dialogues"], seen["replies"]) == (48, len(rows.targets))
+    assert seen["turn_r"]["emotion"] > 0.7
+    assert seen["model_spearman"]["emotion"] > 0.7
+    assert seen["length_r"]["emotion"] < seen["turn_r"]["emotion"]
+    assert list(card["fitted_on"]["models"]) == ["cold", "cruel", "kind", "plain"]
+    lowest, *_, highest = seen["calibration"]["emotion"]
+    assert lowest[1] < 0 < highest[1]
+
+
+def test_folds_share_neither_models_nor_scenarios(rows: Rows) -> None:
+    tested = 0
+    for train, test in held_out(rows):
+        assert not set(rows.model[train]) & set(rows.model[test])
+        assert not set(rows.scenario[train]) & set(rows.scenario[test])
+        tested += int(test.sum())
+    assert tested == len(rows.targets)
+
+
+def test_a_perfect_prediction_agrees_perfectly(rows: Rows) -> None:
+    seen = agreement(rows, rows.targets)
+    assert seen["turn_r"] == seen["dialogue_r"] == seen["model_spearman"] == {"emotion": 1.0}
+    assert all(model["emotion"]["judged"] == model["emotion"]["predicted"] for model in seen["models"].values())
+
+
+def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: Rows) -> None:
+    """The last message and all states of every dialogue are others; the features are the same."""
+    other = run(tmp_path / "other")
+    text = (other / "transcripts.jsonl").read_text()
+    lines = [Transcript.model_validate_json(line) for line in text.splitlines()]
+
+    def altered(one: Transcript) -> Transcript:
+        last = len(one.turns) - 1
+        turns = [
+            t.model_copy(update={"state": {"emotion": 7.0}, "message": "?" if t.index == last else t.message}) for t in one.turns
+        ]
+        return one.model_copy(update={"turns": tuple(turns), "score": 7.0})
+
+    (other / "transcripts.jsonl").write_text("".join(altered(line).model_dump_json() + "\n" for line in lines))
+    again = read_rows([other])
+    assert (again.design.kernel == rows.design.kernel).all()
+
+
+def test_wrong_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="4 judged dialogues"):
+        read_rows([run(tmp_path / "small", count=1)])
+    with pytest.raises(InputError, match="empa and sage"):
+        read_rows([run(tmp_path / "one"), run(tmp_path / "two", environment="empa")])
+
+
+def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
+    invoke = CliRunner().invoke
+    played, out = run(tmp_path / "run"), tmp_path / "my.student"
+    done = invoke(app, ["student", "fit", str(played), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert invoke(app, ["student", "show", str(out)]).output in done.output
+    again = invoke(app, ["student", "fit", str(played), "--out", str(out)])
+    assert isinstance(again.exception, UseError)
+
+
+async def test_it_judges_and_plays(student: Path) -> None:
+    spec = load_environment("sage")
+    judge = spec.judge(resolve(f"student:{student}"))
+    assert isinstance(judge, StudentUser)
+    judge.admit(RELEASED)  # a judge needs no written lines
+    player = spec.players({"user": resolve(f"student:{student}")})
+    with pytest.raises(InputError, match="no written lines"):
+        player.admit(RELEASED)
+    scenario = spec.load("support")[0]
+    played = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
+    assert played.scored
+    assert played.prompts["student"] == LinearModel.load(student).hash
+    changes = [turn.change["emotion"] for turn in played.turns if turn.change]
+    assert all(-10 <= change <= 10 for change in changes)
+    assert any(scenario.beats[0].text in (turn.message or "") for turn in played.turns) or len(played.turns) == 10
+    again = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
+    assert again.turns == played.turns
+
+
+async def test_where_it_cannot_judge_it_says_so(student: Path) -> None:
+    model = resolve(f"student:{student}")
+    assert student_of(model) is not None
+    with pytest.raises(UseError, match="no student can judge in perm"):
+        load_environment("perm").judge(model)
+    with pytest.raises(UseError, match="judges replies"):
+        await model.complete([])
+    foreign = student.with_name("foreign.student")
+    loaded = LinearModel.load(student)
+    foreign.write_bytes(loaded._replace(card={**loaded.card, "environment": "eibench"}).to_bytes())
+    with pytest.raises(UseError, match="fitted on eibench"):
+        load_environment("sage").judge(resolve(f"student:{foreign}"))
+    assert loaded.outputs == ("emotion",)
