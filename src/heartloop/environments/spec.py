@@ -20,6 +20,7 @@ from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
+    from heartloop.appraisal.features import Context
     from heartloop.appraisal.linear import LinearModel
 
 __all__ = [
@@ -398,6 +399,8 @@ class EnvironmentSpec:
         stored: a `Stored`.
         training: a `Training`; `None` without rewards for training.
         report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
+        reading: `reading(scenario, messages, replies)` returns the `Context` in which the learned reader sees a reply; `None`
+            without one.
         labels: a `ReplyLabels`; `None` without labels besides the roles' evidence.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         policy_sampling: default sampling of the policy.
@@ -428,6 +431,7 @@ class EnvironmentSpec:
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
         report: Lazy | ReportPanel | None = None,
+        reading: Lazy | Callable[..., Any] | None = None,
         labels: Lazy | ReplyLabels | None = None,
         players: Lazy | Callable[..., Any] | None = None,
         briefing: Lazy | None = None,
@@ -452,7 +456,7 @@ class EnvironmentSpec:
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
             "simulator": simulator, "student": student, "players": players, "stored": stored, "training": training,
-            "labels": labels, "briefing": briefing, "report": report,
+            "reading": reading, "labels": labels, "briefing": briefing, "report": report,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -560,6 +564,17 @@ class EnvironmentSpec:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
         player: Player = self._part("student")(weights, role=role)
         return player
+
+    def context(self, scenario: Any, messages: Sequence[str], replies: Sequence[str]) -> Context:
+        """What the learned reader knows before a reply: the dialogue and the person.
+
+        Raises:
+            UseError: the environment has no learned reader.
+        """
+        if self._parts["reading"] is None:
+            raise UseError(f"{self.name} has no learned reader")
+        context: Context = self._part("reading")(scenario, messages, replies)
+        return context
 
     @property
     def briefs_by_scenario(self) -> bool:

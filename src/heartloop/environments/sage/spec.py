@@ -20,6 +20,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.sage.llm_user:LLMUser",
     student="heartloop.environments.sage.student:StudentUser",
     report="heartloop.environments.sage.report.panel:PANEL",
+    reading="heartloop.environments.sage.reading:context_of",
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
     training="heartloop.environments.sage.training:TRAINING",

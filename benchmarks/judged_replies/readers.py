@@ -1,0 +1,177 @@
+"""How well readers predict judged changes, cross-validated on the tuning part. `python -m benchmarks.judged_replies.readers`
+
+What is predicted is of another voice and another scenario than everything that was fitted on. Replies that nobody wrote (those
+of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Two readers: ridge on
+n-grams and counts, and a kernel on the hidden states of a small language model (`hidden_states`), where those were computed. The
+sealed part is not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.judged_replies.collect import scalar
+from benchmarks.judged_replies.contexts import FOLDER
+from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
+from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
+from heartloop.fitting.examples import ASPECTS, Example, read_examples, standardised
+from heartloop.fitting.ridge import design_of, predict_folds
+
+RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
+PAGE = DOCS / "results" / "readers.md"
+SCENARIO_FOLDS = 4
+NGRAM_ALPHA, HIDDEN_ALPHA = 2.0, 1.0
+TIERS = ("good", "middling", "poor", "harmful")
+
+
+def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Masks of what is fitted on and what is predicted.
+
+    Args:
+        share: of the scenarios that are fitted on.
+    """
+    draw = np.random.default_rng(0)
+    scenarios = sorted({example.scenario for example in examples})
+    place = dict(zip(scenarios, draw.integers(0, SCENARIO_FOLDS, len(scenarios)), strict=True))
+    chosen = set(draw.permutation(scenarios)[: round(share * len(scenarios))])
+    fold = np.array([place[example.scenario] for example in examples])
+    kept = np.array([example.scenario in chosen for example in examples])
+    voice = np.array([example.voice for example in examples])
+    written = np.array([example.tier != "none" for example in examples])
+    for number in range(SCENARIO_FOLDS):
+        for name in sorted(set(voice[written])):
+            yield kept & (voice != name) & (fold != number), (voice == name) & (fold == number)
+        yield kept & (fold != number), ~written & (fold == number)
+
+
+def r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    return round(float(np.corrcoef(first, second)[0, 1]), 3)
+
+
+def judged_change(examples: Sequence[Example]) -> NDArray[np.float64]:
+    """The judged changes as one number each, standardised by environment, shape (examples,)."""
+    return standardised(examples, lambda example: scalar(example.environment, list(example.change)))
+
+
+def agreement(examples: Sequence[Example], predicted: NDArray[np.float64]) -> dict[str, Any]:
+    """How predictions of the change agree with the judges, on the written replies: in all, by tier and environment."""
+    judged = judged_change(examples)
+    tier = np.array([example.tier for example in examples])
+    names = np.array([example.environment for example in examples])
+    voices = np.array([example.voice for example in examples])
+    written = tier != "none"
+    return {
+        "replies": int(written.sum()),
+        "r": r(predicted[written], judged[written]),
+        "tiers": {
+            name: {"mean": round(float(predicted[tier == name].mean()), 2), "r": r(predicted[tier == name], judged[tier == name])}
+            for name in TIERS
+        },
+        "environments": {
+            name: r(predicted[written & (names == name)], judged[written & (names == name)]) for name in sorted(set(names))
+        },
+        "not_written": {
+            name: {
+                "predicted": round(float(predicted[voices == name].mean()), 2),
+                "judged": round(float(judged[voices == name].mean()), 2),
+            }
+            for name in sorted(set(voices[~written]))
+        },
+    }  # fmt: skip
+
+
+def examples(half: str = "tuning") -> list[Example]:
+    return read_examples(FOLDER, half)
+
+
+def ngram_kernel(rows: Sequence[Example]) -> NDArray[np.float64]:
+    return design_of([features_of(row.reply, row.context) for row in rows], DEFAULT_LAYOUT).kernel
+
+
+def cross_validated(rows: Sequence[Example], share: float = 1.0) -> dict[str, Any]:
+    """The agreement of ridge on n-grams."""
+    predicted = predict_folds(ngram_kernel(rows), judged_change(rows)[:, None], folds(rows, share), NGRAM_ALPHA)
+    return agreement(rows, predicted[:, 0])
+
+
+def hidden_kernel(rows: Sequence[Example], states: Path) -> NDArray[np.float64]:
+    """`exp(cosine - 1)` of the standardised hidden states, doubled to weigh as much as the n-grams."""
+    with np.load(states) as arrays:
+        by_id = dict(zip(map(str, arrays["ids"]), arrays["states"].astype(np.float64), strict=True))
+    matrix = np.array([by_id[row.id] for row in rows])
+    matrix = (matrix - matrix.mean(0)) / (matrix.std(0) + 1e-6)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    kernel: NDArray[np.float64] = 2.0 * np.exp(matrix @ matrix.T - 1.0)
+    return kernel
+
+
+def measure(states: Path | None) -> dict[str, Any]:
+    rows = examples()
+    change = judged_change(rows)[:, None]
+    marks = np.array([row.aspects for row in rows])
+    written = np.array([row.tier != "none" for row in rows])
+    kernels = {"n-grams and counts": (ngram_kernel(rows), NGRAM_ALPHA)}
+    if states is not None:
+        hidden = hidden_kernel(rows, states)
+        kernels["hidden states"] = (hidden, HIDDEN_ALPHA)
+        kernels["both"] = (hidden + kernels["n-grams and counts"][0], HIDDEN_ALPHA)
+    results: dict[str, Any] = {}
+    for name, (kernel, alpha) in kernels.items():
+        predicted = predict_folds(kernel, np.hstack([change, marks]), folds(rows), alpha)
+        results[name] = {
+            **agreement(rows, predicted[:, 0]),
+            "aspects": {aspect: r(predicted[written, n + 1], marks[written, n]) for n, aspect in enumerate(ASPECTS)},
+        }
+    lengths = np.log1p([len(row.reply.split()) for row in rows])
+    return {**machine("numpy", "scipy"), "length_r": r(lengths[written], change[written, 0]), "readers": results}
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    readers = results["readers"]
+
+    def row(title: str, values: Sequence[float]) -> str:
+        return f"| {title} | {' | '.join(f'{value:.2f}' for value in values)} |"
+
+    first = next(iter(readers.values()))
+    lines = [
+        f"{first['replies']} written replies of the tuning part, predicted by fits on other voices and scenarios. "
+        f"{results['machine']}, Python {results['python']}. Length alone: r {results['length_r']:.2f}.",
+        "",
+        f"| | {' | '.join(readers)} |",
+        f"|---|{'---:|' * len(readers)}",
+        row("**r of the change**", [one["r"] for one in readers.values()]),
+        *(row(f"r in {name}", [one["environments"][name] for one in readers.values()]) for name in first["environments"]),
+        *(row(f"r among {name} replies", [one["tiers"][name]["r"] for one in readers.values()]) for name in TIERS),
+        *(row(f"mean prediction, {name}", [one["tiers"][name]["mean"] for one in readers.values()]) for name in TIERS),
+        *(
+            row(
+                f"mean prediction, {name} (judged {values['judged']:.2f})",
+                [one["not_written"][name]["predicted"] for one in readers.values()],
+            )
+            for name, values in first["not_written"].items()
+        ),
+        *(row(f"r of {name}", [one["aspects"][name] for one in readers.values()]) for name in ASPECTS),
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--states", type=Path, help="file that benchmarks.judged_replies.hidden_states wrote")
+    results = measure(parser.parse_args().states)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    rewrite(PAGE, "judged_replies/readers", table(results))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

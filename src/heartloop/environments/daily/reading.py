@@ -1,0 +1,23 @@
+"""What the learned reader knows of a daily scenario besides the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heartloop.appraisal.features import Context
+from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.reading import with_cues
+
+__all__ = ["context_of"]
+
+
+def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The query, what it implies, the notes that bear on it, and what hurts: sore topics and notes that do not belong here."""
+    notes = (*scenario.dialogue_memory, *scenario.event_memory)
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=with_cues((scenario.implied,)),
+        sore=(*with_cues(scenario.sores), *(note.text for note in notes if note.bearing != "bears")),
+        known=tuple(note.text for note in notes if note.bearing == "bears"),
+    )

@@ -1,0 +1,25 @@
+"""What the learned reader knows of an EIBench scenario besides the dialogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heartloop.appraisal.features import Context
+from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.reading import unsaid, with_cues
+
+__all__ = ["context_of"]
+
+
+def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, what was not told yet, and the scene: what the policy knows, must not give, could offer, and did."""
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=unsaid(scenario.concerns, scenario.beats, messages),
+        sore=with_cues(scenario.sores),
+        known=tuple(scenario.model.knows),
+        demand=(scenario.demand.text,) if scenario.demand is not None else (),
+        ways=tuple(way.text for way in scenario.ways),
+        wrongs=tuple(wrong.text for wrong in scenario.wrongs),
+    )
