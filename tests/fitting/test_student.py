@@ -26,7 +26,10 @@ from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
 from tests.released_form import profile
 
-RELEASED = ReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile()))
+RELEASED, RELEASED_IN_ENGLISH = (
+    ReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
+    for first in ("今天的船又没有来。", "The boat did not come today.")
+)
 KIND, CRUEL, PLAIN = "I will stay with you tonight.", "You brought this on yourself.", "The train leaves at nine."
 
 
@@ -141,10 +144,12 @@ async def test_it_judges_and_plays(student: Path) -> None:
     spec = load_environment("sage")
     judge = spec.judge(resolve(f"student:{student}"))
     assert isinstance(judge, StudentUser)
-    judge.admit(RELEASED)  # a judge needs no written lines
+    judge.admit(RELEASED_IN_ENGLISH)  # a judge needs no written lines
+    with pytest.raises(InputError, match="another script"):
+        judge.admit(RELEASED)
     player = spec.players({"user": resolve(f"student:{student}")})
     with pytest.raises(InputError, match="no written lines"):
-        player.admit(RELEASED)
+        player.admit(RELEASED_IN_ENGLISH)
     scenario = spec.load("support")[0]
     played = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
     assert played.scored

@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COUNTS", "DEFAULT_LAYOUT", "READ_CHARACTERS", "Context", "Features", "Layout", "features_of", "tokens_of"]
+__all__ = [
+    "COUNTS",
+    "DEFAULT_LAYOUT",
+    "READ_CHARACTERS",
+    "Context",
+    "Features",
+    "Layout",
+    "features_of",
+    "han_share",
+    "tokens_of",
+]
 
 READ_CHARACTERS = 8_000
 """Only this much of a reply is read; the count of words covers all of it."""
@@ -71,6 +81,16 @@ class Context(NamedTuple):
     """What the policy could do or offer."""
     wrongs: tuple[str, ...] = ()
     """What the policy did to the person, and what it cost."""
+
+
+def han_share(text: str) -> float:
+    """Share of a text's letters that are Han, kana or hangul: what tells apart texts that share no n-grams.
+
+    >>> han_share("你好"), han_share("hello, 你好")
+    (1.0, 0.2857142857142857)
+    """
+    letters = [c for c in text if c.isalpha()]
+    return sum(re.match(rf"[{_HAN}]", c) is not None for c in letters) / max(1, len(letters))
 
 
 class Features(NamedTuple):

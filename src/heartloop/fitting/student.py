@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.features import Context, Layout, features_of
+from heartloop.appraisal.features import Context, Layout, features_of, han_share
 from heartloop.appraisal.linear import LinearModel
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
@@ -51,6 +51,8 @@ class Rows(NamedTuple):
     models: tuple[str, ...]
     scenarios: tuple[str, ...]
     judges: tuple[str, ...]
+    han_share: float
+    """Of the replies' letters."""
     left_out: int
     """Dialogues that were not taken since there were too many rows."""
 
@@ -74,18 +76,30 @@ def read_rows(runs: Sequence[Path]) -> Rows:
     step = -(-sum(len(_changes(one)) for one in transcripts) // MOST_ROWS)
     taken = transcripts[::step]
     models, scenarios = sorted({one.model for one in taken}), sorted({one.scenario for one in taken})
-    features, targets, lengths, numbers = [], [], [], []
+    features, targets, lengths, numbers, text = [], [], [], [], []
     for number, one in enumerate(taken):
         for reply, context, change in _replies(one):
             features.append(features_of(reply, context, LAYOUT))
             targets.append([change.get(key, 0.0) for key in keys])
             lengths.append(np.log1p(len(reply)))
+            text.append(reply[:200])
             numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
     dialogue, model, scenario = np.array(numbers).T
     return Rows(
-        environments[0], keys, design_of(features, LAYOUT), np.array(targets, np.float64), np.array(lengths), dialogue, model,
-        scenario, tuple(models), tuple(scenarios), tuple(sorted({one.user for one in taken})), len(transcripts) - len(taken),
-    )  # fmt: skip
+        environments[0],
+        keys,
+        design_of(features, LAYOUT),
+        np.array(targets, np.float64),
+        np.array(lengths),
+        dialogue,
+        model,
+        scenario,
+        tuple(models),
+        tuple(scenarios),
+        tuple(sorted({one.user for one in taken})),
+        han_share(" ".join(text)),
+        len(transcripts) - len(taken),
+    )
 
 
 def _changes(transcript: Transcript) -> list[Mapping[str, float]]:
@@ -178,6 +192,7 @@ def fit_student(rows: Rows, seed: int = 0) -> LinearModel:
     card = {
         "environment": rows.environment,
         "judges": rows.judges,
+        "han_share": round(rows.han_share, 3),
         "fitted_on": {"models": rows.models, "scenarios": len(rows.scenarios), "replies": len(rows.targets)},
         "left_out_dialogues": rows.left_out,
         "held_out": {"of": "models and scenarios" if len(rows.models) > 1 else "scenarios", **agreement(rows, predicted)},

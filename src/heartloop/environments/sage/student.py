@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.appraisal.features import Context
+from heartloop.appraisal.features import Context, han_share
 from heartloop.appraisal.linear import LinearModel
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
@@ -43,11 +43,16 @@ class StudentUser:
         return {"models": {"user": self.name}, "prompts": {"student": self._weights.hash}}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses to play a scenario without written lines.
+        """Refuses a scenario in another script than the student was fitted on, and to play one without written lines.
 
         Raises:
             InputError: says so.
         """
+        if abs(han_share(scenario.first_message or "") - self._weights.card.get("han_share", 0.0)) > 0.5:
+            raise InputError(
+                f"scenario {scenario.id!r} is in another script than the replies that the student was fitted on, so it would "
+                "understand nothing; fit a student on runs in the language of the scenarios"
+            )
         if self._role != "judge" and isinstance(scenario, ReleasedScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no written lines, and a student replaces the judgement, not the words; "
