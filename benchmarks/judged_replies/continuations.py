@@ -6,6 +6,7 @@ did harm a push-back line. Nothing has to be written for these contexts but the 
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -47,15 +48,16 @@ def continued(context: Mapping[str, Any], reply: str, change: float, scenario: A
     }  # fmt: skip
 
 
-def draw_more() -> Iterator[dict[str, Any]]:
+def draw_more(seed: str) -> Iterator[dict[str, Any]]:
     """The further contexts, without ids."""
-    draw = random.Random("continuations")
+    draw = random.Random(seed)
     contexts = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
     replies = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
     judged = [row for row in read(FOLDER / "judgements.jsonl") if row["judge"] == "A"]
     draw.shuffle(judged)
     left = dict(COUNTS)
     used: set[str] = set()
+    known = {tuple(row["messages"]) for row in contexts.values()}
     for row in judged:
         reply = replies[row["id"]]
         context = contexts[reply["context"]]
@@ -65,7 +67,8 @@ def draw_more() -> Iterator[dict[str, Any]]:
         if reply["voice"] in ("attack", "baseline", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
             continue
         scenario = next(s for s in scenarios_of(context["set"]) if s.id == context["scenario"])
-        if (more := continued(context, reply["reply"], change, scenario, draw)) is not None:
+        more = continued(context, reply["reply"], change, scenario, draw)
+        if more is not None and tuple(more["messages"]) not in known:
             left[name] -= 1
             used.add(context["id"])
             yield more
@@ -82,11 +85,15 @@ def draw_more() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--round", type=int, default=1)
+    turn = parser.parse_args().round
+    suffix = "" if turn == 1 else f" {turn}"
     contexts, slots = read(FOLDER / "contexts.jsonl"), read(FOLDER / "slots.jsonl")
-    draw = random.Random("continued slots")
+    draw = random.Random(f"continued slots{suffix}")
     pairs = [(a, b) for n, a in enumerate(VOICES["tuning"]) for b in VOICES["tuning"][n + 1 :]]
-    names = iter(draw.sample(range(1_000_000, 2_000_000), 5_000))
-    new = [{**row, "id": f"c{len(contexts) + n:03}"} for n, row in enumerate(draw_more())]
+    names = iter(draw.sample(range(turn * 1_000_000, (turn + 1) * 1_000_000), 5_000))
+    new = [{**row, "id": f"c{len(contexts) + n:03}"} for n, row in enumerate(draw_more(f"continuations{suffix}"))]
     for number, context in enumerate(new):
         for tier in TIERS:
             for voice, kind in zip(pairs[number % len(pairs)], draw.sample(kinds(context, tier), 2), strict=True):
