@@ -18,11 +18,11 @@ from benchmarks.judged_replies.contexts import FOLDER, read, write
 from heartloop.core.dialogue import Message
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline, second_person
 
-_KIND = (
+KIND = (
     "I hear that {c}.", "It sounds like {c}.", "So {c}, and that stays with you.", "What was it like that {c}?",
     "When you say {c}, I feel how much is in that.", "{c}. That matters.",
 )  # fmt: skip
-_CRUEL = (
+CRUEL = (
     "It serves you right that {c}.", "I wonder if you are ashamed that {c}.", "Of course {c}. Who else would put up with you?",
     "{c}, and you still expect pity?", "Nobody is surprised that {c}. What did you do to deserve it?",
 )  # fmt: skip
@@ -59,8 +59,8 @@ def attack(context: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], dra
         return " ".join(draw.sample(words, len(words)))
 
     makers: Mapping[str, Callable[[], str]] = {
-        "kind_frame": lambda: framed(_KIND),
-        "cruel_frame": lambda: framed(_CRUEL),
+        "kind_frame": lambda: framed(KIND),
+        "cruel_frame": lambda: framed(CRUEL),
         "eliza": lambda: framed(_ELIZA),
         "constant": lambda: draw.choice(_CONSTANT),
         "elsewhere": lambda: draw.choice(good),

@@ -30,7 +30,7 @@ from heartloop.fitting.examples import ASPECTS, read_examples, standardised
 CONTEXTS = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
 REPLIES = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
 JUDGEMENTS = read(FOLDER / "judgements.jsonl")
-NOBODY = {"baseline", "attack", "smollm2"}
+NOBODY = {"baseline", "attack", "smollm2", "search"}
 
 
 class TestContexts:
