@@ -1,9 +1,9 @@
 """Replies that a reader scores highest, found by search: `python -m benchmarks.judged_replies.search ROUND`
 
 They are judged and fitted on. For contexts of the tuning part: hill climbing on sentences. A candidate starts as two sentences
-that were written for somebody else; a step replaces, adds, drops or swaps a sentence, or puts a clause of the person into a frame,
-and is kept where the n-gram reader predicts a better change. The best of each context goes to the data as voice `search`. The
-reader is fitted on everything judged so far, so each round attacks the reader of its own time.
+that were written for somebody else; a step replaces, adds, drops or swaps a sentence, or puts a clause of the person into a
+frame, and is kept where the n-gram reader predicts a better change. The best of each context goes to the data as voice `search`.
+The reader is fitted on everything judged so far, so each round attacks the reader of its own time.
 """
 
 from __future__ import annotations

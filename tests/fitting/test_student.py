@@ -138,6 +138,14 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     assert invoke(app, ["student", "show", str(out)]).output in done.output
     again = invoke(app, ["student", "fit", str(played), "--out", str(out)])
     assert isinstance(again.exception, UseError)
+    student = f"student:{out}"
+    for command in (
+        ["eval", "sage", "--model", student, "--user", "embedded", "--out", str(tmp_path / "a")],
+        ["eval", "sage", "--model", "heartloop/template", "--user", student, "--sampling", "user.temperature=0"],
+        ["rejudge", str(played), "--judge", student, "--sampling", "judge.temperature=0"],
+    ):  # fmt: skip
+        assert isinstance(invoke(app, command).exception, UseError), command
+    assert not (tmp_path / "a").exists()
 
 
 async def test_it_judges_and_plays(student: Path) -> None:

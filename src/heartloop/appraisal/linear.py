@@ -81,7 +81,8 @@ class LinearModel(NamedTuple):
                 head = json.loads(arrays["head"].tobytes())
                 rows = {name: arrays[name] for name in ("ngrams", "counts", "center", "spread", "offset")}
         except (OSError, ValueError, KeyError, BadZipFile) as error:
-            raise InputError(f"{path} is no model file: {error}; expected one that `heartloop student fit` wrote") from None
+            reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
+            raise InputError(f"{path} is no student: {reason}; expected a file that `heartloop student fit` wrote") from None
         known: Sequence[str] = head.get("counts", ())
         if head.get("format") != _FORMAT or tuple(known) != COUNTS:
             raise InputError(f"{path} was made by another version (format {head.get('format')}); fit it again")

@@ -73,7 +73,7 @@ def evaluate_command(
     from heartloop.evaluation.runner import player
     from heartloop.evaluation.settings import Shard, read_samplings, settings_of, stratified
     from heartloop.models.cache import cache_at
-    from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
+    from heartloop.models.names import Meter, counted, is_paid, is_scripted, load_env, load_prices
 
     spec = load_environment(environment)
     options = spec.read_options(read_options(context, spec, option))
@@ -81,8 +81,10 @@ def evaluate_command(
     if len(set(model)) != len(model):
         raise UseError(f"--model names a model twice: {', '.join(model)}; for several dialogues per scenario use --repeats")
     load_env()
-    embedded = [name for name, player_name in roles.items() if player_name == EMBEDDED]
-    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), embedded=embedded)
+    if students := [name for name in model if name.startswith("student:")]:
+        raise UseError(f"--model is {students[0]}, which judges replies and writes none; pass it as --user or --judge")
+    scripted = [name for name, player_name in roles.items() if is_scripted(player_name)]
+    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), embedded=scripted)
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
     scenario_set = spec.set_of(scenarios)
@@ -96,7 +98,7 @@ def evaluate_command(
     answers = cache_at(cache)
     policies: dict[str, ChatModel] = {name: counted(models[name], meter, "policy", answers) for name in model}
     playing = {
-        name: None if name in embedded else counted(models[player_name], meter, name, answers)
+        name: None if player_name == EMBEDDED else counted(models[player_name], meter, name, answers)
         for name, player_name in roles.items()
     }
     built = spec.make(chosen, spec.players(playing, samplings), options)

@@ -33,7 +33,7 @@ from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
 from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
-from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, load_env, load_prices, resolve
+from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, is_scripted, load_env, load_prices, resolve
 from heartloop.report.site import write_site
 
 __all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
@@ -153,7 +153,7 @@ class Judging:
         load_env()
         if judge.startswith("heartloop/"):
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        embedded = ("judge",) if judge == EMBEDDED else ()
+        embedded = ("judge",) if is_scripted(judge) else ()
         self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",), embedded=embedded).get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
