@@ -285,7 +285,7 @@ def test_a_file_that_another_process_creates_while_it_is_opened(tmp_path: Path, 
                 pass
 
     def traced(*arguments: Any, **more: Any) -> sqlite3.Connection:
-        file = connect(*arguments, **more)
+        file: sqlite3.Connection = connect(*arguments, **more)
         file.set_trace_callback(create)
         return file
 

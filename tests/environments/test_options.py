@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heartloop.cli.main import app
 from heartloop.cli.running import read_options
 from heartloop.core.errors import UseError
 from heartloop.environments.empa.embedded_user import EmbeddedUser
@@ -131,10 +133,13 @@ class TestOnTheCommandLine:
         with pytest.raises(UseError, match=said):
             parse(*texts)
 
+    @pytest.mark.parametrize("command", ["eval", "rescore", "rejudge", "validate"])
     @pytest.mark.parametrize("spec", SPECS, ids=name_of)
-    def test_no_option_has_a_name_of_the_command_line(self, spec: EnvironmentSpec) -> None:
+    def test_no_option_has_a_name_of_the_command_line(self, spec: EnvironmentSpec, command: str) -> None:
+        group = typer.main.get_command(app)
+        context = typer.Context(group.commands[command])  # type: ignore[attr-defined]
         texts = [f"{name}={field.default}" for name, field in spec.options.model_fields.items()]
-        assert list(read_options(spec, texts)) == list(spec.options.model_fields)
+        assert list(read_options(context, spec, texts)) == list(spec.options.model_fields)
 
 
 class TestShipped:
