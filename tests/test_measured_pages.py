@@ -33,6 +33,7 @@ from benchmarks import (
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
+from benchmarks.judged_replies import card, readers
 from benchmarks.page import part, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Transcript, Turn
@@ -53,6 +54,8 @@ from heartloop.models.completions import read_reply
         ("embedded_attacks", embedded_attacks.PAGE, embedded_attacks.PERM_RESULTS, embedded_attacks.table),
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
+        ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
+        ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )
