@@ -35,6 +35,9 @@ TIERS = ("good", "middling", "poor", "harmful")
 def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Masks of what is fitted on and what is predicted.
 
+    Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
+    judged otherwise, and a fit that has seen it there has seen what it is tested on.
+
     Args:
         share: of the scenarios that are fitted on.
     """
@@ -46,9 +49,10 @@ def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDA
     kept = np.array([example.scenario in chosen for example in examples])
     voice = np.array([example.voice for example in examples])
     written = np.array([example.tier != "none" for example in examples])
+    reused = np.array([example.voice == "search" or example.kind in ("elsewhere", "shuffled") for example in examples])
     for number in range(SCENARIO_FOLDS):
         for name in sorted(set(voice[written])):
-            yield kept & (voice != name) & (fold != number), (voice == name) & (fold == number)
+            yield kept & ~reused & (voice != name) & (fold != number), (voice == name) & (fold == number)
         yield kept & (fold != number), ~written & (fold == number)
 
 
@@ -62,17 +66,25 @@ def judged_change(examples: Sequence[Example]) -> NDArray[np.float64]:
 
 
 def agreement(examples: Sequence[Example], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """How predictions of the change agree with the judges, on the written replies: in all, by tier and environment."""
+    """How predictions of the change agree with the judges, on the written replies: in all, by tier and environment.
+
+    Minimal edits are counted apart: they differ in what form does not show."""
     judged = judged_change(examples)
     tier = np.array([example.tier for example in examples])
     names = np.array([example.environment for example in examples])
     voices = np.array([example.voice for example in examples])
-    written = tier != "none"
+    edited = np.array([example.kind.startswith("edit of") for example in examples])
+    written = (tier != "none") & ~edited
     return {
         "replies": int(written.sum()),
         "r": r(predicted[written], judged[written]),
+        "edits": int(edited.sum()),
+        "r_of_edits": r(predicted[edited], judged[edited]) if edited.any() else 0.0,
         "tiers": {
-            name: {"mean": round(float(predicted[tier == name].mean()), 2), "r": r(predicted[tier == name], judged[tier == name])}
+            name: {
+                "mean": round(float(predicted[written & (tier == name)].mean()), 2),
+                "r": r(predicted[written & (tier == name)], judged[written & (tier == name)]),
+            }
             for name in TIERS
         },
         "environments": {
@@ -83,7 +95,7 @@ def agreement(examples: Sequence[Example], predicted: NDArray[np.float64]) -> di
                 "predicted": round(float(predicted[voices == name].mean()), 2),
                 "judged": round(float(judged[voices == name].mean()), 2),
             }
-            for name in sorted(set(voices[~written]))
+            for name in sorted(set(voices[tier == "none"]))
         },
     }  # fmt: skip
 
@@ -149,6 +161,7 @@ def table(results: Mapping[str, Any]) -> str:
         f"| | {' | '.join(readers)} |",
         f"|---|{'---:|' * len(readers)}",
         row("**r of the change**", [one["r"] for one in readers.values()]),
+        row(f"r among {first['edits']} minimal edits", [one["r_of_edits"] for one in readers.values()]),
         *(row(f"r in {name}", [one["environments"][name] for one in readers.values()]) for name in first["environments"]),
         *(row(f"r among {name} replies", [one["tiers"][name]["r"] for one in readers.values()]) for name in TIERS),
         *(row(f"mean prediction, {name}", [one["tiers"][name]["mean"] for one in readers.values()]) for name in TIERS),

@@ -156,7 +156,7 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str], embedded: Coll
             )
         if role in embedded:
             raise UseError(
-                f"--sampling is {text!r}, but {role} is embedded or a student, which do not sample; omit it or pass a model as {role}"
+                f"--sampling is {text!r}, but {role} is embedded or a student and does not sample; omit it or pass a model"
             )
         values_by_role.setdefault(role, {})[setting] = value
     try:

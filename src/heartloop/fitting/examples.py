@@ -37,6 +37,8 @@ class Example(NamedTuple):
     voice: str
     tier: str
     """What the author's brief asked for; `none` for replies that nobody wrote."""
+    kind: str
+    """What the reply does, in the brief's words; `edit of ID` for one that changes a few words of another."""
     reply: str
     context: Context
     aspects: NDArray[np.float64]
@@ -84,8 +86,8 @@ def read_examples(folder: Path, half: str) -> list[Example]:
         aspects, change = (np.mean([row[part] for row in judged], axis=0) for part in ("aspects", "change"))
         examples.append(
             Example(
-                reply["id"], name, context["scenario"], reply["voice"], reply["tier"], reply["reply"], before, aspects, change,
-                len(judged),
+                reply["id"], name, context["scenario"], reply["voice"], reply["tier"], reply["kind"], reply["reply"], before,
+                aspects, change, len(judged),
             )
         )  # fmt: skip
     return examples
