@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.judged_replies.cards import card_of
-from benchmarks.judged_replies.contexts import FOLDER, dialogue, read, write
+from benchmarks.judged_replies.contexts import FOLDER, dialogue, write
+from heartloop.fitting.examples import read_lines
 
 VOICES: Mapping[str, Sequence[str]] = {
     "tuning": ("counsellor", "practical_friend", "teenager", "effusive", "assistant"),
@@ -135,10 +136,10 @@ if __name__ == "__main__":
     parser.add_argument("--size", type=int, default=46)
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    contexts = read(FOLDER / "contexts.jsonl")
+    contexts = read_lines(FOLDER / "contexts.jsonl")
     if chosen.what == "bridges":
         bridges(contexts, chosen.folder, chosen.parts)
     elif chosen.what == "slots":
         write(FOLDER / "slots.jsonl", slots(contexts))
     else:
-        authors(contexts, read(FOLDER / "slots.jsonl"), chosen.folder, chosen.size)
+        authors(contexts, read_lines(FOLDER / "slots.jsonl"), chosen.folder, chosen.size)

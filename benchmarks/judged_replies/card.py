@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.judged_replies.collect import ASPECTS, CHANGES, scalar, weighted_kappa
-from benchmarks.judged_replies.contexts import FOLDER, read
+from benchmarks.judged_replies.collect import CHANGES, scalar, weighted_kappa
+from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.readers import cross_validated, examples, judged_change
 from benchmarks.page import rewrite
-from heartloop.fitting.examples import Example
+from heartloop.fitting.examples import ASPECTS, Example, read_lines
 
 RESULTS = Path(__file__).parent.parent / "results" / "judged_replies.json"
 PAGE = FOLDER / "README.md"
@@ -57,10 +57,10 @@ def explained(rows: Sequence[Example]) -> float:
 
 
 def measure() -> dict[str, Any]:
-    contexts = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
-    replies = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
+    contexts = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
+    replies = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
     judged: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in read(FOLDER / "judgements.jsonl"):
+    for row in read_lines(FOLDER / "judgements.jsonl"):
         judged[row["id"]].append(row)
     half = {name: contexts[row["context"]]["half"] for name, row in replies.items()}
     counts: Counter[tuple[str, ...]] = Counter()
@@ -77,10 +77,10 @@ def measure() -> dict[str, Any]:
     tuning = examples("tuning")
     written = [row for row in tuning if row.tier != "none"]
     strategies: dict[str, list[list[str]]] = defaultdict(list)
-    for row in read(FOLDER / "strategies.jsonl"):
+    for row in read_lines(FOLDER / "strategies.jsonl"):
         strategies[row["id"]].append(row["strategies"])
     twice = [rows for rows in strategies.values() if len(rows) > 1]
-    analyses = read(FOLDER / "analyses.jsonl")
+    analyses = read_lines(FOLDER / "analyses.jsonl")
     first, second = ([row["judged"][judge] - 1 for row in analyses] for judge in "AB")
     shares = (0.125, 0.25, 0.5, 1.0)
     return {

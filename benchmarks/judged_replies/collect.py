@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import cohen_kappa_score
 
-from benchmarks.judged_replies.contexts import FOLDER, read, write
+from benchmarks.judged_replies.contexts import FOLDER, write
+from heartloop.fitting.examples import ASPECTS, read_lines
 
-ASPECTS = (
-    "understanding", "feeling", "particular", "warmth", "pressure", "helpful",
-    "honesty", "owning", "hostility", "danger", "coherence", "performance",
-)  # fmt: skip
 _BYSTANDER = ("relevant", "clear", "concise", "sober", "accurate")
 CHANGES: Mapping[str, Sequence[tuple[str, int, int]]] = {
     "sage": (("emotion", -10, 10),),
@@ -62,15 +60,9 @@ def scalar(environment: str, change: Sequence[float]) -> float:
     return sum(x - 1 for x in change) / 24
 
 
-def weighted_kappa(first: Sequence[int], second: Sequence[int], levels: int = 5) -> float:
-    """Cohen's kappa with quadratic weights."""
-    table = np.zeros((levels, levels))
-    for a, b in zip(first, second, strict=True):
-        table[a, b] += 1
-    table /= table.sum()
-    weights = np.subtract.outer(np.arange(levels), np.arange(levels)) ** 2
-    expected = np.outer(table.sum(1), table.sum(0))
-    return float(1 - (weights * table).sum() / max(1e-12, (weights * expected).sum()))
+def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float:
+    """Cohen's kappa with quadratic weights, of marks from 0 to 4."""
+    return float(cohen_kappa_score(first, second, labels=range(5), weights="quadratic"))
 
 
 def agreement(rows: Sequence[Mapping[str, Any]], tiers: Mapping[str, str]) -> None:
@@ -105,7 +97,7 @@ def main() -> None:
     parser.add_argument("what", choices=("bridges", "replies", "judgements"))
     parser.add_argument("files", type=Path, nargs="+")
     chosen = parser.parse_args()
-    contexts = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
+    contexts = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
     if chosen.what == "bridges":
         for path in chosen.files:
             for row in loose(path):
@@ -117,10 +109,10 @@ def main() -> None:
         write(FOLDER / "contexts.jsonl", contexts.values())
         print("without earlier replies:", [c["id"] for c in contexts.values() if len(c["replies"]) != c["turn"]])
         return
-    slots = {row["id"]: row for row in read(FOLDER / "slots.jsonl")}
+    slots = {row["id"]: row for row in read_lines(FOLDER / "slots.jsonl")}
     if chosen.what == "replies":
         path = FOLDER / "replies.jsonl"
-        kept = {row["id"]: row for row in read(path)} if path.exists() else {}
+        kept = {row["id"]: row for row in read_lines(path)} if path.exists() else {}
         for file in chosen.files:
             for row in loose(file):
                 if row.get("id") not in slots or not str(row.get("reply", "")).strip():
@@ -135,8 +127,8 @@ def main() -> None:
         print("openings:", starts.most_common(8))
         return
     path = FOLDER / "judgements.jsonl"
-    rows = {(row["id"], row["judge"]): row for row in read(path)} if path.exists() else {}
-    replies = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
+    rows = {(row["id"], row["judge"]): row for row in read_lines(path)} if path.exists() else {}
+    replies = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
     for file in chosen.files:
         judge = file.stem.split("_")[1]
         for row in loose(file):

@@ -172,10 +172,6 @@ def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
 def dialogue(context: Mapping[str, Any], me: str = "YOU", them: str = "THEM") -> str:
     """The dialogue so far; in Charm the policy speaks first."""
     messages, replies = context["messages"], context["replies"] or [f"[reply {n + 1}]" for n in range(context["turn"])]

@@ -13,8 +13,9 @@ from typing import Any
 
 from benchmarks.judged_replies.assignments import TIERS, VOICES, WORDS, kinds
 from benchmarks.judged_replies.collect import scalar
-from benchmarks.judged_replies.contexts import BRIEFS, FOLDER, policy_prompts, read, scenarios_of, write
+from benchmarks.judged_replies.contexts import BRIEFS, FOLDER, policy_prompts, scenarios_of, write
 from heartloop.environments.records import half_of
+from heartloop.fitting.examples import read_lines
 
 COUNTS: Mapping[str, int] = {"sage": 50, "eibench": 36, "empa": 14}
 MORE_OF_PERM = 40
@@ -51,9 +52,9 @@ def continued(context: Mapping[str, Any], reply: str, change: float, scenario: A
 def draw_more(seed: str) -> Iterator[dict[str, Any]]:
     """The further contexts, without ids."""
     draw = random.Random(seed)
-    contexts = {row["id"]: row for row in read(FOLDER / "contexts.jsonl")}
-    replies = {row["id"]: row for row in read(FOLDER / "replies.jsonl")}
-    judged = [row for row in read(FOLDER / "judgements.jsonl") if row["judge"] == "A"]
+    contexts = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
+    replies = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
+    judged = [row for row in read_lines(FOLDER / "judgements.jsonl") if row["judge"] == "A"]
     draw.shuffle(judged)
     left = dict(COUNTS)
     used: set[str] = set()
@@ -89,7 +90,7 @@ def main() -> None:
     parser.add_argument("--round", type=int, default=1)
     turn = parser.parse_args().round
     suffix = "" if turn == 1 else f" {turn}"
-    contexts, slots = read(FOLDER / "contexts.jsonl"), read(FOLDER / "slots.jsonl")
+    contexts, slots = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "slots.jsonl")
     draw = random.Random(f"continued slots{suffix}")
     pairs = [(a, b) for n, a in enumerate(VOICES["tuning"]) for b in VOICES["tuning"][n + 1 :]]
     names = iter(draw.sample(range(turn * 1_000_000, (turn + 1) * 1_000_000), 5_000))

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.judged_replies.contexts import FOLDER, read, write
+from benchmarks.judged_replies.contexts import FOLDER, write
 from heartloop.core.dialogue import Message
+from heartloop.fitting.examples import read_lines
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline, second_person
 
 KIND = (
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--model-replies", type=Path, help="JSON lines of `context` and `reply` by the small language model")
     parser.add_argument("--requests", type=Path, help="writes what the small language model is asked, and stops")
     chosen = parser.parse_args()
-    contexts, replies = read(FOLDER / "contexts.jsonl"), read(FOLDER / "replies.jsonl")
+    contexts, replies = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "replies.jsonl")
     if chosen.requests:
         asked = [c for number, c in enumerate(contexts) if number % 2 == 0]
         write(chosen.requests, ({"context": c["id"], "messages": [message.model_dump() for message in chat(c)]} for c in asked))
@@ -113,7 +114,7 @@ def main() -> None:
     written = [row for row in replies if row["voice"] not in ("baseline", "attack", "smollm2")]
     rows = scripted(contexts, written)
     if chosen.model_replies:
-        rows += [{**row, "voice": "smollm2", "kind": "smollm2"} for row in read(chosen.model_replies)]
+        rows += [{**row, "voice": "smollm2", "kind": "smollm2"} for row in read_lines(chosen.model_replies)]
     names = random.Random("scripted ids").sample(range(100_000, 1_000_000), len(rows))
     new = [{"id": f"r{name}", **row, "tier": "none", "words": 0} for name, row in zip(names, rows, strict=True)]
     write(FOLDER / "replies.jsonl", [*written, *new])

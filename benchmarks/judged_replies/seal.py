@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from benchmarks.judged_replies.contexts import FOLDER, read
+from benchmarks.judged_replies.contexts import FOLDER
+from heartloop.fitting.examples import read_lines
 
 
 def hash_of(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -22,11 +23,11 @@ def hash_of(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def hashes() -> dict[str, str]:
     """By file, of its sealed rows."""
-    contexts = [row for row in read(FOLDER / "contexts.jsonl") if row["half"] == "held-out"]
+    contexts = [row for row in read_lines(FOLDER / "contexts.jsonl") if row["half"] == "held-out"]
     names = {row["id"] for row in contexts}
-    replies = [row for row in read(FOLDER / "replies.jsonl") if row["context"] in names]
+    replies = [row for row in read_lines(FOLDER / "replies.jsonl") if row["context"] in names]
     ids = {row["id"] for row in replies}
-    judgements = [row for row in read(FOLDER / "judgements.jsonl") if row["id"] in ids]
+    judgements = [row for row in read_lines(FOLDER / "judgements.jsonl") if row["id"] in ids]
     return {"contexts": hash_of(contexts), "replies": hash_of(replies), "judgements": hash_of(judgements)}
 
 

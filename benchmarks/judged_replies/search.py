@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.judged_replies.contexts import FOLDER, read, write
+from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.readers import NGRAM_ALPHA, judged_change
 from benchmarks.judged_replies.scripted import CRUEL, KIND, clauses
 from heartloop.appraisal.features import DEFAULT_LAYOUT, Context, features_of
 from heartloop.appraisal.linear import LinearModel
-from heartloop.fitting.examples import Example, read_examples
+from heartloop.fitting.examples import Example, read_examples, read_lines
 from heartloop.fitting.ridge import design_of, fit
 
 CONTEXTS, STEPS, STARTS = 90, 250, 2
@@ -83,7 +83,7 @@ def main() -> None:
     model = reader(rows)
     good = float(np.mean([model.predict(row.reply, row.context)[0] for row in rows if row.tier == "good"]))
     draw = random.Random(f"search {turn}")
-    replies = read(FOLDER / "replies.jsonl")
+    replies = read_lines(FOLDER / "replies.jsonl")
     contexts = {reply["id"]: reply["context"] for reply in replies}
     groups: dict[Context, Example] = {row.context: row for row in rows}
     chosen = draw.sample(sorted(groups, key=lambda context: groups[context].id), CONTEXTS)
