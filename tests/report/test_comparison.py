@@ -149,6 +149,12 @@ class TestWarnings:
         assert "Unscored in one or both: 1 of 4 dialogues played in both" in warnings
         assert "Only 3 scenarios" in warnings
 
+    @pytest.mark.parametrize(("lost", "warns"), [(1, False), (2, True)])
+    def test_of_more_than_one_in_twenty_unscored(self, talk: Talk, lost: int, warns: bool) -> None:
+        a, b = (by_ends(talk, name, {f"s{n}": 50 for n in range(20)}) for name in "ab")
+        b[:lost] = [d.model_copy(update={"score": None}) for d in b[:lost]]
+        assert ("Unscored in one or both" in " ".join(compare(side("a", a), side("b", b)).warnings)) == warns
+
     def test_how_the_models_are_sampled_is_part_of_what_is_compared(self, talk: Talk) -> None:
         a = by_ends(talk, "a", {f"s{i}": 50 for i in range(10)})
         b = [d.model_copy(update={"sampling": {"policy": Sampling(temperature=1.0)}}) for d in a]
