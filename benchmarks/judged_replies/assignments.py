@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,13 @@ def kinds(context: Mapping[str, Any], tier: str) -> list[str]:
     return [*table["any"][tier], *table.get(scene, {}).get(tier, ())]
 
 
+def briefed(context: Mapping[str, Any], pair: Sequence[str], draw: random.Random) -> Iterator[dict[str, Any]]:
+    """The rows of one context, of two voices and all tiers, without ids."""
+    for tier in TIERS:
+        for voice, kind in zip(pair, draw.sample(kinds(context, tier), 2), strict=True):
+            yield {"context": context["id"], "voice": voice, "tier": tier, "kind": kind, "words": draw.choice(WORDS)}
+
+
 def slots(contexts: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
     """One row per reply to write: id, context, voice, tier, kind, words."""
     draw = random.Random(seed)
@@ -42,13 +49,7 @@ def slots(contexts: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str
     for half, voices in VOICES.items():
         pairs = list(combinations(voices, 2))
         for number, context in enumerate(c for c in contexts if c["half"] == half):
-            pair = pairs[number % len(pairs)]
-            for tier in TIERS:
-                chosen = draw.sample(kinds(context, tier), 2)
-                for voice, kind in zip(pair, chosen, strict=True):
-                    rows.append(
-                        {"context": context["id"], "voice": voice, "tier": tier, "kind": kind, "words": draw.choice(WORDS)}
-                    )
+            rows += briefed(context, pairs[number % len(pairs)], draw)
     names = draw.sample(range(10_000, 100_000), len(rows))
     return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]
 

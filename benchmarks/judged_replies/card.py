@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.judged_replies.collect import CHANGES, scalar, weighted_kappa
 from benchmarks.judged_replies.contexts import FOLDER
-from benchmarks.judged_replies.readers import cross_validated, examples, judged_change
+from benchmarks.judged_replies.readers import cross_validated, examples, judged_change, ngram_kernel
 from benchmarks.page import rewrite
 from heartloop.fitting.examples import ASPECTS, Example, read_lines
 
@@ -82,6 +82,7 @@ def measure() -> dict[str, Any]:
     twice = [rows for rows in strategies.values() if len(rows) > 1]
     analyses = read_lines(FOLDER / "analyses.jsonl")
     first, second = ([row["judged"][judge] - 1 for row in analyses] for judge in "AB")
+    kernel = ngram_kernel(tuning)
     shares = (0.125, 0.25, 0.5, 1.0)
     return {
         "replies": len(judged),
@@ -99,7 +100,7 @@ def measure() -> dict[str, Any]:
             "first_group_equal": round(mean((a or ["-"])[0][0] == (b or ["-"])[0][0] for a, b in twice), 2),
         },
         "analyses": {"number": len(analyses), "kappa": round(weighted_kappa(first, second), 2)},
-        "learning_curve": {str(share): cross_validated(tuning, share=share)["r"] for share in shares},
+        "learning_curve": {str(share): cross_validated(tuning, kernel, share)["r"] for share in shares},
     }
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
-from benchmarks.judged_replies.contexts import scenarios_of
-
-
-@lru_cache
-def _by_id(source: str) -> Mapping[str, Any]:
-    return {scenario.id: scenario for scenario in scenarios_of(source)}
+from heartloop.fitting.examples import scenarios_by_id
 
 
 def card_of(context: Mapping[str, Any]) -> str:
     """The card of a context's person, as Markdown."""
-    return _CARDS[context["environment"]](_by_id(context["set"])[context["scenario"]], context)
+    return _CARDS[context["environment"]](scenarios_by_id(context["set"])[context["scenario"]], context)
 
 
 def _spoken(context: Mapping[str, Any]) -> str:

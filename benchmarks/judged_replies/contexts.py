@@ -16,8 +16,9 @@ from typing import Any
 
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.fitting.examples import scenarios_by_id
 
-FOLDER = Path("data/judged_replies")
+FOLDER = Path(__file__).parents[2] / "data" / "judged_replies"
 
 COUNTS: Mapping[str, Mapping[str, int]] = {
     "tuning": {"sage": 75, "sage/chat": 10, "eibench": 80, "empa": 40, "perm": 45, "daily": 27},
@@ -66,9 +67,7 @@ BRIEFS: Mapping[str, str] = {
 
 
 def scenarios_of(source: str) -> list[Any]:
-    name, _, chosen = source.partition("/")
-    spec = load_environment(name)
-    return list(spec.load(chosen) if chosen else spec.load())
+    return list(scenarios_by_id(source).values())
 
 
 def policy_prompts(source: str, scenarios: Sequence[Any]) -> dict[str, tuple[str, str | None]]:

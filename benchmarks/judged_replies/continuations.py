@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
-from benchmarks.judged_replies.assignments import TIERS, VOICES, WORDS, kinds
+from benchmarks.judged_replies.assignments import VOICES, briefed
 from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import BRIEFS, FOLDER, policy_prompts, scenarios_of, write
 from heartloop.environments.records import half_of
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.examples import read_lines, scenarios_by_id
 
 COUNTS: Mapping[str, int] = {"sage": 50, "eibench": 36, "empa": 14}
 MORE_OF_PERM = 40
@@ -67,7 +68,7 @@ def draw_more(seed: str) -> Iterator[dict[str, Any]]:
             continue
         if reply["voice"] in ("attack", "baseline", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
             continue
-        scenario = next(s for s in scenarios_of(context["set"]) if s.id == context["scenario"])
+        scenario = scenarios_by_id(context["set"])[context["scenario"]]
         more = continued(context, reply["reply"], change, scenario, draw)
         if more is not None and tuple(more["messages"]) not in known:
             left[name] -= 1
@@ -92,23 +93,11 @@ def main() -> None:
     suffix = "" if turn == 1 else f" {turn}"
     contexts, slots = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "slots.jsonl")
     draw = random.Random(f"continued slots{suffix}")
-    pairs = [(a, b) for n, a in enumerate(VOICES["tuning"]) for b in VOICES["tuning"][n + 1 :]]
+    pairs = list(combinations(VOICES["tuning"], 2))
     names = iter(draw.sample(range(turn * 1_000_000, (turn + 1) * 1_000_000), 5_000))
     new = [{**row, "id": f"c{len(contexts) + n:03}"} for n, row in enumerate(draw_more(f"continuations{suffix}"))]
     for number, context in enumerate(new):
-        for tier in TIERS:
-            for voice, kind in zip(pairs[number % len(pairs)], draw.sample(kinds(context, tier), 2), strict=True):
-                words = draw.choice(WORDS)
-                slots.append(
-                    {
-                        "id": f"r{next(names)}",
-                        "context": context["id"],
-                        "voice": voice,
-                        "tier": tier,
-                        "kind": kind,
-                        "words": words,
-                    }
-                )
+        slots += ({"id": f"r{next(names)}", **row} for row in briefed(context, pairs[number % len(pairs)], draw))
     write(FOLDER / "contexts.jsonl", [*contexts, *new])
     write(FOLDER / "slots.jsonl", slots)
     print(len(new), "more contexts,", len(slots), "slots in all")

@@ -108,9 +108,13 @@ def ngram_kernel(rows: Sequence[Example]) -> NDArray[np.float64]:
     return design_of([features_of(row.reply, row.context) for row in rows], DEFAULT_LAYOUT).kernel
 
 
-def cross_validated(rows: Sequence[Example], share: float = 1.0) -> dict[str, Any]:
-    """The agreement of ridge on n-grams."""
-    predicted = predict_folds(ngram_kernel(rows), judged_change(rows)[:, None], folds(rows, share), NGRAM_ALPHA)
+def cross_validated(rows: Sequence[Example], kernel: NDArray[np.float64], share: float = 1.0) -> dict[str, Any]:
+    """The agreement of ridge on n-grams.
+
+    Args:
+        kernel: `ngram_kernel` of the rows.
+    """
+    predicted = predict_folds(kernel, judged_change(rows)[:, None], folds(rows, share), NGRAM_ALPHA)
     return agreement(rows, predicted[:, 0])
 
 

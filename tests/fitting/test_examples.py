@@ -138,7 +138,7 @@ class TestExamples:
 
 def test_the_counsellor_answers_lines_of_held_out_scenarios() -> None:
     """Not used yet: one reply for a line, none of tuning scenarios."""
-    rows = read_lines(Path("data/counsellor/replies.jsonl"))
+    rows = read_lines(FOLDER.parent / "counsellor" / "replies.jsonl")
     assert all(half_of(row["scenario"]) == "held-out" and row["reply"].strip() for row in rows)
     counts = Counter(name for name, _ in {(row["environment"], row["scenario"]) for row in rows})
     assert counts == {"sage": 24, "eibench": 24, "empa": 12, "perm": 24, "daily": 24}

@@ -130,6 +130,16 @@ def test_wrong_runs_are_refused(tmp_path: Path) -> None:
         read_rows([run(tmp_path / "one"), run(tmp_path / "two", environment="empa")])
 
 
+def test_a_change_without_a_part_is_refused_and_not_filled_in(tmp_path: Path) -> None:
+    path = run(tmp_path / "run") / "transcripts.jsonl"
+    *others, last = [Transcript.model_validate_json(line) for line in path.read_text().splitlines()]
+    turn = last.turns[0].model_copy(update={"change": {"trust": 1.0}})
+    lines = [*others, last.model_copy(update={"turns": (turn, *last.turns[1:])})]
+    path.write_text("".join(line.model_dump_json() + "\n" for line in lines))
+    with pytest.raises(InputError, match="trust"):
+        read_rows([path.parent])
+
+
 def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     invoke = CliRunner().invoke
     played, out = run(tmp_path / "run"), tmp_path / "my.student"

@@ -84,7 +84,7 @@ def evaluate_command(
     if students := [name for name in model if name.startswith("student:")]:
         raise UseError(f"--model is {students[0]}, which judges replies and writes none; pass it as --user or --judge")
     scripted = [name for name, player_name in roles.items() if is_scripted(player_name)]
-    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), embedded=scripted)
+    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), scripted=scripted)
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
     scenario_set = spec.set_of(scenarios)

@@ -32,6 +32,7 @@ from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
+from heartloop.models.budget import is_baseline
 from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
 from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, is_scripted, load_env, load_prices, resolve
 from heartloop.report.site import write_site
@@ -151,10 +152,10 @@ class Judging:
         cache: Path | None, pilot: bool, yes: bool, **how: Any,
     ) -> None:  # fmt: skip
         load_env()
-        if judge.startswith("heartloop/"):
+        if is_baseline(judge):
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        embedded = ("judge",) if is_scripted(judge) else ()
-        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",), embedded=embedded).get("judge")
+        scripted = ("judge",) if is_scripted(judge) else ()
+        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",), scripted=scripted).get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
         self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import EnvironmentSpec
+from heartloop.models.budget import is_baseline
 
 __all__ = ["EMBEDDED", "assign_roles", "model_names"]
 
@@ -53,7 +54,7 @@ def assign_roles(
         )
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():
-        if model.startswith("heartloop/"):
+        if is_baseline(model):
             raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
     return assigned
 

@@ -136,14 +136,14 @@ def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
 
 
-def read_samplings(texts: Sequence[str], *, roles: Sequence[str], embedded: Collection[str] = ()) -> dict[str, Sampling]:
+def read_samplings(texts: Sequence[str], *, roles: Sequence[str], scripted: Collection[str] = ()) -> dict[str, Sampling]:
     """Sampling settings by role, from `role.setting=value` texts.
 
     Args:
-        embedded: roles without a model, which have no settings.
+        scripted: roles without a language model, which have no settings.
 
     Raises:
-        UseError: a text of another form, an unknown or embedded role, an unknown setting, or a value out of range.
+        UseError: a text of another form, an unknown or scripted role, an unknown setting, or a value out of range.
     """
     values_by_role: dict[str, dict[str, str]] = {}
     for text in texts:
@@ -154,7 +154,7 @@ def read_samplings(texts: Sequence[str], *, roles: Sequence[str], embedded: Coll
                 f"--sampling is {text!r}; expected role.setting=value with role {' or '.join(roles)} "
                 f"and setting {', '.join(Sampling.model_fields)}"
             )
-        if role in embedded:
+        if role in scripted:
             raise UseError(
                 f"--sampling is {text!r}, but {role} is embedded or a student and does not sample; omit it or pass a model"
             )

@@ -19,7 +19,7 @@ from heartloop.appraisal.features import Context
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 
-__all__ = ["ASPECTS", "Example", "read_examples", "read_lines", "standardised"]
+__all__ = ["ASPECTS", "Example", "read_examples", "read_lines", "scenarios_by_id", "standardised"]
 
 ASPECTS = (
     "understanding", "feeling", "particular", "warmth", "pressure", "helpful", "honesty", "owning", "hostility", "danger",
@@ -61,7 +61,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 @lru_cache
-def _scenarios(source: str) -> Mapping[str, Any]:
+def scenarios_by_id(source: str) -> Mapping[str, Any]:
+    """The scenarios of `environment` or `environment/set`, by id."""
     name, _, chosen = source.partition("/")
     return {scenario.id: scenario for scenario in load_environment(name).load(chosen or None)}
 
@@ -81,7 +82,7 @@ def read_examples(folder: Path, half: str) -> list[Example]:
         context, judged = contexts[reply["context"]], judgements.get(reply["id"])
         if judged is None or context["half"] != half:
             continue
-        name, scenario = context["environment"], _scenarios(context["set"])[context["scenario"]]
+        name, scenario = context["environment"], scenarios_by_id(context["set"])[context["scenario"]]
         before = load_environment(name).context(scenario, context["messages"], context["replies"])
         aspects, change = (np.mean([row[part] for row in judged], axis=0) for part in ("aspects", "change"))
         examples.append(

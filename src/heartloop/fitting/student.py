@@ -7,7 +7,6 @@ scenarios that a fit has not seen. Does not cover how a student plays (`environm
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,23 +63,28 @@ def read_rows(runs: Sequence[Path]) -> Rows:
     """The judged replies of runs.
 
     Raises:
-        InputError: a run cannot be read, runs of different environments, or too few judged dialogues.
+        InputError: a run cannot be read, runs of different environments, too few judged dialogues, or changes of different parts.
     """
-    transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if _changes(one)]
+    transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if any(_replies(one))]
     environments = sorted({one.environment for one in transcripts})
     if len(environments) > 1:
         raise InputError(f"the runs are of {' and '.join(environments)}; expected runs of one environment")
     if len(transcripts) < _LEAST_DIALOGUES:
         raise InputError(f"{len(transcripts)} judged dialogues; a student needs at least {_LEAST_DIALOGUES}")
-    keys = tuple(sorted({key for one in transcripts for change in _changes(one) for key in change}))
-    step = -(-sum(len(_changes(one)) for one in transcripts) // MOST_ROWS)
+    replies = [list(_replies(one)) for one in transcripts]
+    keys = tuple(sorted(replies[0][0][2]))
+    step = -(-sum(map(len, replies)) // MOST_ROWS)
     taken = transcripts[::step]
     models, scenarios = sorted({one.model for one in taken}), sorted({one.scenario for one in taken})
     features, targets, lengths, numbers, text = [], [], [], [], []
-    for number, one in enumerate(taken):
-        for reply, context, change in _replies(one):
+    for number, (one, judged) in enumerate(zip(taken, replies[::step], strict=True)):
+        for reply, context, change in judged:
+            if tuple(sorted(change)) != keys:
+                raise InputError(
+                    f"a change in {one.scenario} has the parts {sorted(change)}; expected {list(keys)} as in the first"
+                )
             features.append(features_of(reply, context, LAYOUT))
-            targets.append([change.get(key, 0.0) for key in keys])
+            targets.append([change[key] for key in keys])
             lengths.append(np.log1p(len(reply)))
             text.append(reply[:200])
             numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
@@ -102,16 +106,14 @@ def read_rows(runs: Sequence[Path]) -> Rows:
     )
 
 
-def _changes(transcript: Transcript) -> list[Mapping[str, float]]:
-    return [turn.change for turn in itertools.takewhile(lambda turn: turn.change is not None, transcript.turns) if turn.change]
-
-
 def _replies(transcript: Transcript) -> Iterator[tuple[str, Context, Mapping[str, float]]]:
-    """Each judged reply with what was said before it."""
+    """Each reply up to the first without a change, with what was said before it."""
     messages = [transcript.opening] if transcript.opening else []
     replies: list[str] = []
-    for turn, change in zip(transcript.turns, _changes(transcript), strict=False):
-        yield turn.reply, Context(tuple(messages), tuple(replies)), change
+    for turn in transcript.turns:
+        if not turn.change:
+            return
+        yield turn.reply, Context(tuple(messages), tuple(replies)), turn.change
         replies.append(turn.reply)
         if turn.message:
             messages.append(turn.message)

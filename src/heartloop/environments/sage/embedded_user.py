@@ -38,7 +38,7 @@ from heartloop.environments.sage.scenario import Beat
 from heartloop.environments.sage.scoring import band
 from heartloop.environments.sage.story import evidence_of, story_of
 
-__all__ = ["EmbeddedUser", "Reaction", "answer", "needs", "react"]
+__all__ = ["EmbeddedUser", "Reaction", "answer", "needs", "react", "say"]
 
 
 class Reaction(NamedTuple):
@@ -105,8 +105,7 @@ class EmbeddedUser:
         )
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        line = answer(view, feeling)
-        return Speech(line) if line is not None else Speech(view.written.lines.leave[0], leaves=True)
+        return say(view, feeling)
 
 
 def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -> dict[str, str]:
@@ -153,6 +152,12 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("other", r"\b(he|she|they|him|her|them|who|think\w*|say|said)\b"),
     ("event", r"\b(happen\w*|next|how did|when|where|come to)\b"),
 )
+
+
+def say(view: View, feeling: Feeling) -> Speech:
+    """The person's next line, or their farewell where none is left."""
+    line = answer(view, feeling)
+    return Speech(line) if line is not None else Speech(view.written.lines.leave[0], leaves=True)
 
 
 def answer(view: View, feeling: Feeling) -> str | None:

@@ -13,7 +13,7 @@ from heartloop.appraisal.features import Context, han_share
 from heartloop.appraisal.linear import LinearModel
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
-from heartloop.environments.sage.embedded_user import answer
+from heartloop.environments.sage.embedded_user import say
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
@@ -65,5 +65,4 @@ class StudentUser:
         return Feeling(change, "", "", f"predicted change {change:+.1f}", "", {"silent": not view.heard[-1].strip()})
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        line = answer(view, feeling)
-        return Speech(line) if line is not None else Speech(view.written.lines.leave[0], leaves=True)
+        return say(view, feeling)
