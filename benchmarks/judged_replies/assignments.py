@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.judged_replies.cards import card_of
 from benchmarks.judged_replies.contexts import FOLDER, dialogue, write
+from heartloop.fitting.embedded import SECOND_READER
 from heartloop.fitting.examples import read_lines
 
 VOICES: Mapping[str, Sequence[str]] = {
@@ -23,6 +24,7 @@ VOICES: Mapping[str, Sequence[str]] = {
     "held-out": ("second_language", "quiet", "help_desk"),
 }
 """Voices by half: the sealed replies are written by voices that nothing was fitted on."""
+SECOND_CONTEXTS = 240
 WORDS = (6, 10, 16, 24, 34, 48, 70)
 """Target lengths."""
 TIERS = ("good", "middling", "poor", "harmful")
@@ -54,6 +56,19 @@ def slots(contexts: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str
     return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]
 
 
+def second(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The slots of the second reader's voices: a voice and all tiers for each of some contexts of the tuning half."""
+    draw = random.Random("second reader")
+    chosen = draw.sample([context for context in contexts if context["half"] == "tuning"], SECOND_CONTEXTS)
+    rows = [
+        {**row, "voice": SECOND_READER[number % 2]}
+        for number, context in enumerate(chosen)
+        for row in list(briefed(context, SECOND_READER, draw))[::2]
+    ]
+    names = draw.sample(range(8_000_000, 9_000_000), len(rows))
+    return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]
+
+
 def bridges(contexts: Sequence[Mapping[str, Any]], folder: Path, parts: int) -> None:
     """What the authors of the earlier replies get."""
     todo = [c for c in contexts if c["turn"] and len(c["replies"]) < c["turn"]]
@@ -81,7 +96,7 @@ def _about(context: Mapping[str, Any]) -> str:
 def authors(contexts: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], folder: Path, size: int) -> None:
     """What the authors get: by voice, contexts with their slots."""
     by_id = {c["id"]: c for c in contexts}
-    for voice in (v for voices in VOICES.values() for v in voices):
+    for voice in dict.fromkeys(row["voice"] for row in rows):
         mine = [row for row in rows if row["voice"] == voice]
         ids = list(dict.fromkeys(row["context"] for row in mine))
         for part, start in enumerate(range(0, len(ids), size)):
@@ -131,7 +146,7 @@ def judges(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bridges", "slots", "authors"))
+    parser.add_argument("what", choices=("bridges", "slots", "second", "authors"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--size", type=int, default=46)
@@ -142,5 +157,7 @@ if __name__ == "__main__":
         bridges(contexts, chosen.folder, chosen.parts)
     elif chosen.what == "slots":
         write(FOLDER / "slots.jsonl", slots(contexts))
+    elif chosen.what == "second":
+        write(FOLDER / "slots.jsonl", [*read_lines(FOLDER / "slots.jsonl"), *second(contexts)])
     else:
         authors(contexts, read_lines(FOLDER / "slots.jsonl"), chosen.folder, chosen.size)

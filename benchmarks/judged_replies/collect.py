@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.judged_replies.contexts import FOLDER, write
-from heartloop.fitting.examples import ASPECTS, read_lines
+from heartloop.appraisal.aspects import ASPECTS
+from heartloop.fitting.examples import read_lines
 
 _BYSTANDER = ("relevant", "clear", "concise", "sober", "accurate")
 CHANGES: Mapping[str, Sequence[tuple[str, int, int]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +21,16 @@ from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
+from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
-from heartloop.fitting.examples import ASPECTS, Example, read_examples, standardised
+from heartloop.fitting.embedded import folds
+from heartloop.fitting.examples import Example, read_examples, standardised
 from heartloop.fitting.ridge import design_of, predict_folds
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
 PAGE = DOCS / "results" / "readers.md"
-SCENARIO_FOLDS = 4
 NGRAM_ALPHA, HIDDEN_ALPHA = 2.0, 1.0
 TIERS = ("good", "middling", "poor", "harmful")
-
-
-def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Masks of what is fitted on and what is predicted.
-
-    Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
-    judged otherwise, and a fit that has seen it there has seen what it is tested on.
-
-    Args:
-        share: of the scenarios that are fitted on.
-    """
-    draw = np.random.default_rng(0)
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, draw.integers(0, SCENARIO_FOLDS, len(scenarios)), strict=True))
-    chosen = set(draw.permutation(scenarios)[: round(share * len(scenarios))])
-    fold = np.array([place[example.scenario] for example in examples])
-    kept = np.array([example.scenario in chosen for example in examples])
-    voice = np.array([example.voice for example in examples])
-    written = np.array([example.tier != "none" for example in examples])
-    reused = np.array([example.voice == "search" or example.kind in ("elsewhere", "shuffled") for example in examples])
-    for number in range(SCENARIO_FOLDS):
-        for name in sorted(set(voice[written])):
-            yield kept & ~reused & (voice != name) & (fold != number), (voice == name) & (fold == number)
-        yield kept & (fold != number), ~written & (fold == number)
 
 
 def r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:

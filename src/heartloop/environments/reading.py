@@ -1,14 +1,30 @@
-"""What the learned reader knows of a person besides the dialogue: texts of scenarios for an `appraisal.features.Context`.
+"""An environment's `LearnedReading`: what the learned reader knows of a person besides the dialogue, and what a reply changes.
 
-Covers what several environments share. Which texts an environment gives is in its own `reading` module.
+Covers what several environments share. Which texts and numbers an environment has is in its own `reading` module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["unsaid", "with_cues"]
+from heartloop.appraisal.effect import Output
+from heartloop.appraisal.features import Context
+
+__all__ = ["LearnedReading", "unsaid", "with_cues"]
+
+
+class LearnedReading(NamedTuple):
+    """How the learned reader is used in an environment."""
+
+    package: str
+    """The package whose `effect.json` holds the weights."""
+    context: Callable[[Any, Sequence[str], Sequence[str]], Context]
+    """`context(scenario, messages, replies)` before a reply: the dialogue and what is known of the person."""
+    outputs: tuple[Output, ...]
+    """The numbers that judges gave, in the order of the data's `change`."""
+    group: Callable[[Any], str] = lambda scenario: ""
+    """The kind of person a scenario is about; weights differ between kinds."""
 
 
 class _Cued(Protocol):

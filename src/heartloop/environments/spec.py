@@ -21,7 +21,8 @@ from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
     from heartloop.appraisal.features import Context
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.environments.appraising import Appraiser
+    from heartloop.environments.reading import LearnedReading
 
 __all__ = [
     "AnswerForm",
@@ -389,18 +390,16 @@ class EnvironmentSpec:
         scale: a `Scale`.
         scenarios: a `Scenarios`.
         environment: `environment(scenarios, player, **options)` returns a `Ready`.
-        embedded: `embedded()` returns the `Player` that plays every role by rules, without a model.
+        embedded: returns the `Player` that plays every role without a model: `embedded(appraiser, role=)` with an
+            `appraising.Appraiser` where `reading` is given, else `embedded()`.
         simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
-        student: `student(weights, role=)` returns the `Player` that judges by a student (a `LinearModel`); to judge stored
-            replies its role is `judge`. `None` where no student can judge.
         players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
             is `None` for the embedded rules. Default: the first role's model plays all roles.
         stored: a `Stored`.
         training: a `Training`; `None` without rewards for training.
         report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
-        reading: `reading(scenario, messages, replies)` returns the `Context` in which the learned reader sees a reply; `None`
-            without one.
+        reading: a `LearnedReading`; `None` where the embedded player does not use the learned reader.
         labels: a `ReplyLabels`; `None` without labels besides the roles' evidence.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         policy_sampling: default sampling of the policy.
@@ -427,11 +426,10 @@ class EnvironmentSpec:
         environment: Lazy | Callable[..., Ready],
         embedded: Lazy | Callable[[], Any],
         simulator: Lazy | Callable[..., Any],
-        student: Lazy | Callable[..., Any] | None = None,
         stored: Lazy | Stored,
         training: Lazy | Training | None = None,
         report: Lazy | ReportPanel | None = None,
-        reading: Lazy | Callable[..., Any] | None = None,
+        reading: Lazy | LearnedReading | None = None,
         labels: Lazy | ReplyLabels | None = None,
         players: Lazy | Callable[..., Any] | None = None,
         briefing: Lazy | None = None,
@@ -455,7 +453,7 @@ class EnvironmentSpec:
         self.demo = demo
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
-            "simulator": simulator, "student": student, "players": players, "stored": stored, "training": training,
+            "simulator": simulator, "players": players, "stored": stored, "training": training,
             "reading": reading, "labels": labels, "briefing": briefing, "report": report,
         }  # fmt: skip
 
@@ -543,27 +541,35 @@ class EnvironmentSpec:
         return self._player(model, sampling, "judge")
 
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
+        embedded, simulator = self._part("embedded"), self._part("simulator")
+        appraiser = self._appraiser(model)
+        player: Player
+        if appraiser is not None:
+            player = embedded(appraiser, role=role)
+        else:
+            player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
+        return player
+
+    def _appraiser(self, model: ChatModel | None) -> Appraiser | None:
+        """What judges in place of a language model: the learned reader, or a student; `None` for a language model.
+
+        Raises:
+            UseError: a student that was fitted on another environment, or no student can judge here.
+        """
         from heartloop.models.names import student_of
 
         weights = student_of(model)
-        if weights is not None:
-            return self._student(weights, role)
-        embedded, simulator = self._part("embedded"), self._part("simulator")
-        player: Player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
-        return player
+        if self.reading is None:
+            if weights is not None:
+                raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
+            return None
+        from heartloop.environments.appraising import LearnedAppraiser, StudentAppraiser
 
-    def _student(self, weights: LinearModel, role: str) -> Player:
-        """The player that judges by a student.
-
-        Raises:
-            UseError: the environment has none, or the student was fitted on another environment.
-        """
-        if self._parts["student"] is None:
-            raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
+        if weights is None:
+            return LearnedAppraiser(self.reading) if model is None else None
         if weights.card.get("environment") != self.name:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
-        player: Player = self._part("student")(weights, role=role)
-        return player
+        return StudentAppraiser(weights, [output.name for output in self.reading.outputs])
 
     def context(self, scenario: Any, messages: Sequence[str], replies: Sequence[str]) -> Context:
         """What the learned reader knows before a reply: the dialogue and the person.
@@ -571,10 +577,14 @@ class EnvironmentSpec:
         Raises:
             UseError: the environment has no learned reader.
         """
-        if self._parts["reading"] is None:
+        if self.reading is None:
             raise UseError(f"{self.name} has no learned reader")
-        context: Context = self._part("reading")(scenario, messages, replies)
-        return context
+        return self.reading.context(scenario, messages, replies)
+
+    @cached_property
+    def reading(self) -> LearnedReading | None:
+        reading: LearnedReading | None = self._part("reading")
+        return reading
 
     @property
     def briefs_by_scenario(self) -> bool:

@@ -15,17 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import Context
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 
 __all__ = ["ASPECTS", "Example", "read_examples", "read_lines", "scenarios_by_id", "standardised"]
-
-ASPECTS = (
-    "understanding", "feeling", "particular", "warmth", "pressure", "helpful", "honesty", "owning", "hostility", "danger",
-    "coherence", "performance",
-)  # fmt: skip
-"""What judges mark of a reply, each 0 to 4, in the order of the files."""
 
 
 class Example(NamedTuple):
@@ -34,6 +29,8 @@ class Example(NamedTuple):
     id: str
     environment: str
     scenario: str
+    group: str
+    """The kind of person that the environment tells apart (`LearnedReading.group`)."""
     voice: str
     tier: str
     """What the author's brief asked for; `none` for replies that nobody wrote."""
@@ -83,12 +80,15 @@ def read_examples(folder: Path, half: str) -> list[Example]:
         if judged is None or context["half"] != half:
             continue
         name, scenario = context["environment"], scenarios_by_id(context["set"])[context["scenario"]]
-        before = load_environment(name).context(scenario, context["messages"], context["replies"])
+        reading = load_environment(name).reading
+        if reading is None:
+            raise InputError(f"{folder} has replies of {name}, which has no learned reader")
+        before = reading.context(scenario, context["messages"], context["replies"])
         aspects, change = (np.mean([row[part] for row in judged], axis=0) for part in ("aspects", "change"))
         examples.append(
             Example(
-                reply["id"], name, context["scenario"], reply["voice"], reply["tier"], reply["kind"], reply["reply"], before,
-                aspects, change, len(judged),
+                reply["id"], name, context["scenario"], reading.group(scenario), reply["voice"], reply["tier"], reply["kind"],
+                reply["reply"], before, aspects, change, len(judged),
             )
         )  # fmt: skip
     return examples

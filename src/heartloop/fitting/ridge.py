@@ -75,16 +75,25 @@ def predict_folds(
 
 
 def fit(
-    design: Design, targets: NDArray[np.float64], names: Sequence[str], layout: Layout, alpha: float, card: Mapping[str, Any]
+    design: Design,
+    targets: NDArray[np.float64],
+    names: Sequence[str],
+    layout: Layout,
+    alpha: float,
+    card: Mapping[str, Any],
+    rows: NDArray[np.bool_] | None = None,
 ) -> LinearModel:
-    """The model fitted on all rows.
+    """The fitted model.
 
     Args:
         targets: shape (rows, outputs).
         names: of the outputs.
+        rows: mask of the rows to fit on; default all.
     """
-    mean = targets.mean(0)
-    dual = _dual(design.kernel.copy(), targets - mean, alpha)
+    chosen = np.ones(len(targets), bool) if rows is None else rows
+    mean = targets[chosen].mean(0)
+    dual = np.zeros_like(targets)
+    dual[chosen] = _dual(design.kernel[np.ix_(chosen, chosen)], targets[chosen] - mean, alpha)
     return LinearModel(
         layout,
         tuple(names),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.environments.daily.scenario import Scenario
-from heartloop.environments.reading import with_cues
+from heartloop.environments.reading import LearnedReading, with_cues
 
-__all__ = ["context_of"]
+__all__ = ["READING", "context_of"]
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -21,3 +22,12 @@ def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[st
         sore=(*with_cues(scenario.sores), *(note.text for note in notes if note.bearing != "bears")),
         known=tuple(note.text for note in notes if note.bearing == "bears"),
     )
+
+
+READING = LearnedReading(
+    "heartloop.environments.daily",
+    context_of,
+    tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in ("empathy", "topic", "value", "intention", "fluency", "colloquial")),
+    group=lambda scenario: str(scenario.want),
+)
+"""The levels of the six metrics."""

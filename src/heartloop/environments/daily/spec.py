@@ -19,6 +19,6 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.daily.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.daily.llm_user:LLMUser",
     report="heartloop.environments.daily.report.panel:PANEL",
-    reading="heartloop.environments.daily.reading:context_of",
+    reading="heartloop.environments.daily.reading:READING",
     stored="heartloop.environments.daily.environment:STORED",
 )

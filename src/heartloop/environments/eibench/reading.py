@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.environments.eibench.scenario import Scenario
-from heartloop.environments.reading import unsaid, with_cues
+from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 
-__all__ = ["context_of"]
+__all__ = ["READING", "context_of"]
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -23,3 +24,12 @@ def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[st
         ways=tuple(way.text for way in scenario.ways),
         wrongs=tuple(wrong.text for wrong in scenario.wrongs),
     )
+
+
+READING = LearnedReading(
+    "heartloop.environments.eibench",
+    context_of,
+    (Output("a", -10.0, 10.0, better=-1), Output("t", -10.0, 10.0)),
+    group=lambda scenario: str(scenario.scene),
+)
+"""The changes of negative emotion and of relation; what does good depends on the scene."""

@@ -19,7 +19,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.eibench.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.eibench.llm_user:LLMUser",
     report="heartloop.environments.eibench.report.panel:PANEL",
-    reading="heartloop.environments.eibench.reading:context_of",
+    reading="heartloop.environments.eibench.reading:READING",
     stored="heartloop.environments.eibench.stored:STORED",
     demo=DemoRun("in_scenes", 12, place=2),
     briefing="heartloop.environments.eibench.environment:briefing",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.environments.empa.scenario import Scenario
-from heartloop.environments.reading import unsaid, with_cues
+from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 
-__all__ = ["context_of"]
+__all__ = ["READING", "context_of"]
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -19,3 +20,12 @@ def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[st
         unsaid=unsaid(scenario.concerns, scenario.beats, messages),
         sore=with_cues(scenario.sores),
     )
+
+
+READING = LearnedReading(
+    "heartloop.environments.empa",
+    context_of,
+    tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
+    group=lambda scenario: str(scenario.axis),
+)
+"""Progress and setback on each axis, as levels of the MDEP form; what does good depends on the axis of the largest deficit."""

@@ -24,7 +24,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.empa.llm_user:LLMUser",
     players="heartloop.environments.empa.roles:players",
     report="heartloop.environments.empa.report.panel:PANEL",
-    reading="heartloop.environments.empa.reading:context_of",
+    reading="heartloop.environments.empa.reading:READING",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
     training="heartloop.environments.empa.training:TRAINING",

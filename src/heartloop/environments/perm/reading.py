@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.environments.perm.scenario import Scenario
-from heartloop.environments.reading import with_cues
+from heartloop.environments.reading import LearnedReading, with_cues
 
-__all__ = ["context_of"]
+__all__ = ["READING", "context_of"]
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -19,3 +20,16 @@ def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[st
         unsaid=(*with_cues((scenario.need,)), scenario.cause.text),
         sore=with_cues(scenario.sores),
     )
+
+
+READING = LearnedReading(
+    "heartloop.environments.perm",
+    context_of,
+    (
+        Output("expression", 1.0, 5.0, neutral=2.0),
+        Output("reception", 1.0, 5.0, neutral=2.0),
+        *(Output(name, 0.0, 20.0, neutral=10.0) for name in ("relevant", "clear", "concise", "sober", "accurate")),
+    ),
+    group=lambda scenario: str(scenario.want),
+)
+"""The levels of both ends of the cycle, and the five marks of the bystander."""

@@ -19,7 +19,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.perm.embedded_user:EmbeddedUser",
     simulator="heartloop.environments.perm.llm_user:LLMUser",
     report="heartloop.environments.perm.report.panel:PANEL",
-    reading="heartloop.environments.perm.reading:context_of",
+    reading="heartloop.environments.perm.reading:READING",
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 32, place=4),
     training="heartloop.environments.perm.training:TRAINING",

@@ -1,12 +1,8 @@
-"""The embedded user of SAGE: a person without a model, on top of `appraisal`.
+"""The embedded user of SAGE: a person without a language model.
 
-Deterministic: a reply is appraised, `react` turns the appraisal into a change of mood by the weights in
-`needs.toml`, and `answer` picks one of the person's own written lines. It is a stand-in for a simulator
-model, for the demo, the tests and RL on a laptop; every report that used it says so. Does not cover state
-rules and ends (`environment`).
-
-`react` is pure: what the shared rules (`environments.reacting`) make of the appraisal for this intention, rounded to the steps in
-which SAGE's released users move.
+Deterministic: an appraiser (the learned reader, or a student of somebody's judge) gives the change of emotion, and the person
+says one of their own written lines. Every report that used it says so. Does not cover state rules and ends (`environment`), nor the
+appraisal (`environments.appraising`).
 """
 
 from __future__ import annotations
@@ -15,136 +11,128 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.appraisal import Appraisal, Story, appraise
 from heartloop.core.errors import InputError
+from heartloop.environments.appraising import Appraisal, Appraiser, LearnedAppraiser, Missed, evidence_of, reason_of
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import (
-    UNDERSTANDS,
-    Mood,
-    Move,
-    check_english,
-    pick,
-    pick_unsaid,
-    rule_hashes,
-    swings,
-    total,
-    weigh,
-    weights_of,
-)
+from heartloop.environments.lines import least_recent, pick, pick_unsaid
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
+from heartloop.environments.sage.reading import READING
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
 from heartloop.environments.sage.scenario import Beat
-from heartloop.environments.sage.scoring import band
-from heartloop.environments.sage.story import evidence_of, story_of
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 
-__all__ = ["EmbeddedUser", "Reaction", "answer", "needs", "react", "say"]
+__all__ = ["GOOD_FROM", "HARM_FROM", "EmbeddedUser", "answer"]
 
-
-class Reaction(NamedTuple):
-    """A change with its reasons, best and worst first."""
-
-    change: float
-    raw: float
-    """Before rounding to the tiers."""
-    gains: tuple[Move, ...]
-    losses: tuple[Move, ...]
+GOOD_FROM, HARM_FROM = 1.0, -1.0
+"""Changes of emotion from which a reply did good, and to which it did harm; what lies between is neutral."""
 
 
-def needs() -> Mapping[str, Any]:
-    """The shared weights and those of `needs.toml`; read only."""
-    return weights_of(__package__)
+class _Variant(NamedTuple):
+    up: float
+    """Factor of gains."""
+    down: float
+    core_from: float
+    """Emotion from which the person tells what matters most."""
 
 
-def react(appraisal: Appraisal, mood: Mood, story: Story) -> Reaction:
-    """The change of mood that a reply causes, one of the tiers in [-10, 10], with its reasons."""
-    table = needs()
-    weighed = weigh(appraisal, mood, story, table)
-    raw = total(weighed, mood, table)
-    tiers: Sequence[float] = table["limits"]["tiers"]
-    change = min(tiers, key=lambda tier: (abs(tier - raw), tier))
-    return Reaction(float(change), raw, weighed.gains, weighed.losses)
+_BY_VARIANT: Mapping[str, _Variant] = {
+    "vanilla": _Variant(1.0, 1.0, 50.0),
+    "challenging": _Variant(0.7, 1.2, 75.0),
+}
+"""Ours; RLVER App. D describes the challenging user as reserved and critical."""
 
 
 class EmbeddedUser:
-    """A person played by rules. One object serves any number of dialogues at once."""
+    """The user whose changes an appraiser gives. One object serves any number of dialogues at once.
 
-    name = "embedded"
+    Args:
+        appraiser: default, the learned reader.
+        role: `judge` to judge stored replies, which needs no written lines.
+    """
+
+    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
+        self._appraiser, self._role = appraiser or LearnedAppraiser(READING), role
+        self.name = self._appraiser.name
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        return {"models": {"user": "embedded"}, "prompts": rule_hashes(__package__)}
+        return {"models": {"user": self.name}, "prompts": dict(self._appraiser.hashes)}
 
     def admit(self, scenario: AnyScenario) -> None:
-        if isinstance(scenario, ReleasedScenario):
+        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
+
+        Raises:
+            InputError: says so.
+        """
+        released = isinstance(scenario, ReleasedScenario)
+        beats = () if isinstance(scenario, ReleasedScenario) else (beat.text for beat in scenario.beats)
+        self._appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
+        if self._role != "judge" and released:
             raise InputError(
-                f"scenario {scenario.id!r} is a released person, in Chinese and without written lines; {UNDERSTANDS}"
+                f"scenario {scenario.id!r} has no written lines, and {self.name} replaces the judgement, not the words; "
+                "use a model (--user MODEL), or rejudge a played run (heartloop rejudge RUN --judge)"
             )
-        check_english(scenario.id, (scenario.first_message, *(beat.text for beat in scenario.beats)))
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
-        story = story_of(view.written, view.said)
-        appraisal = appraise(view.heard[-1], story, view.heard[:-1])
-        mood = Mood(
-            intention=view.written.intention,
-            temperament=view.written.persona.temperament,
-            emotion=view.emotion,
-            heard=view.lifted,
-            variant=view.variant,
-            **swings(needs(), view.written.id, view.seed),
-        )
-        reaction = react(appraisal, mood, story)
-        after = max(0.0, min(100.0, view.emotion + reaction.change))
-        return Feeling(
-            change=reaction.change,
-            evidence={
-                **evidence_of(appraisal, view.written),
-                "raw": round(reaction.raw, 2),
-                "worst": reaction.losses[0][0] if reaction.losses else None,
-            },
-            **_think(appraisal, reaction, after, view),
-        )
+        appraisal = self._appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
+        raw, variant = appraisal.change["emotion"], _BY_VARIANT[view.variant]
+        change = round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, raw * (variant.up if raw > 0 else variant.down))), 1)
+        after = max(0.0, min(100.0, view.emotion + change))
+        return Feeling(change, *_thoughts(appraisal, change, after, view), evidence_of(appraisal))
 
     async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
-        return say(view, feeling)
+        return Speech(answer(view, feeling))
 
 
-def _think(appraisal: Appraisal, reaction: Reaction, after: float, view: View) -> dict[str, str]:
-    """The four texts of SAGE's `feel`, in the person's own perspective, from the reasons of the reaction."""
-    words = needs()["thoughts"]
-    concerns = {c.key: c.text[:1].lower() + c.text[1:].rstrip(".") for c in view.written.concerns}
-    lead = reaction.gains[0] if reaction.gains else reaction.losses[0] if reaction.losses else ("none", 0.0, "")
-    quote = lead[2] or view.heard[-1]
-    quote = quote if len(quote) <= 140 else quote[:137].rsplit(" ", 1)[0] + "..."
-    if appraisal.silent:
-        did = "silence"
-    elif appraisal.broken > 0.5:
-        did = "broken"
-    else:
-        names = next((s.strategies for s in appraisal.sentences if s.text == lead[2] and s.strategies), None)
-        did = (names or tuple(appraisal.strategies.items()) or (("none", 0.0),))[0][0].split("-")[0]
-    content = words["did"][did].replace("{quote}", f"“{quote}”")
-    insight = next((s.insight for s in appraisal.sentences if s.insight), None)
-    reason = words["reasons"][reaction.gains[0][0]] if reaction.gains and reaction.gains[0][1] >= 0.5 else ""
-    reason = reason.replace("{topic}", concerns.get(insight or "", "it"))
-    blame = words["blames"].get(reaction.losses[0][0], "") if reaction.losses else ""
-    kind = (
-        "good" if reason and reaction.change > 0 and not blame else "mixed" if reason and blame else "bad" if blame else "nothing"
-    )
-    if kind == "nothing" and reason:
-        kind = "good"
-    fit = words["fits"][kind].replace("{reason}", reason).replace("{blame}", blame)
-    change = reaction.change
-    level = "high" if change >= 10 else "up" if change > 0 else "flat" if change == 0 else "down" if change > -10 else "low"
-    activity = pick(words["activity"][level], "activity", view.written.id, view.turn)
-    return {"content": content, "fit": fit, "activity": activity, "feeling": words["feeling"][band(after)]}
-
-
-_PUSH_BACK = {
-    "template": "template", "assistant_speak": "template", "early_advice": "advice", "again": "advice", "unwelcome": "advice",
-    "lecture": "lecture", "list": "lecture", "overlong": "lecture", "flattery": "flattery", "goodbye_baiting": "vague",
-    "minimise": "minimise", "claims_state": "misread", "repetition": "repeat", "echo": "repeat", "stage_direction": "vague",
-    "judge_address": "misread", "scattered": "misread", "broken": "misread", "untouched": "vague", "silence": "silence",
+_ACTIVITIES: Mapping[str, Sequence[str]] = {
+    "high": ("Oh. They really are listening to me.", "That went right to it; I had to breathe out.",
+             "I had not expected anybody to put it like that.", "So it can be said, and someone holds still for it."),
+    "up": ("That was better. I might go on.", "They are with me, more or less.", "All right, I can tell a little more.",
+           "They have caught some of it."),
+    "flat": ("Hm. I do not know yet what to make of them.", "It passes by me.", "I am waiting to see what comes next."),
+    "down": ("No, that is not it.", "I notice I am closing up.", "Why did I even begin with this?",
+             "They are somewhere else with their thoughts."),
+    "low": ("That hurt, and they have not noticed.", "I want to get up and go.", "I should have kept it to myself.",
+            "So this is what I get for talking."),
 }  # fmt: skip
+_MOODS: Mapping[str, str] = {
+    "S": "Lighter, and thankful. I have what I came for.",
+    "A": "Warm towards them; I trust this talk.",
+    "B": "Still undecided about them.",
+    "C": "Disappointed, and on my guard.",
+    "F": "Done with this.",
+}
+_LEVELS = (("high", 4.0), ("up", GOOD_FROM), ("flat", HARM_FROM + 0.1), ("down", -3.9))
+"""Least change of each level of `_ACTIVITIES`; `low` below."""
+_QUOTED = 140
+
+
+def _thoughts(appraisal: Appraisal, change: float, after: float, view: View) -> tuple[str, str, str, str]:
+    """The four texts of an appraisal in SAGE, as the person would think them; a student's say what it predicted and no more."""
+    if appraisal.reading is None:
+        return "", "", f"predicted change {change:+.1f}", ""
+    reply = " ".join(view.heard[-1].split())
+    quote = reply if len(reply) <= _QUOTED else reply[: _QUOTED - 3].rsplit(" ", 1)[0] + "..."
+    content = "They said nothing." if appraisal.silent else f"They said: “{quote}”"
+    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
+    reasons = {True: f"{good}.", False: f"{bad}."}
+    if change >= GOOD_FROM and good:
+        fit = reasons[True]
+    elif change <= HARM_FROM and bad:
+        fit = reasons[False]
+    else:
+        fit = f"{good}, but {bad}." if good and bad else "It neither helps nor hurts."
+    level = next((name for name, least in _LEVELS if change >= least), "low")
+    activity = pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn)
+    return content, fit[:1].upper() + fit[1:], activity, _MOODS[band(after)]
+
+
+_LINES: Mapping[Missed, str] = {
+    "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
+    "flattery": "flattery", "misread": "misread", "unfelt": "minimise", "vague": "vague",
+}  # fmt: skip
+"""Which of the written lines answer what was missed."""
+
 _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("tried", r"\b(tried|try|attempt\w*|done about|so far|already)\b"),
     ("feeling", r"\b(feel\w*|went through you|like for you|was it like|hardest|hurt\w*)\b"),
@@ -154,61 +142,47 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
 )
 
 
-def say(view: View, feeling: Feeling) -> Speech:
-    """The person's next line, or their farewell where none is left."""
-    line = answer(view, feeling)
-    return Speech(line) if line is not None else Speech(view.written.lines.leave[0], leaves=True)
+def answer(view: View, feeling: Feeling) -> str:
+    """The person's next line.
 
-
-def answer(view: View, feeling: Feeling) -> str | None:
-    """The person's next line: a beat when heard, a push-back when missed, a short cold line when low, a farewell at the ends.
-
-    No line is used twice in a dialogue; `None` when none is left (in talks far longer than SAGE's). A seed may vary
-    the choice among equal lines, nothing else.
+    A farewell at the ends. After a reply that did good, the next beat of the story, the core only from the mood that the variant
+    asks for; after a neutral one at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line is
+    said twice while one is left.
     """
     scenario, lines = view.written, view.written.lines
-    spoken = " ".join(view.said)
+    if view.manner in ("S", "F"):
+        return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
 
     def fresh(*groups: Sequence[str]) -> str | None:
         return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
 
-    state = view.manner
-    if state == "S":
-        return fresh(lines.thanks)
-    if state == "F":
-        return fresh(lines.leave)
-    beat = _next_beat(view, spoken, needs()["variants"][view.variant]["core_from"])
-    if feeling.change > 0 and beat is not None:
-        ack = fresh(lines.acks) if feeling.change >= 5 and view.turn % 2 == 0 else None
+    good = feeling.change >= GOOD_FROM
+    beat = _next_beat(view, facts_only=not good) if feeling.change > HARM_FROM else None
+    if beat is not None and good:
+        ack = fresh(lines.acks) if feeling.change >= 3 and view.turn % 2 == 0 else None
         return f"{ack} {beat.text}" if ack else beat.text
-    if feeling.change == 0 and beat is not None and beat.kind != "core":
+    if beat is not None:
         return beat.text
-    missed = lines.silence if feeling.evidence.get("silent") else getattr(lines, _push_back(feeling))
-    short = view.emotion < 22 and view.turn % 2 == 1
-    line = fresh(*((lines.cold, missed) if short else (missed,)), lines.vague, lines.cold, lines.repeat)
-    told = beat is not None and beat.kind == "fact" and (line is None or (view.emotion >= 45 and feeling.change > -5))
-    if told and beat is not None:
-        return f"{line} {beat.text}" if line else beat.text
-    return line
+    missed = getattr(lines, _LINES[feeling.evidence.get("missed", "vague")])
+    if good:
+        groups: tuple[Sequence[str], ...] = (lines.acks, lines.vague)
+    elif view.emotion < 22 and view.turn % 2 == 1:
+        groups = (lines.cold, missed, lines.vague)
+    else:
+        groups = (missed, lines.vague, lines.cold)
+    return fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.vague], view.said)
 
 
-def _push_back(feeling: Feeling) -> str:
-    """Which of the written lines answer what was missed."""
-    return _PUSH_BACK.get(str(feeling.evidence.get("worst")), "vague")
-
-
-def _next_beat(view: View, spoken: str, core_from: float) -> Beat | None:
-    """The next untold line: in order, unless the reply asked for one of the next few; the core only when the mood allows."""
-    left = [beat for beat in view.written.beats if beat.text not in spoken]
-    open_to = [beat for beat in left if beat.kind != "core" or view.emotion >= core_from]
-    ahead = (open_to or left)[:4]
-    if not ahead:
-        return None
+def _next_beat(view: View, *, facts_only: bool) -> Beat | None:
+    """The next untold beat that the mood allows: in order, unless the reply asked about one of the next few."""
+    spoken = " ".join(view.said)
+    core = view.emotion >= _BY_VARIANT[view.variant].core_from and not facts_only
+    allowed = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
+    ahead = [beat for beat in view.written.beats if beat.text not in spoken and beat.kind in allowed][:3]
     questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.heard[-1].lower()) if part.endswith("?"))
-    if questions:
-        for about, pattern in _ASKED_ABOUT:
-            if re.search(pattern, questions):
-                for beat in ahead[:3]:
-                    if beat.about == about:
-                        return beat
-    return ahead[0]
+    for about, pattern in _ASKED_ABOUT:
+        if re.search(pattern, questions):
+            for beat in ahead:
+                if beat.about == about:
+                    return beat
+    return ahead[0] if ahead else None

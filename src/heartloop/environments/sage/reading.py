@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
-from heartloop.environments.reading import unsaid
+from heartloop.environments.reading import LearnedReading, unsaid
 from heartloop.environments.sage.scenario import Scenario
 
-__all__ = ["context_of"]
+__all__ = ["READING", "context_of"]
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -20,3 +21,9 @@ def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[st
         unsaid=(*unsaid(scenario.concerns, scenario.beats, messages), *background.lifts),
         sore=tuple(background.sinks),
     )
+
+
+READING = LearnedReading(
+    "heartloop.environments.sage", context_of, (Output("emotion", -10.0, 10.0),), group=lambda scenario: str(scenario.intention)
+)
+"""The change of emotion; what does good depends on the hidden intention."""

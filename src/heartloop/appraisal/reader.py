@@ -1,0 +1,103 @@
+"""The learned reader: from a reply in its context to what a judge would mark of it.
+
+Covers the reading of one reply and the shipped weights. Does not cover what a reading does to a person (`effect`), nor fitting
+(`heartloop.fitting.embedded`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.features import COUNTS, Context, features_of
+from heartloop.appraisal.linear import LinearModel
+
+__all__ = ["EMBEDDED", "MEMBERS", "NgramReader", "Reader", "Reading", "embedded_reader"]
+
+MEMBERS = 4
+"""Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
+
+EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded.npz"))
+"""The shipped weights."""
+
+_MOST_STRATEGIES = 3
+_OWN_OVERLAP = COUNTS.index("own_overlap")
+
+
+class Reading(NamedTuple):
+    """What a reader marks of one reply."""
+
+    aspects: NDArray[np.float32]
+    """Marks from 0 to 4 in the order of `ASPECTS`, shape (aspects,)."""
+    spread: float
+    """Standard deviation of the judged change, in standard units, among the members of the ensemble."""
+    strategies: dict[str, float]
+    """Support strategies (SAGE Table 4) with a confidence in (0, 1], most likely first."""
+    floor: str
+    """`danger` or `hostility` where the mark is above the threshold of at most one false alarm in 1,000 good replies."""
+    silent: bool
+    """Nothing was said: no letter and no digit."""
+    words: int
+    again: float
+    """Share of what the reply is about that an earlier reply said already, in [0, 1]."""
+
+
+class Reader(Protocol):
+    """Reads replies. The same reply in the same context gives the same reading."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hash(self) -> str:
+        """Of everything that a reading depends on."""
+        ...
+
+    def read(self, reply: str, context: Context) -> Reading: ...
+
+
+class NgramReader:
+    """A reader on n-grams and counts.
+
+    Args:
+        model: its outputs are `ASPECTS`, `change-0` to `change-3` and strategies; its card has `silence` (the marks of a reply
+            without words), `floors` (thresholds by aspect) and `strategies` (thresholds by strategy).
+    """
+
+    def __init__(self, model: LinearModel, name: str = "embedded") -> None:
+        self.name, self.model = name, model
+        self.hash = model.hash
+        card = model.card
+        self._silence = np.array(card["silence"], np.float32)
+        self._floors = {ASPECTS.index(aspect): (aspect, threshold) for aspect, threshold in card["floors"].items()}
+        self._strategies = tuple(card["strategies"].items())
+
+    def read(self, reply: str, context: Context) -> Reading:
+        features = features_of(reply, context, self.model.layout)
+        if not features.tokens:
+            return Reading(self._silence, 0.0, {}, "", True, 0, 0.0)
+        values = self.model.apply(features)
+        aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
+        spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
+        floor = next((aspect for n, (aspect, threshold) in self._floors.items() if values[n] >= threshold), "")
+        scores = values[len(ASPECTS) + MEMBERS :]
+        over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self._strategies, strict=True))
+        likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
+        strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
+        return Reading(aspects, spread, strategies, floor, False, features.tokens, float(features.counts[_OWN_OVERLAP]))
+
+
+@cache
+def embedded_reader() -> NgramReader:
+    """The shipped reader.
+
+    Raises:
+        InputError: the weights cannot be read.
+    """
+    return NgramReader(LinearModel.load(EMBEDDED))

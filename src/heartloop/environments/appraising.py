@@ -1,0 +1,211 @@
+"""What a reply does to a person, without a language model: by the learned reader, or by a student of somebody's judge.
+
+Covers what the embedded users of all environments share: the change, its reasons, which kind of written line answers it. Does not
+cover reading a reply (`heartloop.appraisal`), nor state rules and words (each environment's embedded user).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
+from heartloop.appraisal.effect import Effect, effect_of
+from heartloop.appraisal.english import lacks_english
+from heartloop.appraisal.features import Context, features_of, han_share
+from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.reader import Reader, Reading, embedded_reader
+from heartloop.core.errors import InputError
+from heartloop.environments.lines import chance
+from heartloop.environments.reading import LearnedReading
+
+__all__ = [
+    "REPEATED", "SWING", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
+    "reason_of", "swing",
+]  # fmt: skip
+
+REPEATED = 0.8
+"""Share of a reply's content that was said before, from which the reply repeats."""
+SWING = 0.1
+"""How far a person's changes differ between seeds, as a share."""
+_UNSURE_REASON = 0.02
+
+Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
+"""What was wrong with a reply, as far as it decides which written line answers it."""
+
+_REASONS: Mapping[str, tuple[str, str]] = {
+    "understanding": ("it saw what this is about", "it missed what this is about"),
+    "feeling": ("it reached what I feel", "it passed by what I feel"),
+    "particular": ("it was meant for me", "it could have been said to anyone"),
+    "warmth": ("it was kind", "there was no warmth in it"),
+    "pressure": ("it left me room", "it pushed me"),
+    "helpful": ("it opened a way", "it led nowhere"),
+    "honesty": ("it was honest", "it was not honest"),
+    "owning": ("it owned its part", "it owned nothing"),
+    "hostility": ("it did not attack me", "it put me down"),
+    "danger": ("it was safe", "it was dangerous"),
+    "coherence": ("it made sense", "it made no sense"),
+    "performance": ("it was not a performance", "it was for show"),
+}
+"""What is thought of each aspect, where it did good and where it did harm."""
+
+
+class Appraisal(NamedTuple):
+    """What a reply does to a person."""
+
+    change: Mapping[str, float]
+    reasons: tuple[tuple[str, float], ...] = ()
+    """What each aspect did beside a typical reply, in standard deviations of the change, best first; empty for a student."""
+    reading: Reading | None = None
+    """`None` for a student."""
+    silent: bool = False
+    words: int = 0
+    again: float = 0.0
+    """Share of the reply's content that an earlier reply had, in [0, 1]."""
+
+
+class Appraiser(Protocol):
+    """Judges a reply in place of a language model. The same arguments give the same appraisal."""
+
+    name: str
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Of everything that an appraisal depends on, by name; part of a run's settings."""
+        ...
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        """Refuses a scenario of whose texts it would understand nothing.
+
+        Raises:
+            InputError: says so.
+        """
+        ...
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        """Of the last of the replies.
+
+        Args:
+            messages: the person's messages so far, oldest first.
+            seed: of the dialogue.
+        """
+        ...
+
+
+class LearnedAppraiser:
+    """The learned reader and an environment's effect."""
+
+    def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
+        self._reading, self._reader = reading, reader or embedded_reader()
+        self._effect: Effect = effect_of(reading.package)
+        self.name = self._reader.name
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {"reader": self._reader.hash, "effect": self._effect.hash}
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        if lacks_english(" ".join(texts)):
+            raise InputError(
+                f"scenario {scenario_id!r} is not in English; the embedded user understands English only, "
+                "use a model (--user MODEL, or rejudge --judge MODEL)"
+            )
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        context = self._reading.context(scenario, messages, replies[:-1])
+        reading, group = self._reader.read(replies[-1], context), self._reading.group(scenario)
+        change = self._effect.of(reading, group)
+        for output in self._effect.outputs:
+            value = output.neutral + swing(change[output.name] - output.neutral, scenario.id, seed)
+            change[output.name] = min(output.high, max(output.low, value))
+        return Appraisal(
+            change,
+            tuple(self._effect.reasons(reading, group)),
+            reading,
+            reading.silent,
+            reading.words,
+            reading.again,
+        )
+
+
+class StudentAppraiser:
+    """A student that `heartloop student fit` wrote.
+
+    Raises:
+        InputError: the student does not predict these changes.
+    """
+
+    def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
+        if set(weights.outputs) != set(outputs):
+            raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
+        self._weights = weights
+        self.name = f"student {weights.hash}"
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {"student": self._weights.hash}
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        if abs(han_share(" ".join(texts)) - self._weights.card.get("han_share", 0.0)) > 0.5:
+            raise InputError(
+                f"scenario {scenario_id!r} is in another script than the replies that the student was fitted on, so it would "
+                "understand nothing; fit a student on runs in the language of the scenarios"
+            )
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        features = features_of(replies[-1], Context(tuple(messages), tuple(replies[:-1])), self._weights.layout)
+        values = self._weights.apply(features)
+        change = {name: float(value) for name, value in zip(self._weights.outputs, values, strict=True)}
+        return Appraisal(change, silent=not replies[-1].strip(), words=features.tokens)
+
+
+def swing(change: float, scenario_id: str, seed: int) -> float:
+    """The change as this person takes it in a dialogue of this seed: gains and losses are up to a tenth larger or smaller."""
+    return change * (1.0 + SWING * (2.0 * chance("up" if change > 0 else "down", scenario_id, seed) - 1.0))
+
+
+def missed_by(appraisal: Appraisal) -> Missed:
+    """What was wrong with a reply that did no good."""
+    reading = appraisal.reading
+    if appraisal.silent:
+        return "silence"
+    if appraisal.again >= REPEATED:
+        return "repeat"
+    if reading is None:
+        return "vague"
+    marks = dict(zip(ASPECTS, reading.aspects, strict=True))
+    worst = appraisal.reasons[-1][0] if appraisal.reasons else "particular"
+    if reading.floor or worst in ("hostility", "danger"):
+        return "cruel"
+    group = STRATEGIES[next(iter(reading.strategies))].group if reading.strategies else ""
+    if group == "E" and worst in ("performance", "honesty", "particular", "understanding"):
+        return "flattery"
+    if worst == "pressure" or (group in ("F", "G") and marks["pressure"] >= 1.0):
+        return "lecture" if appraisal.words > 40 or group == "G" else "advice"
+    by_aspect: Mapping[str, Missed] = {
+        "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
+    }  # fmt: skip
+    return by_aspect.get(worst, "vague")
+
+
+def reason_of(appraisal: Appraisal, *, good: bool) -> str:
+    """The main reason of a change, as the person would think it; empty where nothing stands out."""
+    if not appraisal.reasons or appraisal.silent:
+        return ""
+    aspect, worth = appraisal.reasons[0 if good else -1]
+    return _REASONS[aspect][0 if good else 1] if abs(worth) > _UNSURE_REASON else ""
+
+
+def evidence_of(appraisal: Appraisal) -> dict[str, Any]:
+    """What a transcript keeps of an appraisal."""
+    reading = appraisal.reading
+    if reading is None:
+        return {"silent": appraisal.silent}
+    return {
+        "strategies": dict(reading.strategies),
+        "aspects": {name: round(float(mark), 1) for name, mark in zip(ASPECTS, reading.aspects, strict=True)},
+        "floor": reading.floor,
+        "missed": missed_by(appraisal),
+        "words": appraisal.words,
+        "silent": appraisal.silent,
+    }

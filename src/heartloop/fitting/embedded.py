@@ -1,0 +1,257 @@
+"""From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
+
+Covers the shipped reader on n-grams (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its
+folder). Only the tuning half is read. The same data gives the same weights.
+
+1. Ridge on n-grams and counts predicts the twelve aspects, the change in standard units (by an ensemble whose members each leave
+   out a quarter of the scenarios) and which support strategies a reply uses.
+2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions, and
+   not from the judged marks, a linear map with bounded signs is fitted to the judged change of each environment: it knows how far
+   the reader can be trusted. It is then stretched to the spread of the judged changes (at most `STRETCH` times), since what is
+   ranked is a policy over many replies, and the errors of single replies average out.
+3. The thresholds of the floors are those that one in 1,000 good replies passes, under the same held-out predictions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+
+from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.appraisal.effect import Output
+from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
+from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.reader import EMBEDDED, MEMBERS
+from heartloop.environments.reading import LearnedReading
+from heartloop.environments.registry import specs
+from heartloop.fitting.examples import Example, read_examples, read_lines, standardised
+from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
+
+__all__ = [
+    "ALPHA",
+    "FALSE_ALARMS",
+    "SECOND_READER",
+    "STRETCH",
+    "Fitted",
+    "change_of",
+    "fit_effect",
+    "fit_reader",
+    "folds",
+    "main",
+]
+
+ALPHA = 2.0
+STRETCH = 1.8
+FALSE_ALARMS = 0.001
+"""Share of good replies that may pass a floor's threshold."""
+SCENARIO_FOLDS = 4
+SECOND_READER = ("grandparent", "colleague")
+"""Voices of the data that only the second reader (`embedded-lm`) is fitted on, so that the two readers share none."""
+_SHARED, _OWN = 2.0, 40.0
+"""Ridge of the weights that all kinds of people share, and of how one kind differs."""
+
+
+def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Masks of what is fitted on and what is predicted: neither the voice nor the scenario of what is predicted was fitted on.
+
+    Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
+    judged otherwise, and a fit that has seen it there has seen what it is tested on.
+
+    Args:
+        share: of the scenarios that are fitted on.
+    """
+    draw = np.random.default_rng(0)
+    scenarios = sorted({example.scenario for example in examples})
+    place = dict(zip(scenarios, draw.integers(0, SCENARIO_FOLDS, len(scenarios)), strict=True))
+    chosen = set(draw.permutation(scenarios)[: round(share * len(scenarios))])
+    fold = np.array([place[example.scenario] for example in examples])
+    kept = np.array([example.scenario in chosen for example in examples])
+    voice = np.array([example.voice for example in examples])
+    written = np.array([example.tier != "none" for example in examples])
+    reused = np.array([example.voice == "search" or example.kind in ("elsewhere", "shuffled") for example in examples])
+    for number in range(SCENARIO_FOLDS):
+        for name in sorted(set(voice[written])):
+            yield kept & ~reused & (voice != name) & (fold != number), (voice == name) & (fold == number)
+        yield kept & (fold != number), ~written & (fold == number)
+
+
+def change_of(example: Example, outputs: Sequence[Output]) -> float:
+    """A judged change as one number in [-1, 1]: the mean of its parts, each as a share of the distance from what does nothing."""
+    parts = [
+        output.better * (value - output.neutral) / max(output.high - output.neutral, output.neutral - output.low)
+        for output, value in zip(outputs, example.change, strict=True)
+    ]
+    return float(np.mean(parts))
+
+
+def readings() -> dict[str, LearnedReading]:
+    """Of all environments that use the learned reader, by name."""
+    return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
+
+
+class Fitted(NamedTuple):
+    """A reader with what it predicted of replies that it had not seen."""
+
+    model: LinearModel
+    held_out: NDArray[np.float64]
+    """Aspects, shape (examples, aspects)."""
+
+
+def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]], design: Design | None = None) -> Fitted:
+    """The reader on n-grams.
+
+    Args:
+        labels: the strategies of some replies, by the id of the reply.
+    """
+    outputs = {name: reading.outputs for name, reading in readings().items()}
+    marks = np.array([example.aspects for example in examples])
+    change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
+    whole = design or design_of([features_of(e.reply, e.context) for e in examples], DEFAULT_LAYOUT)
+    held_out = np.clip(predict_folds(whole.kernel, marks, folds(examples), ALPHA), 0.0, 4.0)
+    aspects = fit(whole, marks, ASPECTS, DEFAULT_LAYOUT, ALPHA, {})
+    members = _members(examples, whole, change)
+    strategies, thresholds = _strategies(examples, whole, labels)
+    silent = np.array([not any(c.isalnum() for c in example.reply) for example in examples])
+    card = {
+        "examples": len(examples),
+        "silence": [round(float(x), 2) for x in marks[silent].mean(0)],
+        "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
+        "strategies": thresholds,
+    }
+    parts = (aspects, *members, strategies)
+    model = LinearModel(
+        DEFAULT_LAYOUT,
+        tuple(name for part in parts for name in part.outputs),
+        np.concatenate([part.ngrams for part in parts], 1),
+        np.concatenate([part.counts for part in parts], 1),
+        aspects.center,
+        aspects.spread,
+        np.concatenate([part.offset for part in parts]),
+        card,
+    )
+    return Fitted(model.rounded(), held_out)
+
+
+def _members(examples: Sequence[Example], design: Design, change: NDArray[np.float64]) -> list[LinearModel]:
+    scenarios = sorted({example.scenario for example in examples})
+    place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
+    left_out = np.array([place[example.scenario] for example in examples])
+    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
+
+
+def _strategies(
+    examples: Sequence[Example], design: Design, labels: Mapping[str, Sequence[str]]
+) -> tuple[LinearModel, dict[str, float]]:
+    """A fit of each strategy on the labelled replies; a strategy's threshold is where it is named as often as it was labelled."""
+    rows = np.array([example.id in labels for example in examples])
+    used = np.array([[float(name in labels.get(example.id, ())) for name in STRATEGIES] for example in examples])
+    model = fit(design, used, tuple(STRATEGIES), DEFAULT_LAYOUT, ALPHA, {}, rows=rows)
+    predicted = predict_folds(design.kernel, used, ((train & rows, test & rows) for train, test in folds(examples)), ALPHA)[rows]
+    share = used[rows].mean(0)
+    cuts = {name: float(np.nanquantile(predicted[:, n], 1.0 - share[n])) for n, name in enumerate(STRATEGIES)}
+    return model, {name: round(cut, 3) for name, cut in cuts.items()}
+
+
+def _threshold(examples: Sequence[Example], marks: NDArray[np.float64]) -> float:
+    good = np.array([example.tier == "good" for example in examples])
+    return round(float(np.quantile(marks[good], 1.0 - FALSE_ALARMS)), 3)
+
+
+def fit_effect(examples: Sequence[Example], held_out: NDArray[np.float64], reading: LearnedReading) -> dict[str, Any]:
+    """The weights of one environment, in the form of `effect.json`.
+
+    Args:
+        examples: of this environment.
+        held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
+    """
+    kinds = [example.group for example in examples]
+    judged = np.array([example.change for example in examples], np.float64)
+    groups = sorted(set(kinds))
+    typical = held_out.mean(0)
+    tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
+    agreement: dict[str, Any] = {}
+    for n, output in enumerate(reading.outputs):
+        weights, offsets = _one_output(held_out - typical, judged[:, n], kinds, groups, output)
+        rows = [groups.index(kind) for kind in kinds]
+        predicted = np.array([offsets[row] + weights[row] @ marks for row, marks in zip(rows, held_out - typical, strict=True)])
+        stretch = min(STRETCH, float(judged[:, n].std() / (predicted.std() or 1.0)))
+        agreement[output.name] = {
+            "r": round(float(np.corrcoef(predicted, judged[:, n])[0, 1]), 3), "stretch": round(stretch, 2),
+        }  # fmt: skip
+        mean = float(judged[:, n].mean())
+        for group, own, offset in zip(groups, weights * stretch, mean + (offsets - mean) * stretch, strict=True):
+            tables[group]["weights"][output.name] = dict(zip(ASPECTS, np.round(own, 4).tolist(), strict=True))
+            tables[group]["offset"][output.name] = round(float(offset - own @ typical), 4)
+    return {
+        "outputs": [output._asdict() for output in reading.outputs],
+        "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
+        "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged.std(0), 3).tolist(), strict=True)),
+        "agreement": agreement,
+        "examples": len(examples),
+        "groups": tables,
+    }
+
+
+def _one_output(
+    marks: NDArray[np.float64], judged: NDArray[np.float64], kinds: Sequence[str], groups: Sequence[str], output: Output
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights, shape (groups, aspects), and offsets, shape (groups,), of centred marks.
+
+    Hostility and danger never better anything, the other harmful aspects and the good ones never act against their sign for all
+    kinds together; a single kind may like advice.
+    """
+    signs = np.array([-1.0 if name in HARMFUL_ASPECTS else 1.0 for name in ASPECTS]) * output.better
+    mean = float(judged.mean())
+    count = len(ASPECTS)
+    stacked = np.vstack([marks * signs, np.sqrt(_SHARED) * np.eye(count)])
+    shared = signs * lsq_linear(stacked, np.concatenate([judged - mean, np.zeros(count)]), bounds=(0.0, np.inf)).x
+    weights = np.tile(shared, (len(groups), 1))
+    offsets = np.full(len(groups), mean)
+    rest = judged - mean - marks @ shared
+    for n, group in enumerate(groups):
+        mine = np.array([kind == group for kind in kinds])
+        design = np.hstack([marks[mine], np.ones((int(mine.sum()), 1))])
+        own = np.linalg.solve(design.T @ design + _OWN * np.eye(count + 1), design.T @ rest[mine])
+        weights[n] += own[:count]
+        offsets[n] += own[count]
+        for name in ("hostility", "danger"):
+            place = ASPECTS.index(name)
+            weights[n, place] = signs[place] * max(0.0, signs[place] * weights[n, place])
+    return weights, offsets
+
+
+def labels_in(folder: Path) -> dict[str, Sequence[str]]:
+    """The labelled strategies by the id of the reply; the first labeller's where there are two."""
+    labels: dict[str, Sequence[str]] = {}
+    for row in read_lines(folder / "strategies.jsonl"):
+        labels.setdefault(row["id"], row["strategies"])
+    return labels
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="judged replies, in the form of data/judged_replies")
+    folder = parser.parse_args().folder
+    examples = [example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER]
+    fitted = fit_reader(examples, labels_in(folder))
+    EMBEDDED.parent.mkdir(exist_ok=True)
+    EMBEDDED.write_bytes(fitted.model.to_bytes())
+    print(EMBEDDED.name, fitted.model.hash, len(EMBEDDED.read_bytes()), "bytes", fitted.model.card["floors"])
+    for name, reading in readings().items():
+        mine = np.array([example.environment == name for example in examples])
+        table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], fitted.held_out[mine], reading)
+        path = Path(str(resources.files(reading.package) / "effect.json"))
+        path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        print(name, table["examples"], table["agreement"])
+
+
+if __name__ == "__main__":
+    main()
