@@ -1,8 +1,8 @@
 """The embedded user of SAGE: a person without a language model.
 
 Deterministic: an appraiser (the learned reader, or a student of somebody's judge) gives the change of emotion, and the person
-says one of their own written lines. Every report that used it says so. Does not cover state rules and ends (`environment`), nor the
-appraisal (`environments.appraising`).
+says one of their own written lines. Every report that used it says so. Does not cover state rules and ends (`environment`), nor
+the appraisal (`environments.appraising`).
 """
 
 from __future__ import annotations
