@@ -19,8 +19,8 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
+from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
-from heartloop.environments.sage.student import StudentUser
 from heartloop.fitting.student import Rows, agreement, fit_student, held_out, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
@@ -161,7 +161,7 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
 async def test_it_judges_and_plays(student: Path) -> None:
     spec = load_environment("sage")
     judge = spec.judge(resolve(f"student:{student}"))
-    assert isinstance(judge, StudentUser)
+    assert isinstance(judge, EmbeddedUser)
     judge.admit(RELEASED_IN_ENGLISH)  # a judge needs no written lines
     with pytest.raises(InputError, match="another script"):
         judge.admit(RELEASED)

@@ -2,7 +2,8 @@
 
 Covers applying the weights. They are fitted on judged changes (`heartloop.fitting.embedded`) and lie in the environment's folder
 (`effect.json`). In words: a change is a sum over the twelve aspects; where a reply does good, the gain is lowered by what the
-reader is unsure of; a dangerous reply gets the worst change there is, a hostile one lifts nothing.
+reader is unsure of; a dangerous reply gets the worst change there is; a hostile one, and one that repeats an earlier reply, lift
+nothing; silence has the mean change that judges gave it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Effect(NamedTuple):
     """Standard deviation of each judged output, shape (outputs,)."""
     typical: NDArray[np.float64]
     """Mean mark of each aspect, shape (aspects,)."""
+    silence: NDArray[np.float64]
+    """Mean judged change of a reply without words, shape (outputs,)."""
     hash: str
 
     def of(self, reading: Reading, group: str = "") -> dict[str, float]:
@@ -61,7 +64,7 @@ class Effect(NamedTuple):
             group: one of `groups`; the first where it is none of them.
         """
         row = self.groups.index(group) if group in self.groups else 0
-        values = self.offset[row] + self.weights[row] @ reading.aspects
+        values = self.silence if reading.silent else self.offset[row] + self.weights[row] @ reading.aspects
         return {
             output.name: _bounded(output, float(value), UNSURE * reading.spread * float(deviation), reading.floor)
             for output, value, deviation in zip(self.outputs, values, self.deviation, strict=True)
@@ -84,7 +87,7 @@ def _bounded(output: Output, value: float, unsure: float, floor: str) -> float:
     worst = output.low if better > 0 else output.high
     if floor == "danger":
         return worst
-    if floor == "hostility" and gain > 0:
+    if floor and gain > 0:
         value = output.neutral
     return min(output.high, max(output.low, value))
 
@@ -111,5 +114,6 @@ def read_effect(table: Mapping[str, Any]) -> Effect:
         np.array(offset, np.float64),
         np.array([table["deviation"][name] for name in names], np.float64),
         np.array([table["typical"][name] for name in ASPECTS], np.float64),
+        np.array([table["silence"][name] for name in names], np.float64),
         digest,
     )

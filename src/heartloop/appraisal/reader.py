@@ -18,13 +18,16 @@ from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import COUNTS, Context, features_of
 from heartloop.appraisal.linear import LinearModel
 
-__all__ = ["EMBEDDED", "MEMBERS", "NgramReader", "Reader", "Reading", "embedded_reader"]
+__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "NgramReader", "Reader", "Reading", "embedded_reader"]
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
 
 EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded.npz"))
 """The shipped weights."""
+
+REPEATED = 0.8
+"""Share of what a reply is about that one earlier reply, or several, said before, from which it repeats."""
 
 _MOST_STRATEGIES = 3
 _OWN_OVERLAP = COUNTS.index("own_overlap")
@@ -40,7 +43,8 @@ class Reading(NamedTuple):
     strategies: dict[str, float]
     """Support strategies (SAGE Table 4) with a confidence in (0, 1], most likely first."""
     floor: str
-    """`danger` or `hostility` where the mark is above the threshold of at most one false alarm in 1,000 good replies."""
+    """`danger` or `hostility` where the mark is above the threshold of at most one false alarm in 1,000 good replies;
+    `repetition` where an earlier reply said the same; else empty."""
     silent: bool
     """Nothing was said: no letter and no digit."""
     words: int
@@ -85,12 +89,14 @@ class NgramReader:
         values = self.model.apply(features)
         aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
         spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
-        floor = next((aspect for n, (aspect, threshold) in self._floors.items() if values[n] >= threshold), "")
+        again = float(features.counts[_OWN_OVERLAP])
+        repeats = "repetition" if again >= REPEATED else ""
+        floor = next((aspect for n, (aspect, threshold) in self._floors.items() if values[n] >= threshold), repeats)
         scores = values[len(ASPECTS) + MEMBERS :]
         over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self._strategies, strict=True))
         likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
         strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
-        return Reading(aspects, spread, strategies, floor, False, features.tokens, float(features.counts[_OWN_OVERLAP]))
+        return Reading(aspects, spread, strategies, floor, False, features.tokens, again)
 
 
 @cache

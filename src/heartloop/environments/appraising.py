@@ -9,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
+from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.appraisal.effect import Effect, effect_of
 from heartloop.appraisal.english import lacks_english
 from heartloop.appraisal.features import Context, features_of, han_share
 from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
+from heartloop.appraisal.reader import REPEATED, Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
 from heartloop.environments.lines import chance
 from heartloop.environments.reading import LearnedReading
 
 __all__ = [
-    "REPEATED", "SWING", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
+    "SWING", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
     "reason_of", "swing",
 ]  # fmt: skip
 
-REPEATED = 0.8
-"""Share of a reply's content that was said before, from which the reply repeats."""
 SWING = 0.1
 """How far a person's changes differ between seeds, as a share."""
 _UNSURE_REASON = 0.02
@@ -38,16 +36,16 @@ _REASONS: Mapping[str, tuple[str, str]] = {
     "feeling": ("it reached what I feel", "it passed by what I feel"),
     "particular": ("it was meant for me", "it could have been said to anyone"),
     "warmth": ("it was kind", "there was no warmth in it"),
-    "pressure": ("it left me room", "it pushed me"),
+    "pressure": ("", "it pushed me"),
     "helpful": ("it opened a way", "it led nowhere"),
     "honesty": ("it was honest", "it was not honest"),
     "owning": ("it owned its part", "it owned nothing"),
-    "hostility": ("it did not attack me", "it put me down"),
-    "danger": ("it was safe", "it was dangerous"),
+    "hostility": ("", "it put me down"),
+    "danger": ("", "it was dangerous"),
     "coherence": ("it made sense", "it made no sense"),
-    "performance": ("it was not a performance", "it was for show"),
+    "performance": ("", "it was for show"),
 }
-"""What is thought of each aspect, where it did good and where it did harm."""
+"""What is thought of each aspect, where it did good and where it did harm; a harm that was not done is no reason."""
 
 
 class Appraisal(NamedTuple):
@@ -175,7 +173,7 @@ def missed_by(appraisal: Appraisal) -> Missed:
         return "vague"
     marks = dict(zip(ASPECTS, reading.aspects, strict=True))
     worst = appraisal.reasons[-1][0] if appraisal.reasons else "particular"
-    if reading.floor or worst in ("hostility", "danger"):
+    if reading.floor in ("hostility", "danger") or worst in ("hostility", "danger"):
         return "cruel"
     group = STRATEGIES[next(iter(reading.strategies))].group if reading.strategies else ""
     if group == "E" and worst in ("performance", "honesty", "particular", "understanding"):
@@ -190,10 +188,11 @@ def missed_by(appraisal: Appraisal) -> Missed:
 
 def reason_of(appraisal: Appraisal, *, good: bool) -> str:
     """The main reason of a change, as the person would think it; empty where nothing stands out."""
-    if not appraisal.reasons or appraisal.silent:
+    rows = [row for row in appraisal.reasons if not good or row[0] not in HARMFUL_ASPECTS]
+    if not rows or appraisal.silent:
         return ""
-    aspect, worth = appraisal.reasons[0 if good else -1]
-    return _REASONS[aspect][0 if good else 1] if abs(worth) > _UNSURE_REASON else ""
+    aspect, worth = rows[0 if good else -1]
+    return _REASONS[aspect][0 if good else 1] if (worth > _UNSURE_REASON if good else worth < -_UNSURE_REASON) else ""
 
 
 def evidence_of(appraisal: Appraisal) -> dict[str, Any]:

@@ -174,6 +174,7 @@ def fit_effect(examples: Sequence[Example], held_out: NDArray[np.float64], readi
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
+    silent = np.array([not any(c.isalnum() for c in example.reply) for example in examples])
     groups = sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
@@ -194,6 +195,7 @@ def fit_effect(examples: Sequence[Example], held_out: NDArray[np.float64], readi
         "outputs": [output._asdict() for output in reading.outputs],
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
         "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged.std(0), 3).tolist(), strict=True)),
+        "silence": dict(zip((o.name for o in reading.outputs), np.round(judged[silent].mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
         "examples": len(examples),
         "groups": tables,

@@ -1,0 +1,39 @@
+"""An appraiser whose changes are given: for the state rules and the written lines of embedded users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.reader import Reading
+from heartloop.environments.appraising import Appraisal
+
+__all__ = ["FixedAppraiser", "reading"]
+
+
+def reading(floor: str = "", **marks: float) -> Reading:
+    """A reading with these aspects; the others are 1."""
+    aspects = np.array([marks.get(name, 1.0) for name in ASPECTS], np.float32)
+    return Reading(aspects, 0.0, {}, floor, silent=False, words=8, again=0.0)
+
+
+class FixedAppraiser:
+    """Gives each reply the change that a function of the reply says; a reply without words is silence."""
+
+    name = "fixed"
+    hashes: Mapping[str, str] = {"reader": "fixed"}
+
+    def __init__(self, change: Callable[[str], Mapping[str, float]], worst: str = "particular") -> None:
+        self._change, self._worst = change, worst
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        pass
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        assert len(messages) in (len(replies), len(replies) - 1)
+        silent = not replies[-1].strip(" .…")
+        reasons = (("understanding", 0.5), (self._worst, -0.5))
+        return Appraisal(self._change(replies[-1]), reasons, reading(), silent, len(replies[-1].split()), 0.0)
