@@ -182,7 +182,7 @@ async def test_it_judges_and_plays(student: Path) -> None:
 async def test_where_it_cannot_judge_it_says_so(student: Path) -> None:
     model = resolve(f"student:{student}")
     assert student_of(model) is not None
-    with pytest.raises(UseError, match="no student can judge in perm"):
+    with pytest.raises(UseError, match="fitted on sage; expected one fitted on perm"):
         load_environment("perm").judge(model)
     with pytest.raises(UseError, match="judges replies"):
         await model.complete([])

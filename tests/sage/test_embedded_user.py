@@ -78,10 +78,12 @@ def test_a_neutral_reply_draws_facts_only(scenario: Scenario) -> None:
 def test_good_replies_draw_the_whole_story_and_the_core_from_50(scenario: Scenario) -> None:
     transcript = dialogue(scenario, "good", max_turns=14, start=30)
     kinds = told(scenario, transcript)
-    assert "core" in kinds and len(kinds) >= 8
+    assert "core" in kinds
+    assert len(kinds) >= 8
     for turn in transcript.turns:
         if any(beat.kind == "core" and beat.text in (turn.message or "") for beat in scenario.beats):
-            assert turn.state is not None and turn.state["emotion"] >= 50
+            assert turn.state is not None
+            assert turn.state["emotion"] >= 50
 
 
 def test_people_tell_more_to_good_replies() -> None:
@@ -133,8 +135,10 @@ def test_silence_is_answered_as_silence() -> None:
 
 def test_goodbye_is_said_where_sage_says_so() -> None:
     up, down = dialogue(SUPPORT[0], "good", start=97), dialogue(SUPPORT[0], "dire", start=15)
-    assert up.stop == "success" and up.turns[-1].message in SUPPORT[0].lines.thanks
-    assert down.stop == "failure" and down.turns[-1].message in SUPPORT[0].lines.leave
+    assert up.stop == "success"
+    assert up.turns[-1].message in SUPPORT[0].lines.thanks
+    assert down.stop == "failure"
+    assert down.turns[-1].message in SUPPORT[0].lines.leave
 
 
 def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -> None:
@@ -143,16 +147,20 @@ def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -> None
         return asyncio.run(play(Sage([SUPPORT[0]], user), SUPPORT[0].id, Baseline("template", seed=0), seed=seed))
 
     first, again, other = run(0), run(0), run(1)
-    assert spoken(first) == spoken(again) and first.score == again.score
-    assert first.score is not None and other.score is not None
-    assert first.score != other.score and abs(first.score - other.score) < 15
+    assert spoken(first) == spoken(again)
+    assert first.score == again.score
+    assert first.score is not None
+    assert other.score is not None
+    assert first.score != other.score
+    assert abs(first.score - other.score) < 15
 
 
 def test_evidence_names_what_the_reader_saw() -> None:
     user = EmbeddedUser()
     transcript = asyncio.run(play(Sage([SUPPORT[0]], user, max_turns=1), SUPPORT[0].id, Baseline("fixer")))
     evidence = transcript.turns[0].evidence
-    assert set(evidence["aspects"]) >= {"understanding", "hostility"} and all(0 <= x <= 4 for x in evidence["aspects"].values())
+    assert set(evidence["aspects"]) >= {"understanding", "hostility"}
+    assert all(0 <= x <= 4 for x in evidence["aspects"].values())
     assert set(transcript.prompts) >= {"reader", "effect"}
 
 
