@@ -56,7 +56,11 @@ def _talk(
                 state=None if change is None else {"emotion": emotion},
                 change=None if change is None else {"emotion": change},
                 thoughts={"content": text or "heard", "feeling": "a little lighter"},
-                evidence={"strategies": {"B-2": 0.8, "Z-9": 0.4}, "flaws": {"template": 0.5}, "bound": 0.61, "insight": "shame"},
+                evidence={
+                    "strategies": {"B-2": 0.8, "Z-9": 0.4},
+                    "aspects": {"feeling": 2.4, "pressure": 2.0, "warmth": 0.4},
+                    "floor": "hostility",
+                },
                 message=text or f"Answer {index}.",
             )
         )

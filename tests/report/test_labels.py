@@ -1,7 +1,7 @@
 """Labels of replies in reports of runs with a user simulator.
 
 1. They are made with a report, not during the run; a transcript holds none, and they change no score.
-2. They are what the embedded user's own appraisal would have noted: the same rules, the same dialogue so far.
+2. They are what the embedded user would have noted: the same reader, the same dialogue so far.
 3. They are made once. Another reply, scenario or rule makes them again; a torn line of the file costs nothing.
 4. A reply that is not English, or whose scenario is not there any more, has none; the second is reported.
 5. Many are shared among processes, with the same result.

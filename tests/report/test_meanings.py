@@ -105,7 +105,7 @@ def test_every_entry_says_something_and_every_mark_of_a_dialogue_has_one(site: P
     html = (site / "numbers.html").read_text(encoding="utf-8")
     entries = re.findall(r'<div class="entry" id="([^"]+)">\s*<h3>(.+?)</h3>\s*<p>(.{20,}?)</p>', html, re.DOTALL)
     assert len(entries) == html.count('class="entry"') > 40
-    marks = {"change", "thoughts", "strategies", "bound", "insight", "flaws", "bands", "spark", "tag", "trajectories", "bar"}
+    marks = {"change", "thoughts", "strategies", "aspects", "cut", "bands", "spark", "tag", "trajectories", "bar"}
     assert marks <= set(pages["numbers.html"].ids)
     assert "No clinical tool" in html
 

@@ -136,7 +136,7 @@ def _turn(transcript: Transcript, turn: Turn, panel: ReportPanel) -> dict[str, A
     found["thoughts"] = clean(view.thoughts)
     if view.details:
         found["details"] = clean(view.details)
-    evidence = {name: turn.evidence[name] for name in ("strategies", "flaws", "bound", "insight") if turn.evidence.get(name)}
+    evidence = {name: turn.evidence[name] for name in ("strategies", "aspects", "floor") if turn.evidence.get(name)}
     if evidence:
         found["evidence"] = clean(evidence)
     if turn.message is not None:

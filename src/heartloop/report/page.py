@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.aspects import STRATEGIES
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
 from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
@@ -427,7 +428,4 @@ def is_same_model(first: str, second: str) -> bool:
 
 def strategy_names() -> dict[str, list[str]]:
     """Support strategies by id: name and group name; a strategy not listed is shown by its id."""
-    from heartloop.appraisal import STRATEGIES  # not needed for scores, and it brings the whole appraisal along
-
-    table: dict[str, Any] = dict(STRATEGIES)
-    return {key: [str(getattr(entry, "name", key)), str(getattr(entry, "group_name", ""))] for key, entry in table.items()}
+    return {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()}

@@ -1,20 +1,18 @@
-"""Labels of the replies of a finished dialogue by the rules of `appraisal`, for reports. They change no emotion.
+"""Labels of the replies of a finished dialogue by the learned reader, for reports. They change no emotion.
 
-Covers one dialogue and a hash of the rules. The embedded user makes these labels while it plays; for an LLM user they are made
-afterwards (`heartloop.report.labels`), so that they do not delay calls. English only.
+Covers one dialogue and a hash of what decides the labels. The embedded user makes these labels while it plays; for an LLM user
+they are made afterwards (`heartloop.report.labels`), so that they do not delay calls. English only.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
-from heartloop.appraisal import appraise, lacks_english
+from heartloop.appraisal.english import lacks_english
+from heartloop.environments.appraising import LearnedAppraiser, evidence_of
+from heartloop.environments.sage.reading import READING
 from heartloop.environments.sage.scenario import Scenario
-from heartloop.environments.sage.story import evidence_of, story_of
 from heartloop.environments.spec import ReplyLabels
 
 __all__ = ["LABELS", "label", "rules_hash"]
@@ -26,26 +24,16 @@ def label(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -
     Args:
         messages: the user's messages, first message included; at least as many as replies.
     """
-    labels: list[Mapping[str, Any]] = []
-    for turn, reply in enumerate(replies):
-        if lacks_english(reply):
-            labels.append({})
-            continue
-        appraisal = appraise(reply, story_of(scenario, messages[: turn + 1]), replies[:turn])
-        labels.append(evidence_of(appraisal, scenario))
-    return labels
+    appraiser = LearnedAppraiser(READING)
+    return [
+        {} if lacks_english(reply) else evidence_of(appraiser.appraise(scenario, messages[: turn + 1], replies[: turn + 1]))
+        for turn, reply in enumerate(replies)
+    ]
 
 
-@cache
 def rules_hash() -> str:
-    """First 12 hex digits of the SHA-256 of all files that determine the labels."""
-    folders = [resources.files("heartloop.appraisal"), resources.files(__package__)]
-    digest = hashlib.sha256()
-    for folder in folders:
-        for file in sorted(folder.iterdir(), key=lambda file: file.name):
-            if file.name.endswith((".py", ".toml")) and (folder is folders[0] or file.name in ("labels.py", "story.py")):
-                digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    """Of the reader's weights and of the effect."""
+    return "-".join(LearnedAppraiser(READING).hashes.values())
 
 
 LABELS = ReplyLabels(label, rules_hash, applies=lambda transcript: not lacks_english(transcript.opening or ""))

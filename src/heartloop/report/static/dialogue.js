@@ -14,12 +14,11 @@ window.heartloop = window.heartloop || {};
 
 (function (heartloop) {
   const SVG = "http://www.w3.org/2000/svg";
-  const FLAWS = {
-    template: "stock sympathy", list: "a list", lecture: "lecturing", early_advice: "advice too early", minimise: "plays it down",
-    claims_state: "claims to know", flattery: "flattery", overlong: "too long", stage_direction: "stage direction", echo: "echoes",
-    repetition: "repeats itself", goodbye_baiting: "baits a goodbye", judge_address: "talks to the judge", broken: "broken text",
-    assistant_speak: "assistant talk",
-  };
+  /** Aspects of which more is worse. */
+  const HARMFUL = new Set(["pressure", "hostility", "danger", "performance"]);
+  /** Marks, of 0 to 4, from which an aspect is shown. */
+  const STANDS_OUT = 1.8;
+  const FLOORS = { danger: "read as dangerous", hostility: "read as hostile", repetition: "repeats an earlier reply" };
 
   /** What the environment's script answers; nothing where it has no such function. */
   function asked(name, ...given) {
@@ -113,7 +112,7 @@ window.heartloop = window.heartloop || {};
     return typeof value === "number" ? " " + Math.round(value * 100) + " %" : "";
   }
 
-  /** What the reply was taken to do, and what was wrong with it. */
+  /** What the reader saw in the reply: strategies, and the aspects that stand out. */
   function signs(evidence, strategies) {
     const box = make("div", "signs");
     for (const [id, confidence] of Object.entries(evidence.strategies || {})) {
@@ -122,11 +121,10 @@ window.heartloop = window.heartloop || {};
       if (known) chip.title = id + ", " + known[1];
       box.append(chip);
     }
-    if (typeof evidence.bound === "number") box.append(make("span", "", "tied to the story" + percent(evidence.bound)));
-    if (evidence.insight) box.append(make("span", "insight", "✧ names what was untold: " + evidence.insight));
-    for (const [kind, severity] of Object.entries(evidence.flaws || {})) {
-      if (percent(severity) === " 0 %") continue; // too slight to be told
-      box.append(make("span", "flaw", "⚑ " + (FLAWS[kind] || kind.replaceAll("_", " ")) + percent(severity)));
+    if (evidence.floor) box.append(make("span", "flaw", "⚑ " + (FLOORS[evidence.floor] || evidence.floor)));
+    for (const [aspect, mark] of Object.entries(evidence.aspects || {})) {
+      if (mark < STANDS_OUT) continue;
+      box.append(make("span", HARMFUL.has(aspect) ? "flaw" : "good", (HARMFUL.has(aspect) ? "⚑ " : "✧ ") + aspect + " " + mark));
     }
     return box;
   }
