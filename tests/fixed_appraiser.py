@@ -24,7 +24,7 @@ class FixedAppraiser:
     """Gives each reply the change that a function of the reply says; a reply without words is silence."""
 
     name = "fixed"
-    hashes: Mapping[str, str] = {"reader": "fixed"}
+    hashes: Mapping[str, str] = {"weights.reader": "fixed"}
 
     def __init__(self, change: Callable[[str], Mapping[str, float]], worst: str = "particular") -> None:
         self._change, self._worst = change, worst

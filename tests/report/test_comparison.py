@@ -246,3 +246,18 @@ def test_hostile_titles_do_not_move_the_terminal(talk: Talk, hostile: str) -> No
     text = comparison_text(compare(side("a", a), side("b", b)))
     assert [line.split()[0] for line in text.split("\n")[-2:]] == ["s1", "s2"]  # a title is one line
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
+
+
+def test_runs_judged_by_different_weights_are_refused(talk: Talk) -> None:
+    """The same reply has another score under other weights; runs of which one has no such weights can be compared."""
+
+    def by(weights: dict[str, str]) -> list[Transcript]:
+        return [
+            d.model_copy(update={"prompts": {"policy": "1", **weights}}) for d in by_ends(talk, "x/a", {"one": 50.0, "two": 60.0})
+        ]
+
+    old, new = by({"weights.reader": "aaa"}), by({"weights.reader": "bbb"})
+    with pytest.raises(UseError, match=r"reader aaa and bbb"):
+        compare(side("x/a", old), side("x/a", new))
+    assert compare(side("x/a", old), side("x/a", old)).pairs == 2
+    assert compare(side("x/a", old), side("x/a", by({}))).pairs == 2

@@ -161,7 +161,7 @@ def test_evidence_names_what_the_reader_saw() -> None:
     evidence = transcript.turns[0].evidence
     assert set(evidence["aspects"]) >= {"understanding", "hostility"}
     assert all(0 <= x <= 4 for x in evidence["aspects"].values())
-    assert set(transcript.prompts) >= {"reader", "effect"}
+    assert set(transcript.prompts) >= {"weights.reader", "weights.effect"}
 
 
 def test_a_scenario_in_another_language_is_refused_with_a_way_out() -> None:

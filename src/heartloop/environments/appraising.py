@@ -20,10 +20,12 @@ from heartloop.environments.lines import chance
 from heartloop.environments.reading import LearnedReading
 
 __all__ = [
-    "SWING", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
+    "SWING", "WEIGHTS", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
     "reason_of", "swing",
 ]  # fmt: skip
 
+WEIGHTS = "weights."
+"""What the names of hashes of learned weights begin with, among the prompts of a run; `compare` refuses runs of different weights."""
 SWING = 0.1
 """How far a person's changes differ between seeds, as a share."""
 _UNSURE_REASON = 0.02
@@ -100,7 +102,7 @@ class LearnedAppraiser:
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        return {"reader": self._reader.hash, "effect": self._effect.hash}
+        return {f"{WEIGHTS}reader": self._reader.hash, f"{WEIGHTS}effect": self._effect.hash}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         if lacks_english(" ".join(texts)):
@@ -141,7 +143,7 @@ class StudentAppraiser:
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        return {"student": self._weights.hash}
+        return {f"{WEIGHTS}student": self._weights.hash}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         if abs(han_share(" ".join(texts)) - self._weights.card.get("han_share", 0.0)) > 0.5:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
+from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of
@@ -139,9 +140,11 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
             difference.
 
     Raises:
-        UseError: no pair, two environments, or a `min_difference` that is not above 0 and within the scale.
+        UseError: no pair, two environments, different weights of an embedded user or student, or a `min_difference` that is not
+            above 0 and within the scale.
     """
     scale = _scale_of(a, b)
+    _check_weights(a, b)
     widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
         raise UseError(f"--min-difference is {min_difference!r}; expected points of {scale.title} above 0, at most {widest:g}")
@@ -203,6 +206,27 @@ def _scale_of(a: Side, b: Side) -> Scale:
     if len(names) > 1:
         raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
     return scale_of(names.pop())
+
+
+def _check_weights(a: Side, b: Side) -> None:
+    """Refuses dialogues that were judged by different weights: the same reply would have another score.
+
+    Raises:
+        UseError: names the weights and their hashes.
+    """
+    first, second = (
+        {item for d in side.dialogues for item in d.prompts.items() if item[0].startswith(WEIGHTS)} for side in (a, b)
+    )
+    both = {name for name, _ in first} & {name for name, _ in second}
+    different = sorted({name for name, _ in first ^ second} & both)
+    if different:
+        shown = "; ".join(
+            f"{name.removeprefix(WEIGHTS)} {' and '.join(sorted(digest for key, digest in first | second if key == name))}"
+            for name in different
+        )
+        raise UseError(
+            f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
+        )
 
 
 def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
