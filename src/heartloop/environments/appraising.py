@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 WEIGHTS = "weights."
-"""What the names of hashes of learned weights begin with, among the prompts of a run; `compare` refuses runs of different weights."""
+"""Prefix of the hashes of learned weights among a run's prompts; `compare` refuses runs of different weights."""
 SWING = 0.1
 """How far a person's changes differ between seeds, as a share."""
 _UNSURE_REASON = 0.02
