@@ -76,7 +76,7 @@ def load_attribute(path: Lazy) -> Any:
 
 
 class Role(NamedTuple):
-    """A role besides the policy, such as the user simulator or a judge, played by a model or the embedded rules."""
+    """A role besides the policy, such as the user simulator or a judge, played by a model, or embedded."""
 
     name: str
     about: str
@@ -395,7 +395,7 @@ class EnvironmentSpec:
         simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
         players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
-            is `None` for the embedded rules. Default: the first role's model plays all roles.
+            is `None` where it is embedded. Default: the first role's model plays all roles.
         stored: a `Stored`.
         training: a `Training`; `None` without rewards for training.
         report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
@@ -527,7 +527,7 @@ class EnvironmentSpec:
     def players(
         self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
     ) -> Player:
-        """The player of its roles, with models by role; a role without a model is played by the embedded rules."""
+        """The player of its roles, with models by role; a role without a model is embedded."""
         by_role = {name: (models or {}).get(name) for name in self.role_names}
         players = self._part("players")
         if players is not None:
@@ -537,12 +537,12 @@ class EnvironmentSpec:
         return self._player(by_role[role], (samplings or {}).get(role), role)
 
     def judge(self, model: ChatModel | None = None, sampling: Sampling | None = None) -> Judge:
-        """The judge of stored replies: a model, or by default the embedded rules."""
+        """The judge of stored replies: a model, or by default the embedded judge."""
         return self._player(model, sampling, "judge")
 
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
         embedded, simulator = self._part("embedded"), self._part("simulator")
-        appraiser = self._appraiser(model)
+        appraiser = self.appraiser(model)
         player: Player
         if appraiser is not None:
             player = embedded(appraiser, role=role)
@@ -550,7 +550,7 @@ class EnvironmentSpec:
             player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
         return player
 
-    def _appraiser(self, model: ChatModel | None) -> Appraiser | None:
+    def appraiser(self, model: ChatModel | None) -> Appraiser | None:
         """What judges in place of a language model: the learned reader, or a student; `None` for a language model.
 
         Raises:

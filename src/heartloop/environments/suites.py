@@ -21,7 +21,7 @@ Variants = Mapping[str, Sequence[Transcript]]
 
 
 class Judges(Protocol):
-    """A suite's judges, all played by one model or by the embedded rules."""
+    """A suite's judges, all played by one model, or embedded."""
 
     @property
     def judge(self) -> Judge:
@@ -105,6 +105,6 @@ class Suite(NamedTuple):
     variants: tuple[str, ...]
     """In the order of judging, each in a separate run directory; the first changes nothing."""
     judges: Callable[[EnvironmentSpec, ChatModel | None, Sampling | None], Judges]
-    """`judges(spec, model, sampling)`; `None` as model is the embedded rules."""
+    """`judges(spec, model, sampling)`; `None` as model: embedded."""
     result: Callable[[Sequence[Variants]], Result]
     """The result for one or more runs. Raises `InputError` if nothing can be compared."""

@@ -1,16 +1,15 @@
 """The direct judge: one number for a reply in its context, without a rubric, compared with EMPA's score (EMPA Table 6).
 
-Covers the judge as a model and as rules. Does not cover the levels (`llm_user`, `rubric`), nor the shifts under a perturbation
-(`perturbation_shifts`). No leaderboard uses it.
+Covers the judge as a model and as a formula. Does not cover the levels (`llm_user`, `rubric`), nor the shifts under a
+perturbation (`perturbation_shifts`). No leaderboard uses it.
 
-The embedded direct judge is a rule: 50 + 5 x the mean over the axes of the points that the embedded judge gives the latest reply.
-It does not model how a language model judges without a rubric.
+The embedded direct judge is a formula: 50 + 25 x the mean over the axes of what the embedded judge predicted for the window,
+before it rounded to levels. It does not model how a language model judges without a rubric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,12 +21,13 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, source_text
 from heartloop.environments.empa.llm_user import dialogue_of
+from heartloop.environments.empa.rubric import net_effect
 from heartloop.environments.empa.scenario import SOURCES
 from heartloop.environments.episode import CallLog
 
 __all__ = ["DirectJudge", "EmbeddedDirectJudge", "LLMDirectJudge"]
 
-_NEUTRAL, _A_POINT = 50.0, 5.0
+_NEUTRAL, _A_LEVEL = 50.0, 25.0
 
 
 class DirectJudge(Protocol):
@@ -88,12 +88,10 @@ class LLMDirectJudge:
 
 
 class EmbeddedDirectJudge:
-    """The direct judge as a rule."""
+    """The direct judge as a formula over the embedded judge's evidence."""
 
     def describe(self) -> Mapping[str, str]:
         return {}
 
     async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
-        points: Mapping[str, Sequence[float]] = judged.evidence["points"]
-        mean = fmean(up + down for up, down in points.values())
-        return round(min(100.0, max(0.0, _NEUTRAL + _A_POINT * mean)), 2)
+        return round(_NEUTRAL + _A_LEVEL * net_effect(judged), 2)

@@ -1,125 +1,146 @@
-"""The embedded user of EMPA: person, judge and director without a model, on top of `appraisal`.
+"""The embedded user of EMPA: person, judge and director without a language model.
 
-Deterministic. The judge is `rubric`, the director `director`; here the person picks one of their own written lines, out of what
-the director has released. A stand-in for simulator models, for the demo, the tests and RL on a laptop; every report that used it
-says so. Does not cover state rules and ends (`environment`).
+Deterministic: an appraiser (the learned reader, or a student of somebody's judge) says what a reply does, `rubric` makes the form
+of it, `director` chooses the function calls, and the person says one of their own written lines, out of what the director has
+released. Every report that used it says so. Does not cover state rules and ends (`environment`), nor the appraisal
+(`environments.appraising`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
+from heartloop.environments.appraising import Appraiser, LearnedAppraiser, Missed
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.director import decide, open_beats
 from heartloop.environments.empa.environment import Judgement, View
-from heartloop.environments.empa.rubric import judge, needs
+from heartloop.environments.empa.reading import READING
+from heartloop.environments.empa.rubric import judge
 from heartloop.environments.empa.scenario import Beat, Scenario
-from heartloop.environments.empa.scoring import AXES
+from heartloop.environments.empa.scoring import AXES, Case, trace
 from heartloop.environments.episode import CallLog
-from heartloop.environments.reacting import check_english, pick, pick_unsaid, rule_hashes
+from heartloop.environments.lines import least_recent, pick, pick_unsaid
 
-__all__ = ["EmbeddedUser", "line_of"]
+__all__ = ["CORE_FROM", "EmbeddedUser", "line_of"]
 
-_PUSH_BACK: Mapping[str, str] = {
-    "template": "template", "assistant_speak": "template", "minimise": "template", "stage_direction": "template",
-    "early_advice": "advice", "again": "advice", "unwelcome": "advice", "lecture": "lecture", "list": "lecture",
-    "overlong": "lecture", "flattery": "flattery", "goodbye_baiting": "flattery", "repetition": "repeat", "echo": "repeat",
-    "silence": "silence",
-}  # fmt: skip
-_MISSED: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
+CORE_FROM = 1 / 6
+"""Share of |P_0| made good from which the person tells what matters most.
+
+In SAGE the core is told from emotion 50, one sixth of the way from the start (40) to success (100). Here success is |P_0|.
+"""
+MOVED_FROM, ACK_FROM = 4.0, 1.5
+"""Energies from which a reply reached the person deeply, and from which they may say that it helped."""
+COLD_AFTER = 3
+"""Windows in a row without positive energy, from which the person grows cold."""
 
 
 class EmbeddedUser:
-    """A case of EMPA played, judged and directed by rules. One object serves any number of dialogues at once."""
+    """The user, the judge and the director with one appraiser. One object serves any number of dialogues at once.
 
-    name = "embedded"
+    Args:
+        appraiser: default, the learned reader.
+        role: the one it plays, if not all; it behaves the same in each.
+    """
+
+    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
+        self._appraiser = appraiser or LearnedAppraiser(READING)
+        self.name = self._appraiser.name
 
     def describe(self) -> Mapping[str, Any]:
-        return {
-            "models": {"user": "embedded", "judge": "embedded", "director": "embedded"},
-            "prompts": rule_hashes(__package__),
-        }
+        return {"models": dict.fromkeys(("user", "judge", "director"), self.name), "prompts": dict(self._appraiser.hashes)}
 
     def admit(self, scenario: Scenario) -> None:
-        """Refuses a case that is not in English.
+        """Refuses a scenario that the appraiser does not understand.
 
         Raises:
             InputError: says so.
         """
-        check_english(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
+        self._appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
-        return judge(view)
+        return judge(view, self._appraiser)
 
     async def direct(self, view: View, log: CallLog) -> Act:
         return decide(view)
 
     async def speak(self, view: View, log: CallLog) -> str:
+        if view.ending is None and len(view.judgements) < len(view.heard):
+            return line_of(view, _effect_of(view, judge(view._replace(window=1), self._appraiser)))
         return line_of(view)
 
 
-def line_of(view: View) -> str:
-    """The person's next line: an end, a written line of theirs after a good window, a push-back after a bad one.
+class _Effect(NamedTuple):
+    """What the latest reply did to the person."""
 
-    No line is said twice while one is left. Inside a window, which nobody has judged yet, they go on telling.
+    energy: float
+    missed: Missed
+    axis: str
+    """The axis on which it did worst, weighed by what is lacking there."""
+
+
+def _effect_of(view: View, own: Judgement | None = None) -> _Effect:
+    """The effect by the latest judgement, or by the person's own where a window has several replies: they answer the last one."""
+    judgements = view.judgements if own is None else (*view.judgements, own)
+    if not judgements:
+        return _Effect(0.0, "vague", view.scenario.axis)
+    path = view.path
+    if own is not None:
+        path = trace(Case(view.scenario.start, [judgement.levels for judgement in judgements]), preset=view.preset)
+    silent = not view.heard[-1].strip()  # a model as the judge says nothing of what was missed
+    missed: Missed = judgements[-1].evidence.get("missed", "silence" if silent else "vague")
+    lacking = -path.position[0]
+    return _Effect(float(path.energy[-1]), missed, min(zip(path.increment[-1] * lacking, AXES, strict=True))[1])
+
+
+_LINES: Mapping[Missed, str] = {
+    "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
+    "flattery": "flattery", "misread": "unclear", "unfelt": "unfelt",
+}  # fmt: skip
+"""Which of the written lines answer what was missed; else those of the axis."""
+_BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
+
+
+def line_of(view: View, effect: _Effect | None = None) -> str:
+    """The person's next line.
+
+    A farewell at the ends. After a reply of positive energy, the next beat that the director has released, the core only from
+    `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
+    negative energy, or an insult, no beat. No line is said twice while one is left.
     """
-    lines, rules = view.scenario.lines, needs()["speaking"]
+    scenario, lines = view.scenario, view.scenario.lines
     if view.ending is not None:
-        closing = lines.settled if view.ending == "success" else lines.left
-        return pick(closing, "end", view.scenario.id, view.seed)
-    energy = view.path.energy
-    felt = float(energy[-1]) if len(energy) and not view.window else 0.0
-    beat = _next_beat(view)
-    if felt > 0 or view.window:
-        ack = ""
-        if felt >= rules["moved_from"]:
-            ack = _fresh(view, lines.moved, lines.acks)
-        elif felt >= rules["ack_from"] and (view.turn % 3 == 1 or beat is None):
-            ack = _fresh(view, lines.acks)
+        return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)
+
+    def fresh(*groups: Sequence[str]) -> str:
+        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn) or ""
+
+    energy, missed, axis = effect or _effect_of(view)
+    if energy > 0:
+        beat, ack = _next_beat(view, facts_only=False), ""
+        if energy >= MOVED_FROM:
+            ack = fresh(lines.moved, lines.acks)
+        elif energy >= ACK_FROM and view.turn % 3 == 1:
+            ack = fresh(lines.acks)
         if beat is not None:
-            return f"{ack} {beat.text}" if ack else beat.text
-        if ack or felt > 0:
-            return ack or _fresh(view, lines.acks, lines.moved) or _any_line(view)
-    without = len(list(takewhile(lambda e: e <= 0, reversed(energy.tolist()))))
-    missed = getattr(lines, _push_back(view))
-    if without >= rules["cold_after"] and view.turn % 2:
-        return _fresh(view, lines.cold, missed) or _any_line(view)
-    line = _fresh(view, missed, getattr(lines, _MISSED[_worst_axis(view)]))
-    if beat is not None and beat.kind == "fact" and (not line or (felt == 0.0 and view.turn % 2 == 0)):
-        return f"{line} {beat.text}".strip()
-    return line or _any_line(view)
+            return f"{ack} {beat.text}".strip()
+        return ack or fresh(lines.acks, lines.moved) or least_recent([*lines.acks, *lines.moved], view.said)
+    apt: Sequence[str] = getattr(lines, _LINES.get(missed, _BY_AXIS[axis]))
+    others = [getattr(lines, group) for group in dict.fromkeys((_BY_AXIS[axis], *_BY_AXIS.values()))]
+    without = len(list(takewhile(lambda e: e <= 0, reversed(view.path.energy.tolist()))))
+    cold = without >= COLD_AFTER and view.turn % 2 == 1
+    line = fresh(*([lines.cold] if cold else []), apt, *others, lines.cold, lines.repeat)
+    facts = _next_beat(view, facts_only=True) if energy == 0 and missed != "cruel" else None
+    if facts is not None and (not line or view.turn % 2 == 0):
+        return f"{line} {facts.text}".strip()
+    return line or least_recent([*apt, *(line for group in others for line in group)], view.said)
 
 
-def _next_beat(view: View) -> Beat | None:
+def _next_beat(view: View, *, facts_only: bool) -> Beat | None:
     """The next line that is open: of the focused axis where one of the next few is, else in order."""
-    ahead = open_beats(view)[:4]
+    core = view.path.total >= CORE_FROM * view.scenario.distance and not facts_only
+    kinds = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
+    ahead = [beat for beat in open_beats(view) if beat.kind in kinds][:4]
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
     return next((beat for beat in ahead if view.focus and axis_of[beat.concern] == view.focus), ahead[0] if ahead else None)
-
-
-def _push_back(view: View) -> str:
-    """Which of the written lines answer what was missed."""
-    worst = str(view.judgements[-1].evidence.get("worst", "")) if view.judgements else ""
-    return _PUSH_BACK.get(worst, _MISSED[_worst_axis(view)])
-
-
-def _worst_axis(view: View) -> str:
-    """The axis on which the latest window did worst, weighed by what is lacking there."""
-    if not view.judgements:
-        return view.scenario.axis
-    step, lacking = view.path.increment[-1], -view.path.position[0]
-    return min(zip(step * lacking, AXES, strict=True))[1]
-
-
-def _fresh(view: View, *groups: Sequence[str]) -> str:
-    """A line of the first group that has one unsaid; empty where none has."""
-    return pick_unsaid(groups, view.said, "line", view.scenario.id, view.seed, view.turn) or ""
-
-
-def _any_line(view: View) -> str:
-    """What is left to say when the lines in place are used up; in very long talks a cold line comes again."""
-    lines = view.scenario.lines
-    groups = (lines.unclear, lines.unfelt, lines.unhelped, lines.cold, lines.repeat, lines.acks)
-    return _fresh(view, *groups) or lines.cold[view.turn % len(lines.cold)]

@@ -15,6 +15,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge
+from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser
 from heartloop.environments.empa.perturbation_shifts import (
     ALIGNED,
@@ -88,8 +89,10 @@ class PerturbationJudges(NamedTuple):
 
 
 def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
-    direct = EmbeddedDirectJudge() if model is None else LLMDirectJudge(model, sampling=sampling)
-    return PerturbationJudges(cast(EmpaUser, spec.judge(model, sampling)), direct)
+    judge = cast(EmpaUser, spec.judge(model, sampling))
+    if model is None or isinstance(judge, EmbeddedUser):  # also a student
+        return PerturbationJudges(judge, EmbeddedDirectJudge())
+    return PerturbationJudges(judge, LLMDirectJudge(model, sampling=sampling))
 
 
 def result_of(runs: Sequence[Variants]) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Scenario, dominant_axis
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 
 __all__ = ["READING", "context_of"]
@@ -26,6 +26,9 @@ READING = LearnedReading(
     "heartloop.environments.empa",
     context_of,
     tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
-    group=lambda scenario: str(scenario.axis),
+    group=lambda scenario: dominant_axis(scenario.iedr) or scenario.axis,
 )
-"""Progress and setback on each axis, as levels of the MDEP form; what does good depends on the axis of the largest deficit."""
+"""Progress and setback on each axis, as levels of the MDEP form.
+
+What does good depends on the axis of the largest deficit by the IEDR form, which the persona flip changes.
+"""

@@ -1,4 +1,4 @@
-"""The players of the three roles (user, judge, director): models, embedded rules, or both."""
+"""The players of the three roles (user, judge, director): models, embedded, or both."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser, Judgement, View
 from heartloop.environments.empa.llm_user import LLMUser
 from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.spec import SPEC
 from heartloop.environments.episode import CallLog
 
-__all__ = ["MixedRoles", "players"]
+__all__ = ["ROLES", "MixedRoles", "players"]
+
+ROLES = ("user", "judge", "director")
 
 
 class MixedRoles:
@@ -54,13 +57,16 @@ class MixedRoles:
 
 
 def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
-    """The three roles; a role without a model is embedded."""
-    user, judge, director = (models.get(role) for role in ("user", "judge", "director"))
-    chosen = [model for model in (user, judge, director) if model is not None]
-    if not chosen:
-        return EmbeddedUser()
-    llm_user = LLMUser(user or chosen[0], judge=judge, director=director, samplings=samplings)
-    if len(chosen) == 3:
-        return llm_user
-    embedded = EmbeddedUser()
-    return MixedRoles({role: embedded if models.get(role) is None else llm_user for role in ("user", "judge", "director")})
+    """The three roles. One without a language model is embedded: by the learned reader, or by a student."""
+    appraisers = {role: SPEC.appraiser(models.get(role)) for role in ROLES}
+    llm = {role: model for role in ROLES if (model := models.get(role)) is not None and appraisers[role] is None}
+    parts: dict[str, EmpaUser] = {role: EmbeddedUser(appraisers[role], role=role) for role in ROLES if role not in llm}
+    if llm:
+        speaker = llm.get("user") or next(iter(llm.values()))
+        llm_user = LLMUser(speaker, judge=llm.get("judge"), director=llm.get("director"), samplings=samplings)
+        if not parts:
+            return llm_user
+        parts |= dict.fromkeys(llm, llm_user)
+    elif len({part.name for part in parts.values()}) == 1:
+        return parts["user"]
+    return MixedRoles(parts)
