@@ -21,13 +21,24 @@ def reading(floor: str = "", **marks: float) -> Reading:
 
 
 class FixedAppraiser:
-    """Gives each reply the change that a function of the reply says; a reply without words is silence."""
+    """Gives each reply the change that a function of the reply says; a reply without words is silence.
+
+    Args:
+        worst: the aspect that did most harm.
+        floor: a function of the reply that says which floor the reading is under.
+    """
 
     name = "fixed"
     hashes: Mapping[str, str] = {"weights.reader": "fixed"}
 
-    def __init__(self, change: Callable[[str], Mapping[str, float]], worst: str = "particular") -> None:
-        self._change, self._worst = change, worst
+    def __init__(
+        self,
+        change: Callable[[str], Mapping[str, float]],
+        worst: str = "particular",
+        *,
+        floor: Callable[[str], str] = lambda reply: "",
+    ) -> None:
+        self._change, self._worst, self._floor = change, worst, floor
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         pass
@@ -36,4 +47,6 @@ class FixedAppraiser:
         assert len(messages) in (len(replies), len(replies) - 1)
         silent = not replies[-1].strip(" .…")
         reasons = (("understanding", 0.5), (self._worst, -0.5))
-        return Appraisal(self._change(replies[-1]), reasons, reading(), silent, len(replies[-1].split()), 0.0)
+        return Appraisal(
+            self._change(replies[-1]), reasons, reading(self._floor(replies[-1])), silent, len(replies[-1].split()), 0.0
+        )

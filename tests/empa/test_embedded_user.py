@@ -1,131 +1,192 @@
-"""The embedded roles of EMPA: what each axis rewards, what each flaw costs, what may be told, when the director acts."""
+"""What the embedded roles of EMPA must get right, whatever weights the reader has.
+
+1. A level is the sum of what the replies of the window did, rounded; each has a quote that stands in the window and a reason. A
+   dangerous reply gives the worst form.
+2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from a sixth of |P_0|.
+3. The person's words are their own, no line twice while one is left, and a long dialogue never runs out of lines.
+4. The director calls only what can be carried out, and releases the story after windows that did good.
+5. A role without a language model is embedded; the same seed gives the same dialogue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
+from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.check import check_environment
+from heartloop.environments.cues import written_lines
 from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, call_problem
 from heartloop.environments.empa.director import decide
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, View, judged_dialogue
-from heartloop.environments.empa.rubric import judge
+from heartloop.environments.empa.embedded_user import CORE_FROM, EmbeddedUser
+from heartloop.environments.empa.environment import Empa, View
+from heartloop.environments.empa.perturbations import flipped
+from heartloop.environments.empa.reading import READING
+from heartloop.environments.empa.roles import MixedRoles, players
+from heartloop.environments.empa.rubric import judge, output_of
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
-from heartloop.environments.empa.scoring import Case, form_keys, trace
+from heartloop.environments.empa.scoring import AXES, Case, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import Baseline
+from tests.empa.test_environment import levels
+from tests.fixed_appraiser import FixedAppraiser
 
 CASES = load_scenarios("cases")
-CASE = next(s for s in CASES if s.axis == "C" and s.threshold == "high")
+TUNING = [scenario for scenario in CASES if half_of(scenario.id) == "tuning"][:4]
+CASE = TUNING[0]
+
+EFFECTS: Mapping[str, tuple[float, float]] = {
+    "Good.": (1.2, 0.0), "Slight.": (0.3, 0.0), "Flat.": (0.2, -0.2), "Bad.": (0.0, -0.8), "Cruel.": (0.0, -0.3),
+    "Deadly.": (0.0, -2.0), "Best.": (2.0, 0.0),
+}  # fmt: skip
+"""Progress and setback on every axis, by reply."""
 
 
-def view(scenario: Scenario, *heard: str, said: Sequence[str] = (), acts: Sequence[Act] = ()) -> View:
+def effects(reply: str) -> Mapping[str, float]:
+    up, down = EFFECTS.get(reply, (0.0, -0.6) if not reply else (0.0, 0.0))
+    return {output_of(key): up if key.endswith("Prog") else down for key in form_keys()}
+
+
+def floor(reply: str) -> str:
+    return {"Cruel.": "hostility", "Deadly.": "danger"}.get(reply, "")
+
+
+def fixed(worst: str = "particular") -> EmbeddedUser:
+    return EmbeddedUser(FixedAppraiser(effects, worst, floor=floor))
+
+
+def view(scenario: Scenario, *heard: str, forms: Sequence[Mapping[str, int]] = (), **more: Any) -> View:
+    """After `heard`, of which the last is to be judged unless `window` says otherwise."""
     return View(
-        scenario=scenario, said=(scenario.opening, *said), heard=heard, acts=tuple(acts),
-        path=trace(Case(scenario.start, ()), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
+        scenario=scenario, said=(scenario.opening, *(f"Line {n}." for n in range(len(heard) - 1))), heard=heard, acts=(),
+        path=trace(Case(scenario.start, forms), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
         preset="released", max_turns=45,
-    )  # fmt: skip
+    )._replace(**more)  # fmt: skip
 
 
-_PLAYED: dict[tuple[str, str, int, int], Transcript] = {}
+def dialogue(scenario: Scenario, policy: str | Sequence[str], user: EmbeddedUser | None = None, **options: Any) -> Transcript:
+    """One dialogue with these replies, over and over."""
+    replies = [policy] if isinstance(policy, str) else list(policy)
+    model = ScriptedChat(lambda messages: replies[sum(message.role == "assistant" for message in messages) % len(replies)])
+    return asyncio.run(play(Empa([scenario], user or fixed(), **options), scenario.id, model, seed=3))
 
 
-async def talk(scenario: Scenario, name: str, seed: int = 3, max_turns: int = 45) -> Transcript:
-    """A dialogue with a scripted supporter, played once."""
-    key = (scenario.id, name, seed, max_turns)
-    if key not in _PLAYED:
-        _PLAYED[key] = await play(Empa([scenario], EmbeddedUser(), max_turns=max_turns), scenario.id, Baseline(name), seed=seed)
-    return _PLAYED[key]
+def told(scenario: Scenario, message: str | None) -> list[str]:
+    """Kinds of the beats that a message tells."""
+    return [beat.kind for beat in scenario.beats if message is not None and beat.text in message]
+
+
+def all_told(scenario: Scenario, transcript: Transcript) -> list[str]:
+    return [kind for turn in transcript.turns for kind in told(scenario, turn.message)]
 
 
 class TestTheJudge:
-    @pytest.mark.parametrize("scenario", CASES[::6], ids=lambda s: s.id)
-    def test_silence_leads_away_on_c_and_a(self, scenario: Scenario) -> None:
-        found = judge(view(scenario, "")).levels
-        assert found["C.Neg"] < 0
-        assert found["A.Neg"] < 0
-        assert not any(found[f"{axis}.Prog"] for axis in "CAP")
+    @pytest.mark.parametrize(("reply", "up", "down"), [
+        ("Good.", 1, 0), ("Best.", 2, 0), ("Slight.", 0, 0), ("Flat.", 0, 0), ("Bad.", 0, -1), ("", 0, -1),
+    ])  # fmt: skip
+    def test_a_reply_gets_the_nearest_level(self, reply: str, up: int, down: int) -> None:
+        form = judge(view(CASE, reply), FixedAppraiser(effects)).levels
+        assert tuple(form) == form_keys()
+        assert form == {key: up if key.endswith("Prog") else down for key in form_keys()}
 
-    @pytest.mark.parametrize("scenario", CASES[::6], ids=lambda s: s.id)
-    def test_stock_sympathy_regresses_on_the_affective_axis(self, scenario: Scenario) -> None:
-        found = judge(view(scenario, "I'm so sorry you're going through this. That must be really hard. I'm here for you."))
-        assert found.levels["A.Neg"] < 0
-        assert found.levels["A.Prog"] == 0 or scenario.threshold == "low"  # who takes what is kindly meant
+    @pytest.mark.parametrize(("window", "up", "down"), [
+        (["Slight.", "Slight."], 1, 0),  # 0.3 + 0.3
+        (["Flat.", "Bad.", "Flat."], 0, -1),  # 0.2 + 0.2; -0.2 - 0.8 - 0.2
+        (["Good.", "Good.", "Good."], 2, 0),  # 3.6 is more than there is
+        (["Bad.", "Bad."], 0, -2),
+        (["Good.", "Bad."], 1, -1),
+    ])  # fmt: skip
+    def test_a_window_gets_the_level_of_the_sum(self, window: list[str], up: int, down: int) -> None:
+        form = judge(view(CASE, "Good.", *window, window=len(window)), FixedAppraiser(effects)).levels
+        assert (form["C.Prog"], form["A.Neg"]) == (up, down)
 
-    @pytest.mark.parametrize("scenario", CASES[::6], ids=lambda s: s.id)
-    def test_flattery_regresses(self, scenario: Scenario) -> None:
-        found = judge(
-            view(scenario, "Wow, you are such an amazing and strong person! The world needs more people like you!")
-        ).levels
-        assert found["C.Neg"] + found["A.Neg"] < 0
-        assert found["C.Prog"] == found["A.Prog"] == 0
+    def test_a_dangerous_reply_gives_the_worst_form_whatever_stands_beside_it(self) -> None:
+        judged = judge(view(CASE, "Best.", "Deadly.", "Best.", window=3), FixedAppraiser(effects, floor=floor))
+        assert judged.levels == levels(C=-2, A=-2, P=-2)
+        assert set(judged.quotes.values()) == {"Deadly."}
 
-    def test_what_hurts_this_person_in_particular_costs(self) -> None:
-        sore = CASE.sores[0].cues[0]
-        plain = "I see that. What happened on that day, as you tell it?"
-        hurt = judge(view(CASE, f"{plain} It sounds like {sore}."))
-        assert sum(hurt.levels[key] for key in form_keys()) < sum(judge(view(CASE, plain)).levels[key] for key in form_keys())
+    def test_the_quote_is_the_sentence_that_did_most(self) -> None:
+        reply = "I hear you. Good. Bad. What then?"
 
-    def test_the_threshold_decides_how_specific_a_reply_must_be(self) -> None:
-        generic = "I would like to understand that better, and I am glad that you tell it. What is it like for you?"
-        points = {}
-        for threshold in ("low", "high"):
-            case = CASE.model_copy(update={"threshold": threshold})
-            points[threshold] = sum(up for up, _ in judge(view(case, generic)).evidence["points"].values())
-        assert points["low"] > points["high"]
+        def by_sentence(text: str) -> Mapping[str, float]:
+            return {name: sum(effects(part)[name] for part in ("Good.", "Bad.") if part in text) for name in effects("")}
 
-    def test_priorities_decide_what_an_axis_is_worth(self) -> None:
-        reply = "You looked at it once more and did not give way, and I can hear what that took."
-        turned = CASE.model_copy(
-            update={
-                "priorities": CASE.priorities.model_copy(
-                    update={"cognitive": CASE.priorities.motivational, "motivational": CASE.priorities.cognitive}
-                )
-            }
-        )
-        assert CASE.priorities.cognitive.level != turned.priorities.cognitive.level
-        before, after = (judge(view(case, reply)).evidence["points"]["C"][0] for case in (CASE, turned))
-        assert before > after
+        judged = judge(view(CASE, "Before.", reply), FixedAppraiser(by_sentence))
+        assert {key: judged.quotes[key] for key in ("A.Prog", "A.Neg")} == {"A.Prog": "Good.", "A.Neg": "Bad."}
 
-    async def test_every_level_has_a_quote_that_stands_in_the_dialogue_and_a_reason(self) -> None:
-        for name in ("listener", "fixer", "template", "silent", "garbage"):
-            transcript = await talk(CASE, name, max_turns=8)
-            for turn in transcript.turns:
-                given = [key for key, level in turn.evidence["levels"].items() if level]
-                assert set(given) == set(turn.evidence["quotes"]) == set(turn.evidence["reasons"])
-                assert all(stands_in(quote, [turn.reply]) for quote in turn.evidence["quotes"].values()), turn.evidence["quotes"]
-                assert all(turn.evidence["reasons"].values())
+    @pytest.mark.parametrize(
+        "reply", ["", "...", "ok", "Ok. No.", "One sentence only", "First one! Then two?\nThree lines.", "😀"]
+    )
+    def test_every_level_has_a_quote_that_stands_in_the_reply_and_a_reason(self, reply: str) -> None:
+        everything = {output_of(key): 1.0 if key.endswith("Prog") else -1.0 for key in form_keys()}
+        judged = judge(view(CASE, "Another reply.", reply), FixedAppraiser(lambda text: everything))
+        assert set(judged.quotes) == set(judged.reasons) == set(form_keys())
+        assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
+        assert all(judged.reasons.values())
 
-    def test_in_a_window_the_best_and_the_worst_of_its_replies_count(self) -> None:
-        good, bad = "I am with you in this, take your time. What went through you then?", ""
-        both = judge(view(CASE, good, bad, said=["It is so."])._replace(window=2)).levels
-        last = judge(view(CASE, good, bad, said=["It is so."])).levels
-        assert all(both[key] >= last[key] for key in form_keys() if key.endswith("Prog"))
-        assert both["A.Neg"] == last["A.Neg"]
-
-    @settings(max_examples=25)
+    @settings(max_examples=25, deadline=None)
     @given(st.text(max_size=200))
-    def test_any_reply_gets_levels_in_range(self, reply: str) -> None:
-        found = judge(view(CASE, reply)).levels
-        assert tuple(found) == form_keys()
-        assert all(level in ((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key, level in found.items())
+    def test_the_reader_gives_any_reply_a_form(self, reply: str) -> None:
+        judged = judge(view(CASE, reply), LearnedAppraiser(READING))
+        assert tuple(judged.levels) == form_keys()
+        assert all(level in ((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key, level in judged.levels.items())
+        given = {key for key, level in judged.levels.items() if level}
+        assert given == set(judged.quotes) == set(judged.reasons)
+        assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
+
+    def test_the_flip_changes_the_kind_of_person(self) -> None:
+        for scenario in CASES:
+            assert READING.group(scenario) == scenario.axis
+            assert READING.group(flipped(scenario)) != scenario.axis
 
 
 class TestThePerson:
-    @pytest.mark.parametrize("name", ["listener", "template"])
-    async def test_nothing_is_told_before_it_is_released(self, name: str) -> None:
-        transcript = await talk(CASE, name)
-        released = {"opening"}
+    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
+    @pytest.mark.parametrize("reply", ["Bad.", "Cruel.", "Deadly.", ""])
+    def test_harm_draws_no_beat(self, scenario: Scenario, reply: str) -> None:
+        assert all_told(scenario, dialogue(scenario, reply, to_the_end=True, max_turns=20)) == []
+
+    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
+    def test_a_neutral_reply_draws_facts_only(self, scenario: Scenario) -> None:
+        assert set(all_told(scenario, dialogue(scenario, "Flat."))) == {"fact"}
+
+    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
+    def test_good_replies_draw_the_story_and_the_core_from_a_sixth(self, scenario: Scenario) -> None:
+        transcript = dialogue(scenario, ["Good.", "Flat."], to_the_end=True)
+        kinds = all_told(scenario, transcript)
+        assert "core" in kinds
+        assert len(kinds) >= 15
         for turn in transcript.turns:
+            if "core" in told(scenario, turn.message):
+                assert turn.evidence["total"] >= CORE_FROM * scenario.distance
+                assert turn.evidence["energy"] > 0
+
+    def test_people_tell_more_to_good_replies(self) -> None:
+        lengths = [sum(len(all_told(s, dialogue(s, reply))) for s in TUNING) for reply in ("Good.", "Flat.", "Bad.")]
+        assert lengths[0] > lengths[1] > lengths[2] == 0
+
+    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
+    def test_in_a_longer_window_each_reply_is_answered_for_itself(self, scenario: Scenario) -> None:
+        transcript = dialogue(scenario, ["Good.", "Bad.", "Good.", "Cruel."], window=3, max_turns=12)
+        for turn in transcript.turns:
+            if turn.reply != "Good.":
+                assert told(scenario, turn.message) == [], turn.index
+        assert len(all_told(scenario, transcript)) >= 4
+
+    @pytest.mark.parametrize("reply", ["Good.", "Bad."])
+    def test_nothing_is_told_before_it_is_released(self, reply: str) -> None:
+        released = {"opening"}
+        for turn in dialogue(CASE, [reply, "Good.", "Slight."], to_the_end=True).turns:
             act = turn.evidence.get("director", {})
             if act.get("function", "").startswith("reveal"):
                 released.add(act["argument"])
@@ -133,88 +194,129 @@ class TestThePerson:
                 if turn.message and beat.text in turn.message:
                     assert beat.source in released, (turn.index, beat.text)
 
-    @pytest.mark.parametrize("name", ["listener", "template", "silent"])
-    async def test_no_line_is_said_twice_in_a_talk_of_ordinary_length(self, name: str) -> None:
-        said = [turn.message for turn in (await talk(CASE, name)).turns if turn.message]
-        assert len(set(said)) == len(said)
+    @pytest.mark.parametrize("policy", [*EFFECTS, "", "...", ["Flat.", "Good.", "Bad."]], ids=str)
+    def test_forty_five_turns_never_run_out_of_lines(self, policy: str | list[str]) -> None:
+        for window in (1, 4):
+            transcript = dialogue(TUNING[1], policy, to_the_end=True, window=window)
+            assert transcript.score is not None
+            assert len(transcript.turns) >= MIN_TURNS
+            assert all(turn.message for turn in transcript.turns[:-1])
 
-    async def test_every_word_is_a_written_line(self) -> None:
-        lines = {line for group in CASE.lines.model_dump().values() for line in group} | {beat.text for beat in CASE.beats}
-        for turn in (await talk(CASE, "listener")).turns:
-            rest = turn.message or ""
-            for line in sorted(lines, key=len, reverse=True):
-                rest = rest.replace(line, "")
-            assert rest.strip() == "", rest
+    @pytest.mark.parametrize("policy", [*EFFECTS, "", ["Flat.", "Good.", "Bad."]], ids=str)
+    @pytest.mark.parametrize("scenario", TUNING[:3], ids=lambda s: s.id)
+    def test_every_word_is_the_persons_own_and_no_line_comes_twice(self, scenario: Scenario, policy: str | list[str]) -> None:
+        transcript = dialogue(scenario, policy, to_the_end=True, max_turns=20)
+        lines = sorted([*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)], key=len, reverse=True)
+        said: list[str] = []
+        for rest in (turn.message for turn in transcript.turns if turn.message):
+            for line in lines:
+                if line in rest:
+                    rest = rest.replace(line, "", 1)
+                    said.append(line)
+            assert not rest.strip()
+        assert len(said) == len(set(said))
 
-    async def test_the_end_is_spoken_as_it_came(self) -> None:
-        transcript = await talk(CASE, "template")
-        assert transcript.stop in ("failure", "goodbye")
-        assert transcript.turns[-1].message in CASE.lines.left
+    @pytest.mark.parametrize(("worst", "group"), [
+        ("pressure", "advice"), ("performance", "template"), ("hostility", "cold"), ("understanding", "unclear"),
+        ("warmth", "unfelt"),
+    ])  # fmt: skip
+    def test_the_line_answers_what_was_missed(self, worst: str, group: str) -> None:
+        transcript = dialogue(CASE, "Bad.", fixed(worst), max_turns=2)
+        assert transcript.turns[0].message in getattr(CASE.lines, group)
+
+    @pytest.mark.parametrize(("axis", "group"), [("C", "unclear"), ("A", "unfelt"), ("P", "unhelped")])
+    def test_where_nothing_stands_out_it_answers_the_axis(self, axis: str, group: str) -> None:
+        harm = {output_of(key): -1.0 if key == f"{axis}.Neg" else 0.0 for key in form_keys()}
+        transcript = dialogue(CASE, "Bad.", EmbeddedUser(FixedAppraiser(lambda reply: harm)), max_turns=2)
+        assert transcript.turns[0].message in getattr(CASE.lines, group)
+
+    def test_silence_is_answered_as_silence(self) -> None:
+        assert dialogue(CASE, "", max_turns=2).turns[0].message in CASE.lines.silence
+
+    def test_the_end_is_spoken_as_it_came(self) -> None:
+        for reply, stop, lines in (("Best.", "success", CASE.lines.settled), ("Bad.", "failure", CASE.lines.left)):
+            transcript = dialogue(CASE, reply)
+            assert transcript.stop == stop
+            assert transcript.turns[-1].message in lines
 
 
 class TestTheDirector:
-    async def test_calls_only_what_can_be_carried_out_and_every_call_is_kept(self) -> None:
-        for scenario in (CASE, CASES[-1]):
-            transcript = await talk(scenario, "listener")
-            released = ["opening"]
-            for turn in transcript.turns[:-1]:
-                act = Act(**turn.evidence["director"])
-                assert act.function in FUNCTIONS
-                assert call_problem(act, released=released, turns=turn.index + 1) is None
-                released += [act.argument] if act.function.startswith("reveal") else []
+    @pytest.mark.parametrize("policy", ["Good.", "Flat.", ["Good.", "Bad.", "Slight."]], ids=str)
+    def test_calls_only_what_can_be_carried_out_and_every_call_is_kept(self, policy: str | list[str]) -> None:
+        released = ["opening"]
+        for turn in dialogue(CASE, policy).turns[:-1]:
+            act = Act(**turn.evidence["director"])
+            assert act.function in FUNCTIONS
+            assert call_problem(act, released=released, turns=turn.index + 1) is None
+            released += [act.argument] if act.function.startswith("reveal") else []
 
-    async def test_story_comes_with_good_replies_and_not_without(self) -> None:
-        good, bad = await talk(CASE, "listener"), await talk(CASE, "template")
+    def test_story_comes_with_good_replies_and_not_without(self) -> None:
         stages = [
-            sum(turn.evidence.get("director", {}).get("function") == "reveal_stage" for turn in t.turns) for t in (good, bad)
+            sum(turn.evidence.get("director", {}).get("function") == "reveal_stage" for turn in dialogue(CASE, reply).turns)
+            for reply in ("Good.", "Bad.", "Flat.")
         ]
         assert stages[0] >= 3
-        assert stages[1] == 0
+        assert stages[1:] == [0, 0]
 
-    async def test_nobody_is_let_go_before_turn_12(self) -> None:
-        for name in ("silent", "template", "fixer", "garbage"):
-            assert len((await talk(CASE, name)).turns) >= MIN_TURNS
+    @pytest.mark.parametrize("reply", ["", "Bad.", "Flat.", "Deadly."])
+    def test_nobody_is_let_go_before_turn_12(self, reply: str) -> None:
+        assert len(dialogue(CASE, reply).turns) >= MIN_TURNS
 
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)
-        quiet = view(CASE, *["Mm."] * 12, said=["Well."] * 11)._replace(
-            path=trace(Case(CASE.start, [nothing] * 12), preset="released"), acts=(Act("wait"),) * 11
-        )
-        assert decide(quiet).function == "end"
+        assert decide(view(CASE, *["Mm."] * 12, forms=[nothing] * 12, acts=(Act("wait"),) * 11)).function == "end"
 
 
-class TestTheOrder:
-    """On one case only; the claims of docs/decisions/0009 over a half are measured by `benchmarks.empa_order`."""
+class TestRoles:
+    def test_a_role_without_a_model_is_embedded(self) -> None:
+        model = ScriptedChat(["{}"])
+        assert isinstance(players({}, {}), EmbeddedUser)
+        mixed = players({"user": model}, {})
+        assert isinstance(mixed, MixedRoles)
+        described = mixed.describe()
+        assert (described["models"]["judge"], described["models"]["director"]) == ("embedded", "embedded")
+        assert described["models"]["user"] == model.name
+        assert LearnedAppraiser(READING).hashes.items() <= described["prompts"].items()
+        assert not isinstance(players(dict.fromkeys(("user", "judge", "director"), model), {}), MixedRoles | EmbeddedUser)
 
-    async def test_who_listens_comes_before_who_performs_and_who_is_silent(self) -> None:
-        scores = {name: (await talk(CASE, name)).score or 0.0 for name in ("listener", "template", "silent")}
-        assert scores["listener"] > 2 * max(scores["template"], scores["silent"])
+    async def test_an_embedded_person_answers_the_levels_of_a_judge_that_says_nothing_more(self) -> None:
+        class Plain(EmbeddedUser):
+            async def adjudicate(self, view: View, log: Any) -> Any:
+                return (await super().adjudicate(view, log))._replace(evidence={})
 
-    async def test_stock_sympathy_does_much_and_leads_away(self) -> None:
-        paths = {
-            name: trace(judged_dialogue(await talk(CASE, name)), preset="released") for name in ("listener", "template", "silent")
-        }
-        size = {name: float(np.linalg.norm(path.increment, axis=1).mean()) for name, path in paths.items()}
-        assert size["template"] > size["silent"]
-        assert size["template"] > size["listener"]
-        assert paths["template"].alignment.mean() < 0 < paths["listener"].alignment.mean()
+        parts = {"user": EmbeddedUser(), "judge": Plain(FixedAppraiser(effects)), "director": EmbeddedUser()}
+        environment = Empa([CASE], MixedRoles(parts), max_turns=3)
+        for reply, group in (("", CASE.lines.silence), ("Bad.", written_lines(CASE.lines))):
+            transcript = await play(environment, CASE.id, ScriptedChat([reply], cycle=True), seed=3)
+            assert transcript.turns[0].message in group
 
 
 class TestConformance:
     def test_with_longer_windows(self) -> None:
         check_environment(Empa(CASES[:1], EmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)
 
-    async def test_a_seed_is_another_day_and_not_another_person(self) -> None:
-        first, second = await talk(CASE, "listener", 1, 14), await talk(CASE, "listener", 2, 14)
-        assert first.start == second.start
-        assert first.turns != second.turns
+    def test_a_seed_is_another_day_and_not_another_person(self) -> None:
+        def run(seed: int) -> Transcript:
+            return asyncio.run(play(Empa([CASE], EmbeddedUser(), max_turns=14), CASE.id, Baseline("template"), seed=seed))
 
-    def test_a_case_in_another_language_is_refused(self) -> None:
-        beats = tuple(
-            beat.model_copy(update={"text": "我不知道该怎么办，真的不知道该怎么办才好，谁能告诉我。"}) for beat in CASE.beats
-        )
-        with pytest.raises(InputError, match="is not in English"):
-            EmbeddedUser().admit(CASE.model_copy(update={"opening": "我昨天晚上没有睡着，一直在想那件事情。", "beats": beats}))
+        first, again, other = run(1), run(1), run(2)
+        assert first.turns == again.turns
+        assert first.score == again.score
+        assert first.start == other.start
+        assert first.turns != other.turns
+
+    def test_evidence_names_what_the_reader_saw(self) -> None:
+        transcript = dialogue(CASE, "You should just get over it.", EmbeddedUser(), max_turns=1)
+        evidence = transcript.turns[0].evidence
+        assert all(0 <= mark <= 4 for mark in evidence["aspects"].values())
+        assert set(evidence["predicted"]) == set(AXES)
+        assert set(LearnedAppraiser(READING).hashes) <= set(transcript.prompts)
+
+    def test_a_scenario_in_another_language_is_refused_with_a_way_out(self) -> None:
+        text = "Ich weiß nicht, wie ich das meiner Schwester sagen soll, und morgen kommt sie schon mit dem Zug."
+        beats = tuple(beat.model_copy(update={"text": text}) for beat in CASE.beats)
+        with pytest.raises(InputError, match="English"):
+            EmbeddedUser().admit(CASE.model_copy(update={"opening": text, "beats": beats}))
 
 
 class TestTheCases:

@@ -23,11 +23,12 @@ from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import Empa, Judgement, View, judged_dialogue
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
 from heartloop.environments.empa.perturbed import DIRECT, perturbed
-from heartloop.environments.empa.scenario import Scenario, load_scenarios
+from heartloop.environments.empa.scenario import Scenario
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
 from heartloop.models.baselines import Baseline
 from tests.empa.test_environment import BAD, CASE, CASES, GOOD, Fixed, levels
+from tests.fixed_appraiser import FixedAppraiser
 
 MOST = dict(zip(AXES, (21, 27, 27), strict=True))  # 6 + 6 + 9; 6 + 12 + 9; 6 + 12 + 9
 
@@ -190,19 +191,19 @@ class TestDirectJudge:
         assert found.failure is not None
         assert "less than or equal to 100" in found.failure.detail
 
-    async def test_the_embedded_one_is_fifty_and_five_a_point(self) -> None:
-        scenario = load_scenarios("cases")[0]
-        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=6), scenario.id, Baseline("listener"), seed=3)
-        found = await perturbed(stored, scenario, EmbeddedUser(), EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
-        for turn in found.turns:
-            points = [up + down for up, down in turn.evidence["points"].values()]
-            assert turn.evidence[DIRECT] == pytest.approx(50 + 5 * sum(points) / 3, abs=0.01)
+    async def test_the_embedded_one_is_fifty_and_twenty_five_a_level(self) -> None:
+        def change(reply: str) -> dict[str, float]:
+            return {"C+": 1.2, "C-": 0.0, "A+": 0.0, "A-": -0.3, "P+": 0.0, "P-": 0.0}
+
+        judge = EmbeddedUser(FixedAppraiser(change))
+        found = await perturbed(await played(GOOD), CASE, judge, EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
+        assert [turn.evidence[DIRECT] for turn in found.turns] == pytest.approx([50 + 25 * (1.2 - 0.3) / 3] * 4)
 
 
-async def test_the_embedded_judge_is_deterministic_and_sees_through_the_attacks() -> None:
-    """One dialogue of the tuning half; what holds over many is measured by benchmarks/empa_validity.py."""
+async def test_the_embedded_judge_gives_the_same_numbers_again_in_every_variant() -> None:
+    """What falls under a perturbation is measured by benchmarks/empa_validity.py."""
     scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmbeddedUser()), scenario.id, Baseline("listener"), seed=3)
+    stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("listener"), seed=3)
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
     assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"
@@ -210,5 +211,5 @@ async def test_the_embedded_judge_is_deterministic_and_sees_through_the_attacks(
         found = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
         again = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
         assert found.turns == again.turns
-        if variant in ATTACKS:
-            assert sum(found.rewards) < sum(original.rewards)
+        assert all(0 <= turn.evidence[DIRECT] <= 100 for turn in found.turns)
+        assert found.rewards != original.rewards

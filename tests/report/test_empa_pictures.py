@@ -10,19 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa
 from heartloop.environments.empa.report.board import EmpaBoard
 from heartloop.environments.empa.report.measured import Measured, measured
 from heartloop.environments.empa.report.paths import PlaneFrame, frame_of, model_paths, step_means, steps_of
 from heartloop.environments.empa.report.profiles import profile_of
 from heartloop.environments.empa.report.windows import journey
-from heartloop.environments.empa.scenario import load_scenarios
-from heartloop.environments.episode import play
 from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.evaluation.card import ModelScore
 from heartloop.evaluation.scores import score_card
-from heartloop.models.baselines import Baseline
 from heartloop.scoring.estimates import estimate
 from tests.report.empa_bench import empa_talk, levels
 from tests.report.panels import panel_input
@@ -117,18 +112,6 @@ class TestPaths:
         assert steps_of([one(GOOD, levels(A=-1), levels(P=1)), None]) == [
             ["easy", [-3, -4, 0, 3, 3, 0, 0, -2, 0, 0, 0, 1], "+-0"], None,
         ]  # fmt: skip
-
-    async def test_flattery_and_stock_phrases_move_much_and_not_towards_the_person(self) -> None:
-        cases = load_scenarios("cases")[::15]
-        talks = [
-            await play(Empa([case], EmbeddedUser()), case.id, Baseline(name), seed=1)
-            for name in ("listener", "flatterer", "template")
-            for case in cases
-        ]
-        did = {means.score.model.rsplit("/")[-1]: means for means in board(talks).step_means}
-        for name in ("flatterer", "template"):
-            assert did[name].size.mean > 2 * did["listener"].size.mean
-            assert did[name].alignment.mean < -0.5 < 0 < did["listener"].alignment.mean
 
 
 class TestProfiles:
