@@ -37,7 +37,7 @@ from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.published import published
 
-BASELINES = ("listener", "coach", "fixer")
+BASELINES = ("reflector", "assistant", "fixer")
 OTHERS = ("rubric", "magnitude", "direct")
 RESULTS = Path(__file__).parent / "results" / "empa_validity.json"
 PAGE = DOCS / "results" / "empa_validity.md"

@@ -2,7 +2,7 @@
 
 Plays dialogues one after the other, in one process and one thread, and writes no dialogue; making the scenarios is not counted.
 EIBench: 10,000 dialogues of the composed training set with baselines of different quality, some minutes. EMPA: every case with
-the seven baselines, a minute. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
+the ten baselines for any dialogue. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def jobs_of(environment: str, scenarios: Sequence[str]) -> list[Job]:
     """Every dialogue, in order."""
     if environment == "empa":
         return [Job(name, scenario, 0) for name, scenario in product(RANKED, scenarios)]
-    names = ("listener", "diplomat", "owner", "light", "template")
+    names = ("reflector", "assistant", "fixer", "rigid", "template")
     return [Job(names[number % len(names)], scenarios[number % len(scenarios)], number) for number in range(10_000)]
 
 

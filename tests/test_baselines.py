@@ -1,19 +1,17 @@
 """The baselines: models under test that need no key.
 
 1. The same messages, name and seed give the same reply; the seed changes the wording, not the style.
-2. No baseline repeats a sentence while it has another one left.
-3. A reflection is a clause of the last message, turned to "you".
-4. It answers any text.
-5. `garbage` is a failure case and part of no ranking.
+2. No baseline copies what the other person said.
+3. Sentences come again only after the others of a baseline were said; `silent` has few.
+4. `counsellor` says what was written for a line, and elsewhere what `reflector` says.
+5. Each answers any text and keeps to the answer forms.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
-from importlib import resources
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -22,27 +20,26 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import Scenario, load_scenarios
-from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group, second_person
+from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group
+from heartloop.models.baselines.counsellor import _scenarios, written_for, written_scenarios
+from heartloop.models.baselines.text import phrases, read_context
 from heartloop.models.names import resolve
 
 PEOPLE = load_scenarios("support")[::4]
-PHRASES = tomllib.loads((resources.files("heartloop.models.baselines") / "phrases.toml").read_text(encoding="utf-8"))
-UNSPECIFIC: dict[str, list[str]] = {
-    "listener": PHRASES["feelings"][-1]["guesses"],
-    "coach": [step for step in PHRASES["steps"][-1]["fitted"] if "{" not in step],
-    "fixer": [step.rstrip(".").removeprefix("you ") for step in PHRASES["steps"][-1]["plain"]],
-}
-"""Phrases that fit any message, of the three baselines that choose their words."""
+VARIED = ("reflector", "assistant", "fixer", "hostile")
+"""Baselines whose wording depends on the seed."""
+TWO_PARTS = "# Analysis\n<what happens in them>\n# Response\n<what you say>"
 
 
-async def dialogue(name: str, said: Sequence[str], *, seed: int = 0) -> list[str]:
+async def dialogue(name: str, messages: Sequence[str], *, seed: int = 0, prompt: str = "Be kind.") -> list[str]:
     """A baseline's replies to successive messages, seeded as in the turn loop."""
-    baseline, messages, replies = Baseline(name), [Message(role="system", content="Be kind.")], []
-    for turn, message in enumerate(said):
-        messages.append(Message(role="user", content=message))
-        reply = await baseline.complete(messages, sampling=Sampling(seed=seed + turn))
-        messages.append(Message(role="assistant", content=reply.text))
+    baseline, sent, replies = Baseline(name), [Message(role="system", content=prompt)], []
+    for turn, message in enumerate(messages):
+        sent.append(Message(role="user", content=message))
+        reply = await baseline.complete(sent, sampling=Sampling(seed=seed + turn))
+        sent.append(Message(role="assistant", content=reply.text))
         replies.append(reply.text)
     return replies
 
@@ -52,20 +49,24 @@ def messages_of(person: Scenario, turns: int = 10) -> list[str]:
     return [person.first_message, *(beat.text for beat in person.beats)][:turns]
 
 
-def sentences(replies: Sequence[str]) -> list[str]:
-    found = [s.strip().lower() for reply in replies for s in re.split(r"(?<=[.!?…])\s+|\n", reply)]
-    return [s for s in found if re.search(r"\w", s)]
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[a-z']+", text.lower())
 
 
-FRAGMENTS = ["I", "my", "mother", "was", "I'm", "{r}", "\\1", "Ana", "said", "the boat", ",", ".", "?", ";", "’", "ß", "ǆ", "\n"]
+def runs_of(text: str, length: int) -> set[tuple[str, ...]]:
+    """All runs of words."""
+    words = words_of(text)
+    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
 
 
 class TestNames:
-    """Names, ranks, protocol."""
+    """Names, groups, protocol."""
 
-    def test_there_are_seven_and_a_failure_case(self) -> None:
-        assert list(RANKED) == ["listener", "coach", "fixer", "template", "lecturer", "flatterer", "silent"]
-        assert set(GENERAL) - set(RANKED) == {"garbage"}
+    def test_ten_for_any_dialogue_and_four_for_scenes(self) -> None:
+        assert tuple(GENERAL) == RANKED == (
+            "counsellor", "reflector", "assistant", "template", "fixer", "lecturer", "flatterer", "silent", "garbage", "hostile",
+        )  # fmt: skip
+        assert tuple(MANAGING) == ("pushover", "rigid", "excuser", "interviewer")
         assert set(BASELINES) == {*GENERAL, *MANAGING}
 
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self) -> None:
@@ -78,133 +79,156 @@ class TestNames:
 
     def test_groups_by_name(self) -> None:
         assert baseline_group("general") == tuple(GENERAL)
-        assert set(baseline_group("in_scenes")) < set(baseline_group("all")) == set(BASELINES)
-        with pytest.raises(UseError, match=r"'good'.*in_scenes"):
+        assert baseline_group("all") == tuple(BASELINES)
+        with pytest.raises(UseError, match=r"'good'.*managing"):
             baseline_group("good")
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self) -> None:
-        with pytest.raises(UseError, match=r"heartloop/nobody.*listener, coach"):
+        with pytest.raises(UseError, match=r"heartloop/nobody.*counsellor, reflector"):
             Baseline("nobody")
 
 
 class TestWords:
-    """Deterministic, seeded, unrepeating."""
+    """Deterministic, seeded, general."""
 
     async def test_the_same_messages_and_seed_give_the_same_replies(self) -> None:
-        said = messages_of(PEOPLE[0])
+        messages = messages_of(PEOPLE[0])
         for name in BASELINES:
-            assert await dialogue(name, said, seed=3) == await dialogue(name, said, seed=3)
+            assert await dialogue(name, messages, seed=3) == await dialogue(name, messages, seed=3)
 
-    @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
+    @pytest.mark.parametrize("name", VARIED)
     async def test_all_turns_of_a_dialogue_share_its_seed(self, name: str) -> None:
-        messages: list[Message] = []
+        sent: list[Message] = []
         for turn, reply in enumerate(await dialogue(name, messages_of(PEOPLE[0]), seed=5)):
-            messages.append(Message(role="user", content=messages_of(PEOPLE[0])[turn]))
-            assert (await Baseline(name, seed=5).complete(messages)).text == reply
-            messages.append(Message(role="assistant", content=reply))
+            sent.append(Message(role="user", content=messages_of(PEOPLE[0])[turn]))
+            assert (await Baseline(name, seed=5).complete(sent)).text == reply
+            sent.append(Message(role="assistant", content=reply))
 
-    @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
+    @pytest.mark.parametrize("name", VARIED)
     async def test_another_seed_changes_words(self, name: str) -> None:
-        said = messages_of(PEOPLE[0])
-        assert len({tuple(await dialogue(name, said, seed=seed)) for seed in range(5)}) > 1
+        messages = messages_of(PEOPLE[0])
+        assert len({tuple(await dialogue(name, messages, seed=seed)) for seed in range(5)}) > 1
 
     @pytest.mark.parametrize("seed", range(4))
     async def test_no_seed_changes_the_style(self, seed: int) -> None:
-        said = messages_of(PEOPLE[seed])
-        listener, coach, fixer = [await dialogue(name, said, seed=seed) for name in ("listener", "coach", "fixer")]
-        assert not any("you could" in reply.lower() for reply in listener)  # a listener never advises
-        assert all(reply.rstrip().endswith("?") for reply in coach)  # a coach asks, or asks back
-        assert not any("you could" in reply for reply in coach[:3])  # at first it only asks
-        assert all("you could" in reply for reply in coach[3:])  # and then it advises
-        assert all(reply.lower().count("you could") == 2 for reply in fixer)  # a fixer advises at once, twice
-        assert not any("?" in reply for reply in fixer)  # and never asks
+        messages = messages_of(PEOPLE[seed])
+        reflector, assistant, fixer, hostile = [await dialogue(name, messages, seed=seed) for name in VARIED]
+        assert all(reply.endswith("?") and "you could" not in reply.lower() for reply in reflector)
+        assert all(reply.count("\n- ") == 3 for reply in assistant)
+        assert all(reply.lower().count("you could") == 2 and "?" not in reply for reply in fixer)
+        assert not any("?" in reply or "!" in reply for reply in hostile)
 
     @pytest.mark.parametrize("name", ["template", "lecturer", "flatterer", "silent"])
-    async def test_the_others_ignore_the_message(self, name: str) -> None:
+    async def test_fixed_ones_ignore_the_message(self, name: str) -> None:
         assert await dialogue(name, messages_of(PEOPLE[0])) == await dialogue(name, messages_of(PEOPLE[1]), seed=9)
 
     async def test_silent_is_near_empty(self) -> None:
         assert all(len(reply) <= 6 for reply in await dialogue("silent", messages_of(PEOPLE[0])))
 
-    @pytest.mark.parametrize("name", ["template", "lecturer", "flatterer", "garbage"])
+    async def test_no_five_words_of_the_person_are_copied(self) -> None:
+        for name, person in product(("counsellor", *VARIED), PEOPLE):
+            messages = messages_of(person)
+            for turn, reply in enumerate(await dialogue(name, messages)):
+                assert not runs_of(reply, 5) & runs_of(" ".join(messages[: turn + 1]), 5), (name, person.id, reply)
+
+    @pytest.mark.parametrize("name", ["reflector", "template", "lecturer", "flatterer", "garbage", "hostile"])
     async def test_ten_turns_repeat_no_sentence(self, name: str) -> None:
-        said = sentences(await dialogue(name, messages_of(PEOPLE[0])))
-        assert [s for s in said if said.count(s) > 1] == []
+        for person, seed in product(PEOPLE[:6], (0, 1)):
+            replies = await dialogue(name, messages_of(person), seed=seed)
+            sentences = [part for reply in replies for part in re.split(r"(?<=[.!?])\s+|\n", reply) if len(part) > 8]
+            assert len(sentences) == len(set(sentences))
 
-    @pytest.mark.parametrize(("name", "general"), UNSPECIFIC.items())
-    async def test_a_sentence_is_repeated_only_after_all_unspecific_phrases_were_used(
-        self, name: str, general: list[str]
-    ) -> None:
+    async def test_the_assistant_offers_other_options_for_five_turns(self) -> None:
+        for person in PEOPLE[:6]:
+            options = re.findall(r"^- (.+)$", "\n".join(await dialogue("assistant", messages_of(person, 5))), re.MULTILINE)
+            assert len(options) == len(set(options)) == 15
+
+    async def test_advice_of_the_fixer_is_repeated_only_after_all_of_it_was_given(self) -> None:
         for person in PEOPLE:
-            for seed in (0, 1):
-                replies = await dialogue(name, messages_of(person), seed=seed)
-                for turn, reply in enumerate(replies):
-                    again = set(sentences([reply])) & set(sentences(replies[:turn])) - {"that should sort it."}  # a frame
-                    left = [phrase for phrase in general if phrase not in " ".join(replies[: turn + 1])]
-                    assert not (again and left), f"{person.id}, turn {turn}: {again} again, with {left} left"
+            replies = await dialogue("fixer", [person.first_message] * 4)
+            advice = re.findall(r"you could .+?(?=[.,:] |\.$|$)", "\n".join(replies).lower(), re.MULTILINE)
+            assert len(advice) == len(set(advice)) == 8
 
-    @pytest.mark.parametrize("name", ["listener", "coach"])
-    async def test_no_whole_reply_comes_twice_in_ten_turns(self, name: str) -> None:
-        for person in PEOPLE:
-            replies = await dialogue(name, messages_of(person))
-            assert len(set(replies)) == len(replies)
-
-
-class TestReflection:
-    """What listener and coach reflect."""
-
-    @pytest.mark.parametrize(
-        ("clause", "turned"),
-        [
-            ("I was sure my sister had told me everything", "you were sure your sister had told you everything"),
-            ("I were late", "you were late"),
-            ("I wasn't asked", "you weren't asked"),
-            ("I never was asked", "you never were asked"),
-            ("I am tired of my own voice", "you are tired of your own voice"),
-            ("I'm tired and I've had enough", "you're tired and you've had enough"),
-            ("I’d go if I’ll be asked", "you'd go if you'll be asked"),
-            ("we were alone in our kitchen", "you were alone in your kitchen"),
-            ("She was right and I was not", "she was right and you were not"),
-            ("My brother was late", "your brother was late"),
-            ("the mistake was mine, and I did it myself", "the mistake was yours, and you did it yourself"),
-            ("They took us for fools", "they took you for fools"),
-            ("Rubén says I'm strong", "Rubén says you're strong"),
-            ("Ifeanyi left me the shop", "Ifeanyi left you the shop"),
-            ("Inés was my friend", "Inés was your friend"),  # begins like "I", is a name
-            ("", ""),
-        ],
-    )
-    def test_a_clause_is_turned_to_you_and_names_stay(self, clause: str, turned: str) -> None:
-        assert second_person(clause) == turned
-
-    @given(st.text(max_size=200))
-    def test_no_bare_i_survives_whatever_the_clause(self, clause: str) -> None:
-        assert not re.search(r"(?<![\w'’-])(I|I'm|I've)(?![\w'’-])", second_person(clause))
-
-    @pytest.mark.parametrize("name", ["listener", "coach"])
-    async def test_a_clause_of_the_last_message_is_reflected(self, name: str) -> None:
-        replies = await dialogue(name, ["I lost my keys. My mother called me a coward in front of the whole choir."])
-        assert "your mother called you a coward in front of the whole choir" in replies[0].lower()
-
-    async def test_the_listener_reflects_the_last_message_only(self) -> None:
-        replies = await dialogue("listener", ["My mother called me a coward.", "I sold the piano on Monday."])
-        assert "you sold the piano on monday" in replies[1].lower()
-        assert "coward" not in replies[1]
-
-    async def test_over_the_shipped_people_most_replies_hold_words_of_the_last_message(self) -> None:
-        bound = total = 0
-        for person in PEOPLE:
-            said = messages_of(person, 6)
-            for message, reply in zip(said, await dialogue("listener", said), strict=True):
-                heard = set(re.findall(r"[a-z]{5,}", message.lower()))
-                bound += bool(heard & set(re.findall(r"[a-z]{5,}", reply.lower())))
-                total += 1
-        assert bound / total > 0.75
+    async def test_the_reflector_opens_where_nobody_has_spoken(self) -> None:
+        openers = phrases()["reflector"]["opens"]
+        assert (await Baseline("reflector").complete([])).text in openers
+        cue = Message(role="user", content="(Nobody has spoken yet. You begin.)")
+        assert (await Baseline("reflector").complete([cue])).text in openers
 
     async def test_every_blank_of_a_phrase_is_filled(self) -> None:
         for name, person in product(BASELINES, PEOPLE[:8]):
             for reply in await dialogue(name, messages_of(person)):
-                assert not re.search(r"\{\w+\}", reply)
+                assert not re.search(r"\{\w\}", reply)
+
+
+class TestCounsellor:
+    """Replies that were written line by line."""
+
+    OPENING, BEAT = list(_scenarios()["support-reflection-03"])[:2]
+
+    async def test_a_known_line_gets_its_reply(self) -> None:
+        first, second = await dialogue("counsellor", [self.OPENING, self.BEAT])
+        assert first.startswith("Voted out while you were still getting sand out of your ears.")
+        assert second.startswith("Poor kettle.")
+
+    async def test_an_acknowledgement_before_the_line_changes_nothing(self) -> None:
+        plain = await dialogue("counsellor", [self.OPENING, self.BEAT])
+        assert await dialogue("counsellor", [self.OPENING, f"Ha. Yeah. {self.BEAT}"]) == plain
+
+    async def test_an_unknown_line_gets_a_reply_of_the_reflector(self) -> None:
+        table = phrases()["reflector"]
+        [_, reply] = await dialogue("counsellor", [self.OPENING, "The bus is late."])
+        [elsewhere] = await dialogue("counsellor", [self.BEAT])
+        for text in (reply, elsewhere):
+            assert any(text.startswith(heard) for heard in table["heard"])
+            assert any(text.endswith(asks) for asks in table["asks"])
+
+    async def test_no_reply_comes_twice(self) -> None:
+        first, second = await dialogue("counsellor", [self.OPENING, self.OPENING])
+        assert first != second
+
+    def test_every_written_line_is_found_after_its_opening(self) -> None:
+        for lines in _scenarios().values():
+            opening, *rest = lines
+            system = Message(role="system", content=f"{opening}\n\n## Your situation\nYou wait.")
+            speaks_first = opening.startswith("You are ")
+            start = [system] if speaks_first else [Message(role="user", content=opening)]
+            assert written_for(read_context(start)) == lines[opening]
+            for line in rest:
+                sent = [*start, Message(role="assistant", content="x"), Message(role="user", content=f"Well. {line}")]
+                assert written_for(read_context(sent)) == lines[line]
+
+    def test_every_opening_is_that_of_a_shipped_scenario(self) -> None:
+        for name in ("sage", "eibench", "empa", "perm", "daily"):
+            spec = load_environment(name)
+            known = [scenario for scenario_set in spec.scenarios.sets for scenario in spec.load(scenario_set)]
+            assert len({scenario.id for scenario in known} & written_scenarios()) == (12 if name == "empa" else 24)
+
+    async def test_the_analysis_that_was_written_stands_before_the_reply(self) -> None:
+        lines = next(lines for lines in _scenarios().values() if any(written.analysis for written in lines.values()))
+        [(query, written)] = lines.items()
+        [answer] = await dialogue("counsellor", [query], prompt=TWO_PARTS)
+        assert answer == f"# Analysis\n{written.analysis}\n\n# Response\n{written.reply}"
+
+
+class TestForms:
+    """Answer forms that a prompt asks for."""
+
+    @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
+    async def test_an_analysis_and_a_response(self, name: str) -> None:
+        [answer] = await dialogue(name, ["My cat died on Sunday."], prompt=TWO_PARTS)
+        assert re.fullmatch(r"# Analysis\n.+\n\n# Response\n.+", answer, re.DOTALL)
+
+    @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
+    async def test_sections_of_the_last_message(self, name: str) -> None:
+        form = "He laughs.\n--\n# I feel\n\n<in ten words>\n\n# They feel\n\n<in ten words>\n\n# I say\n<a line>"
+        [answer] = await dialogue(name, [form])
+        assert re.findall(r"^# (.+)$", answer, re.MULTILINE) == ["I feel", "They feel", "I say"]
+
+    async def test_where_there_are_notes_fixed_lines_vary_with_the_message(self) -> None:
+        prompt = "## Notes of earlier talks\n- 3 May: She sold the boat.\n"
+        replies = {(await dialogue("template", [person.first_message], prompt=prompt))[0] for person in PEOPLE}
+        assert len(replies) > 3
 
 
 class TestAnyText:
@@ -212,28 +236,14 @@ class TestAnyText:
 
     @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)
-    @given(said=st.lists(st.text(max_size=120), min_size=1, max_size=4))
-    async def test_odd_characters_and_nothing_at_all(self, name: str, said: list[str]) -> None:
-        assert len(await dialogue(name, said)) == len(said)
-
-    @pytest.mark.parametrize("name", ["listener", "coach", "fixer"])
-    @settings(max_examples=40)
-    @given(said=st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join))
-    async def test_fragments_of_speech_and_braces(self, name: str, said: str) -> None:
-        await dialogue(name, [said, said[::-1], said])
+    @given(messages=st.lists(st.text(max_size=120), min_size=1, max_size=4))
+    async def test_odd_characters_and_nothing_at_all(self, name: str, messages: list[str]) -> None:
+        assert len(await dialogue(name, messages)) == len(messages)
 
     @pytest.mark.parametrize(
         "text",
-        [
-            "My brother sold the boat and I said nothing to him. " * 400,
-            "a" * 50_000,
-            "I " * 20_000,
-            "My mother, " * 5_000,
-            "and but so " * 5_000,
-            "\n" * 20_000,
-            "?!" * 10_000,
-        ],
-        ids=["speech", "one word", "I", "commas", "leads", "line breaks", "marks"],
+        ["My brother sold the boat and I said nothing to him. " * 400, "a" * 50_000, "\n" * 20_000, "?!" * 10_000],
+        ids=["speech", "one word", "line breaks", "marks"],
     )
     async def test_a_very_long_message(self, text: str) -> None:
         for name in BASELINES:
@@ -242,15 +252,6 @@ class TestAnyText:
     async def test_no_message_and_a_dialogue_longer_than_the_phrases(self) -> None:
         for name in BASELINES:
             await Baseline(name).complete([])
-            assert len(await dialogue(name, ["I lost my keys again."] * 40)) == 40
-
-
-async def test_verbatim_quotes_the_other_person_but_not_its_own_role() -> None:
-    role = "You are Ada: clerk.\n\n## What you know\n- A place can be moved to any later term.\n"
-    messages = [Message(role="system", content=role), Message(role="user", content="I put the chairs down for the others.")]
-    said = (await Baseline("diplomat", verbatim=True).complete(messages)).text
-    assert '"I put the chairs down for the others"' in said
-    assert "a place can be moved to any later term" in said
-    plain = (await Baseline("diplomat").complete(messages)).text
-    assert "you put the chairs down for the others" in plain
-    assert '"' not in plain
+            replies = await dialogue(name, ["I lost my keys again."] * 45)
+            assert len(replies) == 45
+            assert name in ("silent", *MANAGING) or all(one != other for one, other in pairwise(replies))

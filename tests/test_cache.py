@@ -92,7 +92,7 @@ async def test_the_same_command_on_the_same_cache_makes_no_call_and_the_same_tra
 
 
 def test_a_cache_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
-    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/coach", "--limit", "1", "-E", "max_turns=1")
+    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/assistant", "--limit", "1", "-E", "max_turns=1")
     said = "nowhere/a.sqlite"
     first = heartloop(*words, "--cache", "nowhere/a.sqlite", "--out", "one", cwd=tmp_path)
     assert (first.code, said in " ".join(first.err.split())) == (0, True)
@@ -156,7 +156,7 @@ async def test_a_changed_file_of_a_python_function_is_another_key(tmp_path: Path
 
 def test_scripted_models_bypass_the_cache(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "a.sqlite")
-    assert not isinstance(counted(resolve("heartloop/listener"), Meter(), "policy", cache), Cached)
+    assert not isinstance(counted(resolve("heartloop/reflector"), Meter(), "policy", cache), Cached)
 
 
 # --- 2. samples -----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from heartloop.environments.sage.scenario import load_scenarios
 from tests.commands import KEY, LAB, files_with, heartloop, over_http
 from tests.faulty_server import FaultyServer
 
-EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener")
+EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflector")
 
 
 # --- 1. wrong use ---------------------------------------------------------------------------------
@@ -33,10 +33,10 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("eval", "mars", "--user", "embedded", "--model", "heartloop/coach"), "'mars'"),
-        (("eval", "sage", "--model", "heartloop/coach"), "--user"),
-        (("eval", "sage", "--model", "heartloop/coach", "--user", "robot"), "'robot'"),
-        (("eval", "sage", "--model", "heartloop/coach", "--user", "heartloop/coach"), "heartloop/coach"),
+        (("eval", "mars", "--user", "embedded", "--model", "heartloop/assistant"), "'mars'"),
+        (("eval", "sage", "--model", "heartloop/assistant"), "--user"),
+        (("eval", "sage", "--model", "heartloop/assistant", "--user", "robot"), "'robot'"),
+        (("eval", "sage", "--model", "heartloop/assistant", "--user", "heartloop/assistant"), "heartloop/assistant"),
         ((*EMBEDDED, "--judge", "lab/judge"), "--judge"),
         ((*EMBEDDED, "--role", "director=lab/x"), "director"),
         ((*EMBEDDED, "--role", "user=embedded", "--role", "user=lab/x"), "user"),
@@ -47,7 +47,7 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/listener
         (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "OPENAI_API_KEY"),
         (("eval", "sage", "--model", "gpt", "--user", "embedded"), "expected service/model"),
         (("eval", "sage", "--model", "python:nothing_here:reply", "--user", "embedded"), "no module 'nothing_here'"),
-        ((*EMBEDDED, "--model", "heartloop/listener"), "twice"),
+        ((*EMBEDDED, "--model", "heartloop/reflector"), "twice"),
         ((*EMBEDDED, "--scenarios", "mars"), "'mars'"),
         ((*EMBEDDED, "--exclude-tag", "weather"), "'weather'"),
         ((*EMBEDDED, "-E", "preset=best"), "'best'"),

@@ -15,7 +15,7 @@ import pytest
 from tests.commands import heartloop
 
 EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")
-BOTH = ("--model", "heartloop/listener", "--model", "heartloop/silent")
+BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/silent")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = heartloop("merge", "1", "2", "--out", "whole", cwd=folder)
     assert done.code == 0, done
     assert "16 dialogues of 2 runs." in done.out
-    assert "heartloop/listener" in done.out
+    assert "heartloop/reflector" in done.out
     return folder
 
 
@@ -41,10 +41,10 @@ def test_the_command_without_shard_goes_on_with_the_merged_run(place: Path) -> N
 @pytest.mark.parametrize(
     ("new", "old", "gate", "code"),
     [
-        ("silent", "listener", ("--worse-than", "5"), 1),
-        ("silent", "listener", ("--worse-than", "90"), 0),
-        ("silent", "listener", (), 0),
-        ("listener", "silent", ("--worse-than", "0"), 0),
+        ("silent", "reflector", ("--worse-than", "5"), 1),
+        ("silent", "reflector", ("--worse-than", "90"), 0),
+        ("silent", "reflector", (), 0),
+        ("reflector", "silent", ("--worse-than", "0"), 0),
     ],
 )
 def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
@@ -64,7 +64,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
     done = heartloop("report", "whole", "whole-released", "--out", "site", cwd=place)
     assert done.code == 0, done
     assert (place / "site" / "measurement-2.html").exists()
-    models = ("--model-a", "heartloop/listener", "--model-b", "heartloop/listener")
+    models = ("--model-a", "heartloop/reflector", "--model-b", "heartloop/reflector")
     done = heartloop("compare", "whole", "whole-released", *models, cwd=place)
     assert done.code == 0, done
     assert "The preset is corrected in A and released in B" in done.out
@@ -77,10 +77,13 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
         (("compare", "whole"), "--model-b"),
         (("compare", "whole", "1"), "has several models"),
         (("compare", "whole", "nothing"), "nothing"),
-        (("compare", "whole", "--model-a", "heartloop/listener", "--model-b", "x"), "has no model 'x'"),
-        (("compare", "1", "2", "--model-a", "heartloop/listener", "--model-b", "heartloop/listener"), "share no scored dialogue"),
+        (("compare", "whole", "--model-a", "heartloop/reflector", "--model-b", "x"), "has no model 'x'"),
         (
-            ("compare", "whole", "1", "--model-a", "heartloop/listener", "--model-b", "heartloop/silent", "--worse-than", "-1"),
+            ("compare", "1", "2", "--model-a", "heartloop/reflector", "--model-b", "heartloop/reflector"),
+            "share no scored dialogue",
+        ),
+        (
+            ("compare", "whole", "1", "--model-a", "heartloop/reflector", "--model-b", "heartloop/silent", "--worse-than", "-1"),
             "--worse-than is -1.0",
         ),
         (("merge", "1", "--out", "new"), "at least two different run directories"),

@@ -34,7 +34,7 @@ def test_an_earlier_demo_is_replaced_and_another_run_is_not(tmp_path: Path, monk
     for _ in range(2):
         done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
         assert done.exit_code == 0, done.output
-        assert "heartloop/listener" in done.output
+        assert "heartloop/reflector" in done.output
         assert "does not rank models" in done.output
     (tmp_path / "demo" / ".demo").unlink()
     refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])

@@ -73,7 +73,7 @@ async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) 
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert [t.scored for t in transcripts] == [True, True]
     assert {t.opening for t in transcripts} == {profile()["first_talk"]}
-    embedded = ("eval", "sage", "--model", "heartloop/coach", "--user", "embedded", "--scenarios", "test-imported.jsonl")
+    embedded = ("eval", "sage", "--model", "heartloop/assistant", "--user", "embedded", "--scenarios", "test-imported.jsonl")
     refused = heartloop(*embedded, "--out", "other", cwd=tmp_path)
     assert refused.code == 2
     assert "the embedded user understands English only" in refused.err.replace("\n", " ")

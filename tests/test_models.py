@@ -143,7 +143,7 @@ def test_no_dot_env_is_no_error_and_an_unreadable_one_is(bare: Path) -> None:
 
 
 def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UseError, match=r"heartloop/nobody.*listener.*echo"):
+    with pytest.raises(UseError, match=r"heartloop/nobody.*counsellor.*echo"):
         resolve("heartloop/nobody", baselines=OWN)
 
 
@@ -155,7 +155,7 @@ def fails(messages: Sequence[Message], seed: int) -> str:
     raise KeyError("nothing")
 
 
-OWN = {name: f"tests.test_models:{name}" for name in ("echo", "fails", "HELLO", "missing")} | {"listener": "no.such:module"}
+OWN = {name: f"tests.test_models:{name}" for name in ("echo", "fails", "HELLO", "missing")} | {"reflector": "no.such:module"}
 
 
 async def test_an_environment_brings_a_baseline_of_its_own() -> None:
@@ -176,7 +176,7 @@ def test_a_baseline_that_cannot_be_loaded_is_wrong_use(name: str) -> None:
 
 
 def test_a_built_in_baseline_cannot_be_replaced() -> None:
-    assert isinstance(resolve("heartloop/listener", baselines=OWN), Baseline)
+    assert isinstance(resolve("heartloop/reflector", baselines=OWN), Baseline)
 
 
 def test_importing_models_is_quick() -> None:
@@ -367,7 +367,7 @@ async def test_a_paid_model_without_a_price_leaves_the_cost_unknown() -> None:
     assert meter.summary() == "20 tokens"
 
 
-@pytest.mark.parametrize("name", ["heartloop/listener", "python:m:f", "vllm/qwen", "ollama/llama", "sglang/x", "embedded"])
+@pytest.mark.parametrize("name", ["heartloop/reflector", "python:m:f", "vllm/qwen", "ollama/llama", "sglang/x", "embedded"])
 async def test_local_and_scripted_models_cost_nothing_unless_priced(name: str) -> None:
     assert not is_paid(name)
     meter = Meter(max_cost=0.000001, models=[name])
@@ -457,7 +457,7 @@ async def test_a_cancelled_waiting_call_reserves_nothing() -> None:
 
 
 async def test_baselines_do_not_count_against_the_token_limit() -> None:
-    model = Metered(resolve("heartloop/listener"), Meter(max_tokens=1), "policy")
+    model = Metered(resolve("heartloop/reflector"), Meter(max_tokens=1), "policy")
     assert (await model.complete(HELLO)).text
     assert model.meter.tokens > 1
 
@@ -486,7 +486,7 @@ def test_whatever_calls_take_the_limit_is_passed_by_the_last_wave_only(taken: li
 
 def test_a_limit_on_money_without_a_price_names_the_model() -> None:
     with pytest.raises(UseError, match=r"--max-cost.*openai/new"):
-        Meter(max_cost=1.0, prices=PRICES, models=["heartloop/listener", "openai/a", "openai/new"])
+        Meter(max_cost=1.0, prices=PRICES, models=["heartloop/reflector", "openai/a", "openai/new"])
     with pytest.raises(UseError, match=r"--max-cost.*openai/new"):
         Metered(ScriptedChat(["a"], name="openai/new"), Meter(max_cost=1.0), "policy")
     Metered(ScriptedChat(["a"], name="openai/new"), Meter(max_tokens=5), "policy")

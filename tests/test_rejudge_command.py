@@ -166,7 +166,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("nothing", "--judge", "embedded"), "nothing"),
         (("empty", "--judge", "embedded"), "empty"),
         (("run-released", "--judge", "embedded"), "rescored"),
-        (("run", "--judge", "heartloop/listener"), "heartloop/listener"),
+        (("run", "--judge", "heartloop/reflector"), "heartloop/reflector"),
         (("run", "--judge", "gpt"), "'gpt'"),
         (("run", "--judge", "embedded", "-E", "preset=best"), "'best'"),
         (("run", "--judge", "embedded", "-E", "max_turns=4"), "max_turns"),

@@ -26,7 +26,7 @@ JUDGE = ("validate", "run", *SUITE, "--judge", "lab/judge")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("validate")
-    assert heartloop(*EVAL, "--model", "heartloop/listener", cwd=folder).code == 0
+    assert heartloop(*EVAL, "--model", "heartloop/reflector", cwd=folder).code == 0
     sage = ("eval", "sage", "--user", "embedded", "--model", "heartloop/silent", "--limit", "1", "--out", "sage")
     assert heartloop(*sage, cwd=folder).code == 0
     return folder
@@ -74,7 +74,7 @@ async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Pa
 
 
 async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place: Path) -> None:
-    assert heartloop(*EVAL[:-1], "four", "--model", "heartloop/coach", "--limit", "4", cwd=place).code == 0
+    assert heartloop(*EVAL[:-1], "four", "--model", "heartloop/assistant", "--limit", "4", cwd=place).code == 0
     words = ("validate", "four", *SUITE, "--judge", "lab/judge")
     async with FaultyServer() as server:
         pilot = await over_http(server, *words, "--out", "p", "--pilot", cwd=place)
@@ -107,7 +107,7 @@ async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place:
         (("run", "--judge", "embedded"), ("--suite", "empa", "perturbation")),
         (("run", "--suite", "perturbed", "--judge", "embedded"), ("'perturbed'", "the nearest is 'perturbation'")),
         (("run", *SUITE), ("--judge", "embedded")),
-        (("run", *SUITE, "--judge", "heartloop/listener"), ("heartloop/listener", "embedded")),
+        (("run", *SUITE, "--judge", "heartloop/reflector"), ("heartloop/reflector", "embedded")),
         (("run", *SUITE, "--judge", "embedded", "-E", "preset=best"), ("'best'", "released", "paper")),
         (("run", *SUITE, "--judge", "embedded", "--sampling", "judge.seed=1"), ("--sampling", "embedded")),
     ],

@@ -1,7 +1,8 @@
 """Replies that nobody wrote for the data: the baselines, attacks on a reader, and a small language model.
 
 Attacks: the person's clauses in kind, empty and cruel frames, reflections of the ELIZA sort, good replies to somebody else, good
-replies with shuffled words, constant sentences. Each is judged like any other reply.
+replies with shuffled words, constant sentences. Each is judged like any other reply. The shipped replies were made with the
+baselines of that time, some of which (`listener`, `coach`, `diplomat`, `owner`, `light`) no longer exist.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.judged_replies.contexts import FOLDER, write
+from benchmarks.judged_replies.second_person import second_person
 from heartloop.core.dialogue import Message
 from heartloop.fitting.examples import read_lines
-from heartloop.models.baselines import BASELINES, GENERAL, Baseline, second_person
+from heartloop.models.baselines import BASELINES, GENERAL, Baseline
 
 KIND = (
     "I hear that {c}.", "It sounds like {c}.", "So {c}, and that stays with you.", "What was it like that {c}?",
@@ -93,7 +95,7 @@ def scripted(contexts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[st
     for context in contexts:
         mine = [row for row in replies if halves[row["context"]] == context["half"]]
         scene = context["environment"] == "eibench"
-        name = draw.choice([name for name in BASELINES if scene or name in GENERAL])
+        name = draw.choice([name for name in BASELINES if name != "counsellor" and (scene or name in GENERAL)])
         text = asyncio.run(Baseline(name, seed=draw.randrange(1000)).complete(chat(context))).text
         rows.append({"context": context["id"], "voice": "baseline", "kind": name, "reply": text})
         kind, text = attack(context, mine, draw)

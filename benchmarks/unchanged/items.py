@@ -104,9 +104,9 @@ IMPORTED = ("sage", "eibench", "perm")
 """Environments with scenarios in a released form."""
 SEVERAL_TURNS = ("sage", "eibench", "empa")
 SEEDS = (0, 3)
-FEW = ("listener", "coach", "lecturer", "rigid")
+FEW = ("reflector", "assistant", "lecturer", "rigid")
 """Baselines in cases other than the default."""
-ASKED = ("listener", "flatterer")
+ASKED = ("reflector", "flatterer")
 """Baselines where a scripted model plays the roles."""
 SAMPLING: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 300, "seed": 11}
 """Sampling settings where some are given."""
@@ -306,7 +306,7 @@ class Recorder:
                         await self._play(spec, case, scenario, Policy(name), {}, seed, repeat, sampling)
                 await self._play(spec, case, scenario, OddPolicy(), {})
                 if main or spec.name not in SEVERAL_TURNS:
-                    await self._play(spec, case, scenario, LongPolicy("listener"), {})
+                    await self._play(spec, case, scenario, LongPolicy("reflector"), {})
                 if main:
                     await self._play(spec, case, scenario, OddPolicy(fails=True), {})
 
@@ -330,7 +330,7 @@ class Recorder:
                             await self._play(spec, case, scenario, Policy(name), {"user": short}, seed, repeat, label="last")
                 if main:
                     failing = Scripted("unchanged/fails", fails=True)
-                    await self._play(spec, case, scenario, Policy("coach"), {"user": failing})
+                    await self._play(spec, case, scenario, Policy("assistant"), {"user": failing})
                 await self._play(spec, case, scenario, OddPolicy(), {"user": Scripted("unchanged/heard")})
                 if len(spec.roles) > 1:
                     by_role = {role: Scripted(f"unchanged/{role.replace('user', 'person')}") for role in spec.role_names}
@@ -392,7 +392,7 @@ class Recorder:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "answers.sqlite"
             with AnswerCache(path) as answers:
-                policy, user = Cached(Policy("listener"), answers, "policy"), Cached(Scripted(), answers, "user")
+                policy, user = Cached(Policy("reflector"), answers, "policy"), Cached(Scripted(), answers, "user")
                 for _ in range(2):
                     with dialogue_scope():
                         await self._dialogue(spec, options, scenario, policy, {"user": user})
@@ -407,7 +407,7 @@ class Recorder:
         """Stored dialogues by other options and other judges."""
         presets = spec.options.choices("preset")
         for one in self.stored:
-            if one.key.startswith("play/") and one.policy not in ("listener", "odd", "fails", "long"):
+            if one.key.startswith("play/") and one.policy not in ("reflector", "odd", "fails", "long"):
                 continue
             key = f"rescored/{one.key}"
             if self.items.wants(key):
@@ -422,7 +422,7 @@ class Recorder:
                 model = Scripted("unchanged/judge")
                 await self._rejudge(spec, one, f"rejudged/{one.key}/llm-{preset}", preset, model, sampling)
         short = [one for one in self.stored if one.case.name == "eight-turns" and one.transcript.scored]
-        short = [one for one in short if one.key.startswith("llm/") or one.policy in ("listener", "odd")]
+        short = [one for one in short if one.key.startswith("llm/") or one.policy in ("reflector", "odd")]
         for one in short[:3]:
             await self._perturb(spec, one, None, presets)
             await self._perturb(spec, one, Scripted("unchanged/judge"), presets[:1])
@@ -492,7 +492,7 @@ class Recorder:
                 "models": list(dict.fromkeys(transcript.model for transcript in run)),
                 "scenarios": dict.fromkeys(transcript.scenario for transcript in run),
                 "repeats": 2,
-                "prices": {"heartloop/listener": (1.0, 2.5), "unchanged/user": (3.0, 4.0)},
+                "prices": {"heartloop/reflector": (1.0, 2.5), "unchanged/user": (3.0, 4.0)},
             }
             card = {k: v for k, v in score_card(run, settings).model_dump(mode="json").items() if k not in DROPPED}
             for row in card.pop("models"):

@@ -25,7 +25,7 @@ from heartloop.training.verl_config import RunPaths, verl_settings
 __all__ = ["ROOT", "learned", "recipe_parts", "recipes", "training_environment"]
 
 ROOT = Path(str(resources.files(heartloop)))
-POLICIES = {"listener": 9000, "coach": 2600, "garbage": 9000, "silent": 9000}
+POLICIES = {"reflector": 9000, "assistant": 2600, "garbage": 9000, "silent": 9000}
 """Baselines of a group of rollouts, and the maximum number of prompt tokens of each."""
 END = 256
 """Token that ends a message of `Letters`."""

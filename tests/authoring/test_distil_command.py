@@ -65,7 +65,7 @@ BY = ("--writer", PLAYED, "--auditor", PLAYED)
         ((), "--writer and --auditor and --out missing"),
         ((*BY, "--show", "2"), "--show applies only"),
         ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'"),
-        (("--writer", "heartloop/coach", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/coach"),
+        (("--writer", "heartloop/assistant", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/assistant"),
         ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "gives no embeddings"),
     ],
     ids=["form", "missing", "show", "tag", "supporter", "embedder"],
@@ -128,7 +128,7 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
     (case,) = load_scenarios(tmp_path / "mine.jsonl")
     checked = heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path)
     assert (checked.code, "no problem found" in checked.out) == (0, True), checked
-    words = ("eval", "empa", "--user", "embedded", "-m", "heartloop/listener", "--scenarios", "mine.jsonl", "-E", "max_turns=2")
+    words = ("eval", "empa", "--user", "embedded", "-m", "heartloop/reflector", "--scenarios", "mine.jsonl", "-E", "max_turns=2")
     played = heartloop(*words, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
     assert case.id in (tmp_path / "run" / "transcripts.jsonl").read_text()

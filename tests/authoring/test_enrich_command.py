@@ -52,7 +52,7 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("heartloop/coach",), "--writer is heartloop/coach"),
+        (("heartloop/assistant",), "--writer is heartloop/assistant"),
         (("nowhere/a",), "NOWHERE_BASE_URL"),
         ((PLAYED, "--sampling", "auditor.temperature=1"), "with role writer"),
         ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),

@@ -34,7 +34,10 @@ EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLA
     ("words", "said"),
     [
         (("scenarios", "write", "chess", "--writer", PLAYED, "--auditor", PLAYED), "unknown environment 'chess'"),
-        (("scenarios", "write", "sage", "--writer", "heartloop/coach", "--auditor", PLAYED), "--writer is heartloop/coach"),
+        (
+            ("scenarios", "write", "sage", "--writer", "heartloop/assistant", "--auditor", PLAYED),
+            "--writer is heartloop/assistant",
+        ),
         (("scenarios", "write", "empa", "--writer", PLAYED, "--auditor", PLAYED), "not available for empa; expected"),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),
@@ -77,7 +80,18 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert KEY not in done.out + done.err
     checked = heartloop("scenarios", "check", "new.jsonl", cwd=tmp_path)
     assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
-    words = ("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "new.jsonl", "-E", "max_turns=2")
+    words = (
+        "eval",
+        "eibench",
+        "--user",
+        "embedded",
+        "-m",
+        "heartloop/counsellor",
+        "--scenarios",
+        "new.jsonl",
+        "-E",
+        "max_turns=2",
+    )
     played = heartloop(*words, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
 

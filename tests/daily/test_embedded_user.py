@@ -162,7 +162,7 @@ class TestBaselines:
         note = LIE.dialogue_memory[0].model_copy(update={"text": "Wrote a landlord in the harbour a letter about the stairs."})
         known = LIE.model_copy(update={"dialogue_memory": (note,), "event_memory": LIE.event_memory[:1]})
         daily = Daily([known], EmbeddedUser())
-        for name, remembers in (("listener", True), ("coach", True), ("fixer", False)):
+        for name, remembers in (("reflector", True), ("assistant", True), ("fixer", False)):
             said = (await play(daily, LIE.id, Baseline(name), seed=1)).turns[0].reply
             assert any(word in said for word in ("harbour", "letter", "stairs")) == remembers
 
@@ -182,7 +182,7 @@ WITHOUT_CARE: dict[str, Callable[[Scenario], str]] = {
 async def test_no_policy_without_care_comes_near_the_coach() -> None:
     people = [s for s in load_scenarios(SETS[0]) if half_of(s.id) == "tuning"][::3]
     daily = Daily(people, EmbeddedUser())
-    coach = fmean([(await play(daily, s.id, Baseline("coach"), seed=0)).score or 0.0 for s in people])
+    coach = fmean([(await play(daily, s.id, Baseline("assistant"), seed=0)).score or 0.0 for s in people])
     for name, say in WITHOUT_CARE.items():
         assert fmean(fmean(levels(s, say(s)).values()) for s in people) < coach - 0.3, name
 

@@ -21,7 +21,7 @@ from tests.faulty_server import FaultyServer
 from tests.released_eibench import record
 
 EVAL = ("eval", "eibench", "--user", "embedded", "--limit", "3", "-E", "max_turns=3")
-BOTH = ("--model", "heartloop/diplomat", "--model", "heartloop/rigid")
+BOTH = ("--model", "heartloop/counsellor", "--model", "heartloop/rigid")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_shards_merge_into_the_run_that_one_command_makes_and_it_finds_nothing_l
 
 
 def test_compare_speaks_of_outcomes(place: Path) -> None:
-    done = heartloop("compare", "whole", "--model-a", "heartloop/rigid", "--model-b", "heartloop/diplomat", cwd=place)
+    done = heartloop("compare", "whole", "--model-a", "heartloop/rigid", "--model-b", "heartloop/counsellor", cwd=place)
     assert done.code == 0, done
     assert "mean outcome" in done.out
     assert "by scene" in done.out
@@ -74,10 +74,10 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "-E", "relation_weight=2"), "relation_weight"),
-        (("eval", "sage", "--user", "embedded", "-m", "heartloop/owner", "-E", "relation_weight=1"), "'relation_weight'"),
-        (("eval", "chess", "--user", "embedded", "-m", "heartloop/owner"), "'chess'"),
-        (("eval", "eibench", "--user", "embedded", "-m", "heartloop/owner", "--scenarios", "chat"), "'chat'"),
+        (("eval", "eibench", "--user", "embedded", "-m", "heartloop/counsellor", "-E", "relation_weight=2"), "relation_weight"),
+        (("eval", "sage", "--user", "embedded", "-m", "heartloop/counsellor", "-E", "relation_weight=1"), "'relation_weight'"),
+        (("eval", "chess", "--user", "embedded", "-m", "heartloop/counsellor"), "'chess'"),
+        (("eval", "eibench", "--user", "embedded", "-m", "heartloop/counsellor", "--scenarios", "chat"), "'chat'"),
         (("scenarios", "show", "charm-nowhere-99"), "'charm-nowhere-99'"),
         (("scenarios", "list", "nothing"), "'nothing'"),
         (("rescore", "whole", "-E", "preset=corrected"), "'corrected'"),
@@ -137,7 +137,7 @@ def test_rejudge_finds_the_same_with_the_same_judge(place: Path) -> None:
 
 
 def test_the_training_set_is_played_by_name(tmp_path: Path) -> None:
-    words = (*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "train", "--limit", "4", "-E", "max_turns=1")
+    words = (*EVAL[:4], "--model", "heartloop/reflector", "--scenarios", "train", "--limit", "4", "-E", "max_turns=1")
     assert heartloop(*words, "--shard", "1/2", "--out", "one", cwd=tmp_path).code == 0
     assert {t["facts"]["scene"] for t in bodies(tmp_path / "one")} == {"charm", "repair"}
     settings = json.loads((tmp_path / "one" / "settings.json").read_text())
@@ -152,7 +152,9 @@ def test_scenarios_of_both_environments_are_listed_shown_and_checked(tmp_path: P
     assert "Secretly wants" in heartloop("scenarios", "show", "support-listen-01", cwd=tmp_path).out
     (tmp_path / "mine.jsonl").write_text(load_scenarios("test")[0].model_dump_json() + "\n", encoding="utf-8")
     assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).out.strip() == "1 scenario (charm 1): no problem found"
-    played = heartloop(*EVAL[:4], "--model", "heartloop/owner", "--scenarios", "mine.jsonl", "-E", "max_turns=2", cwd=tmp_path)
+    played = heartloop(
+        *EVAL[:4], "--model", "heartloop/counsellor", "--scenarios", "mine.jsonl", "-E", "max_turns=2", cwd=tmp_path
+    )
     assert played.code == 0, played
 
 
@@ -172,8 +174,8 @@ def person(lacks: str = "") -> Callable[[Any], str]:
 
 
 PLAYED = (
-    "eval", "eibench", "--user", "lab/person", "--model", "heartloop/owner", "--limit", "1", "-E", "max_turns=2", "--out", "run",
-    "--yes",
+    "eval", "eibench", "--user", "lab/person", "--model", "heartloop/reflector", "--limit", "1", "-E", "max_turns=2", "--out",
+    "run", "--yes",
 )  # fmt: skip
 
 

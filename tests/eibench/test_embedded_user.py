@@ -111,7 +111,7 @@ class TestAnyScene:
         states = [
             turn.state
             for person in people
-            for turn in (await play(EIBench(people, EmbeddedUser()), person.id, Baseline("listener"), seed=1)).turns
+            for turn in (await play(EIBench(people, EmbeddedUser()), person.id, Baseline("reflector"), seed=1)).turns
         ]
         assert all(state is not None and 0 <= state["a"] <= 100 and 0 <= state["t"] <= 100 for state in states)
 
@@ -119,7 +119,7 @@ class TestAnyScene:
         people = [s for s in TEST.values() if half_of(s.id) == "tuning"][::12]
         bench = EIBench(people, EmbeddedUser())
         for person in people:
-            for name in ("listener", "template", "rigid"):
+            for name in ("reflector", "template", "rigid"):
                 said = [turn.message for turn in (await play(bench, person.id, Baseline(name), seed=2)).turns]
                 assert len(said) == len(set(said)), (person.id, name)
 
@@ -130,10 +130,10 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("scene", "first", "last"),
         [
-            ("defense", "diplomat", "rigid"),
-            ("repair", "owner", "excuser"),
+            ("defense", "counsellor", "rigid"),
+            ("repair", "counsellor", "excuser"),
             ("charm", "light", "interviewer"),
-            ("support", "listener", "template"),
+            ("support", "reflector", "template"),
         ],
     )
     async def test_the_first_ends_above_the_last(self, scene: str, first: str, last: str) -> None:

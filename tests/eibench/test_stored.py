@@ -161,10 +161,10 @@ async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: 
 class TestJudges:
     @pytest.mark.parametrize("scenario", [DEFENSE, CHARM])
     async def test_the_judge_who_judged_before_finds_the_same(self, scenario: str) -> None:
-        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Baseline("diplomat"), seed=3)
+        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Baseline("counsellor"), seed=3)
         found = await read(played, EmbeddedUser(), turns=8)
         assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
-        assert found.models == {"policy": "heartloop/diplomat", "user": "embedded", "judge": "embedded"}
+        assert found.models == {"policy": "heartloop/counsellor", "user": "embedded", "judge": "embedded"}
 
     async def test_a_model_that_answers_as_before_finds_the_same(self) -> None:
         answers = (answer(-6, 4), answer(3, -2, reply="No."), answer(-10, 8))

@@ -9,7 +9,7 @@ from heartloop.core.dialogue import read_transcripts
 from tests.commands import heartloop
 
 EVAL = (
-    "eval", "empa", "--user", "embedded", "--model", "heartloop/listener", "-E", "max_turns=5", "--limit", "2", "--out", "run",
+    "eval", "empa", "--user", "embedded", "--model", "heartloop/reflector", "-E", "max_turns=5", "--limit", "2", "--out", "run",
 )  # fmt: skip
 
 

@@ -203,7 +203,7 @@ class TestDirectJudge:
 async def test_the_embedded_judge_gives_the_same_numbers_again_in_every_variant() -> None:
     """What falls under a perturbation is measured by benchmarks/empa_validity.py."""
     scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("listener"), seed=3)
+    stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("reflector"), seed=3)
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
     assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"

@@ -70,7 +70,7 @@ class TestRescore:
 class TestRejudge:
     async def test_the_same_judge_gives_the_same_dialogue(self) -> None:
         scenario = load_scenarios("cases")[0]
-        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("coach"), seed=3)
+        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("assistant"), seed=3)
         found = await rejudged(EMPA, stored, scenario, EmbeddedUser(), EmpaOptions(preset="released", max_turns=14))
         assert (found.score, found.rewards, found.stop) == (stored.score, stored.rewards, stored.stop)
         assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]

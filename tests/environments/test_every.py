@@ -34,7 +34,7 @@ def turns_of(spec: EnvironmentSpec) -> Mapping[str, int]:
     return {"max_turns": 4} if spec.name in ("sage", "eibench", "empa") else {}
 
 
-async def played(spec: EnvironmentSpec, few: Few, *, policy: str = "listener", **options: Any) -> tuple[Ready, Transcript]:
+async def played(spec: EnvironmentSpec, few: Few, *, policy: str = "reflector", **options: Any) -> tuple[Ready, Transcript]:
     environment = spec.make(few(spec, 1), spec.players(), {**turns_of(spec), **options})
     scenario = environment.scenario_ids[0]
     return environment, await play(environment, scenario, Baseline(policy), seed=3)
@@ -64,7 +64,7 @@ class Picky(Absent):
 def test_the_conformance_test_passes(spec: EnvironmentSpec, preset: str, variant: str, few: Few) -> None:
     options = {"preset": preset, "variant": variant, **turns_of(spec)}
     environment = spec.make(few(spec, 3, variant), spec.players(), options)
-    check_environment(environment, scenarios=2, policy=Baseline("coach"))
+    check_environment(environment, scenarios=2, policy=Baseline("assistant"))
 
 
 class TestBeforeTheFirstCall:
@@ -97,7 +97,7 @@ class TestTranscript:
         assert transcript.fingerprint == scenario.fingerprint
         assert transcript.facts["title"] == scenario.title
         assert transcript.facts[spec.scale.group]
-        assert transcript.models == {"policy": "heartloop/listener", **dict.fromkeys(spec.role_names, "embedded")}
+        assert transcript.models == {"policy": "heartloop/reflector", **dict.fromkeys(spec.role_names, "embedded")}
         assert all(len(digest) >= 10 for digest in transcript.prompts.values())
         assert any(name.startswith(("policy", "scenario_master")) for name in transcript.prompts)
         played_with = environment.options.model_dump()
@@ -105,7 +105,7 @@ class TestTranscript:
 
     @each
     async def test_its_score_lies_on_the_scale(self, spec: EnvironmentSpec, few: Few) -> None:
-        for policy in ("listener", "silent"):
+        for policy in ("reflector", "silent"):
             _, transcript = await played(spec, few, policy=policy)
             assert transcript.score is not None
             assert spec.scale.low <= spec.scale.points * transcript.score <= spec.scale.high

@@ -22,7 +22,7 @@ from tests.eqbench_checkout import FILES, write_checkout
 from tests.faulty_server import FaultyServer
 
 EVAL = ("eval", "eqbench", "--user", "embedded", "--scenarios", "checkout")
-BOTH = ("--model", "heartloop/listener", "--model", "heartloop/lecturer")
+BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/lecturer")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
 
 
 def test_runs_are_compared_rescored_and_rejudged(place: Path) -> None:
-    words = ("--model-a", "heartloop/lecturer", "--model-b", "heartloop/listener")
+    words = ("--model-a", "heartloop/lecturer", "--model-b", "heartloop/reflector")
     assert "mean rubric score" in heartloop("compare", "official", *words, cwd=place).out
     assert heartloop("rescore", "official", "-E", "preset=released", "--out", "again", cwd=place).code == 0
     assert bodies(place / "again") == bodies(place / "official")
@@ -97,10 +97,10 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("eval", "eqbench", "--user", "embedded", "--model", "heartloop/listener"), "docs/eqbench.md"),
-        ((*EVAL[:4], "--model", "heartloop/listener", "--scenarios", "nowhere"), "scenario_prompts.txt"),
-        ((*EVAL, "--model", "heartloop/listener", "-E", "variant=repared"), "official or repaired"),
-        ((*EVAL, "--model", "heartloop/listener", "-E", "max_turns=2"), "max_turns"),
+        (("eval", "eqbench", "--user", "embedded", "--model", "heartloop/reflector"), "docs/eqbench.md"),
+        ((*EVAL[:4], "--model", "heartloop/reflector", "--scenarios", "nowhere"), "scenario_prompts.txt"),
+        ((*EVAL, "--model", "heartloop/reflector", "-E", "variant=repared"), "official or repaired"),
+        ((*EVAL, "--model", "heartloop/reflector", "-E", "max_turns=2"), "max_turns"),
         (("check", "eqbench"), "--scenarios"),
     ],
 )
@@ -112,7 +112,7 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str
 
 def test_a_malformed_file_of_the_checkout_is_named_with_its_line(tmp_path: Path) -> None:
     write_checkout(tmp_path / "checkout", scenario_prompts=FILES["data/scenario_prompts.txt"].replace("Prompt2", "Prompt4", 1))
-    done = heartloop(*EVAL, "--model", "heartloop/listener", cwd=tmp_path)
+    done = heartloop(*EVAL, "--model", "heartloop/reflector", cwd=tmp_path)
     assert done.code == 2
     assert "scenario_prompts.txt, line 5: '####### Prompt4'; expected `####### Prompt2` here" in done.err
 

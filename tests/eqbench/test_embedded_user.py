@@ -97,7 +97,7 @@ class TestBaselines:
                 assert set(turn.evidence["missing"]) <= {scenario.form.sections[-1]}  # where it says nothing
 
     async def test_they_hear_the_scene_and_not_the_form(self, scenarios: list[Scenario]) -> None:
-        transcript = await play(EQBench([scenarios[0]], EmbeddedUser()), "1", Baseline("listener"), seed=3)
+        transcript = await play(EQBench([scenarios[0]], EmbeddedUser()), "1", Baseline("reflector"), seed=3)
         said = sections_of(transcript.turns[0].reply, SECTIONS)["My answer"]
         assert said
         assert "words" not in said

@@ -63,7 +63,7 @@ class TestRejudge:
         assert (found.user, found.models) == ("fixed", {"policy": "pol", "judge": "fixed"})
 
     async def test_a_model_after_the_rules(self, scenario: Scenario) -> None:
-        stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline("listener"), seed=3)
+        stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline("reflector"), seed=3)
         judge = ScriptedChat([GOOD], name="lab/judge")
         found = await rejudged(load_environment("eqbench"), stored, scenario, LLMUser(judge, role="judge"), EQBenchOptions())
         assert (found.score, found.models["judge"], len(judge.asked)) == (SCORE, "lab/judge", 1)

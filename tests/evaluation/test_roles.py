@@ -51,9 +51,9 @@ class TestAssigned:
             ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
             ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
             ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
-            ("empa", {"user": "lab/x", "roles": ["director=heartloop/listener"]}, "heartloop/listener"),
-            ("sage", {"user": "heartloop/listener"}, "heartloop/listener"),
-            ("perm", {"judge": "heartloop/coach"}, "heartloop/coach"),
+            ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
+            ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
+            ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
         ],
         ids=str,
     )

@@ -27,7 +27,7 @@ from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_se
 PEOPLE = load_scenarios("support")
 BASE: dict[str, Any] = {
     "environment": "sage",
-    "models": ("heartloop/listener", "heartloop/fixer"),
+    "models": ("heartloop/reflector", "heartloop/fixer"),
     "roles": {"user": "service/model"},
     "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 10},
     "scenario_set": "support",
@@ -41,7 +41,7 @@ BASE: dict[str, Any] = {
 }
 CHANGES: dict[str, Any] = {
     "environment": "eibench",
-    "models": ("heartloop/listener",),
+    "models": ("heartloop/reflector",),
     "roles": {"user": "service/other"},
     "options": {"preset": "released", "variant": "vanilla", "max_turns": 10},
     "scenario_set": "mine.jsonl",
@@ -126,7 +126,7 @@ class TestJobs:
 
     def test_models_alternate_so_that_a_run_cut_short_stays_comparable(self) -> None:
         jobs = settings().jobs
-        assert [job.model.removeprefix("heartloop/") for job in jobs] == ["listener", "fixer"] * 4
+        assert [job.model.removeprefix("heartloop/") for job in jobs] == ["reflector", "fixer"] * 4
         assert [job.repeat for job in jobs] == [0] * 4 + [1] * 4
 
     def test_all_models_get_the_same_seed_for_the_same_person_and_repeat(self) -> None:

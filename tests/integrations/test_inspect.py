@@ -75,7 +75,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         gc.collect()
 
 
-async def run(environment: str = "sage", /, *, model: Any = "heartloop/listener", **how: Any) -> EvalLog:
+async def run(environment: str = "sage", /, *, model: Any = "heartloop/reflector", **how: Any) -> EvalLog:
     """One evaluation, as `inspect eval heartloop/ENVIRONMENT` makes it."""
     [log] = await eval_async(f"heartloop/{environment}", model=model, log_dir=str(Path.cwd() / "logs"), **how)
     return read_eval_log(log.location)
@@ -145,7 +145,7 @@ class TestParity:
 
     async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
-        ours = await played(EmbeddedUser(), resolve("heartloop/listener"), epochs=2)
+        ours = await played(EmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
         assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
         assert {(s.id, s.epoch): value(s) for s in samples(log)} == {key: t.score for key, t in ours.items()}
 
@@ -218,7 +218,7 @@ async def play_one(environment: str, **options: Any) -> Transcript:
     spec = load_environment(environment)
     [scenario] = stratified(spec.load(), 1)
     ready = spec.make([scenario], spec.players(), options)
-    policy = resolve("heartloop/listener")
+    policy = resolve("heartloop/reflector")
     return await play(ready, scenario.id, policy, seed=dialogue_seed(0, scenario.id, 0), sampling=spec.policy_sampling)
 
 
@@ -386,7 +386,7 @@ class TestArguments:
         ("arguments", "roles", "part"),
         [
             ({}, {}, "--model-role user="),
-            ({"user": "embedded"}, {"user": "heartloop/listener"}, "every role has a model"),
+            ({"user": "embedded"}, {"user": "heartloop/reflector"}, "every role has a model"),
             ({"user": "nobody"}, {}, "'nobody'"),
             ({"user": "embedded", "preset": "correct"}, {}, "the nearest is corrected"),
             ({"user": "embedded", "variant": "hard"}, {}, "'hard'"),
@@ -402,7 +402,7 @@ class TestArguments:
 
     async def test_a_task_made_in_python_takes_its_roles_from_eval(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = TASKS["sage"](limit=1, max_turns=1)
-        [log] = await eval_async(made, model="heartloop/listener", log_dir=str(Path.cwd() / "logs"))
+        [log] = await eval_async(made, model="heartloop/reflector", log_dir=str(Path.cwd() / "logs"))
         [sample] = samples(read_eval_log(log.location))
         assert sample.error is not None
         assert "--model-role user=" in sample.error.message

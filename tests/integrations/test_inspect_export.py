@@ -156,8 +156,8 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     spec = load_environment("eibench")
     scenario = spec.load("test")[0]
     bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, ["heartloop/diplomat"], roles={"user": "embedded"}, scenario_set="test")
-    played = asyncio.run(play(bench, scenario.id, Baseline("diplomat"), seed=7))
+    settings = settings_of(bench, ["heartloop/counsellor"], roles={"user": "embedded"}, scenario_set="test")
+    played = asyncio.run(play(bench, scenario.id, Baseline("counsellor"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])
@@ -184,8 +184,8 @@ def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
     spec = load_environment("empa")
     scenario = spec.load("cases")[0]
     bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, ["heartloop/coach"], roles={"user": "embedded"}, scenario_set="cases")
-    played = asyncio.run(play(bench, scenario.id, Baseline("coach"), seed=7))
+    settings = settings_of(bench, ["heartloop/assistant"], roles={"user": "embedded"}, scenario_set="cases")
+    played = asyncio.run(play(bench, scenario.id, Baseline("assistant"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
     log, [sample] = read(export_run(tmp_path)[0])

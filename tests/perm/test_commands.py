@@ -15,7 +15,7 @@ from heartloop.environments.perm.scoring import perm_reward
 from heartloop.evaluation.runs import read_run
 from heartloop.report.provenance import command_of
 
-PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/listener", "--limit", "4"]
+PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/reflector", "--limit", "4"]
 
 
 def heartloop(*words: str) -> str:
@@ -91,6 +91,6 @@ def test_what_does_not_fit_is_refused(words: list[str], named: str, tmp_path: Pa
     with pytest.raises(UseError, match=named):
         CliRunner().invoke(
             app,
-            [*words, "--user", "embedded", "--model", "heartloop/coach", "--out", str(tmp_path / "r")],
+            [*words, "--user", "embedded", "--model", "heartloop/assistant", "--out", str(tmp_path / "r")],
             catch_exceptions=False,
         )

@@ -190,7 +190,7 @@ class TestBaselines:
 
     async def test_a_label_is_less_than_a_feeling_with_its_matter(self) -> None:
         analyses = {name: parse((await self.played(name)).turns[0].reply).analysis for name in RANKED}
-        assert len(analyses["silent"]) < len(analyses["template"]) < len(analyses["listener"])
+        assert len(analyses["silent"]) < len(analyses["template"]) < len(analyses["reflector"])
 
 
 def test_a_sample_in_another_language_is_refused() -> None:

@@ -77,7 +77,7 @@ class TestRescore:
 
 class TestRejudge:
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
-        stored = await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline("listener"), seed=3)
+        stored = await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline("reflector"), seed=3)
         found = await rejudged(PERM, stored, SAMPLE, Fixed(resonation=5), PermOptions(preset="released"))
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert found.turns[0].evidence["scores"]["resonation"] == 5

@@ -137,7 +137,7 @@ class TestScenarios:
         settings = [f"scenarios.train={file}", "scenarios.held_out_share=null", "batch.scenarios=1"]
         with pytest.raises(InputError, match="perm-jealous-0123abcd"):
             split_of(read_recipe("perm_grpo_tiny", settings=settings))
-        assert len(split_of(read_recipe("perm_grpo_tiny", settings=[*settings, "dialogue.user=heartloop/listener"])).train) == 1
+        assert len(split_of(read_recipe("perm_grpo_tiny", settings=[*settings, "dialogue.user=heartloop/reflector"])).train) == 1
 
     def test_a_file_that_holds_held_out_people(self, tmp_path: Path) -> None:
         file = tmp_path / "scenarios.jsonl"
@@ -241,7 +241,7 @@ class TestMissing:
 
     @pytest.mark.usefixtures("full")
     def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:
-        assert missing(read_recipe("rlver_grpo_tiny", settings=["dialogue.user=heartloop/listener"])) == []
+        assert missing(read_recipe("rlver_grpo_tiny", settings=["dialogue.user=heartloop/reflector"])) == []
         for name, said in (("nobody/x", "unknown service 'nobody'"), ("gpt-4", "expected service/model")):
             (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[f"dialogue.user={name}"]))
             assert said in found.remedy

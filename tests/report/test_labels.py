@@ -49,8 +49,8 @@ def run(tmp_path: Path) -> Path:
 def made(path: Path, *, replies: list[str] | None = None, scenario_set: str = "support") -> Path:
     simulator = ScriptedChat(lambda asked: FEEL if "Take in" in asked[-1].content else SPEAK, name="lab/sim")
     sage = Sage(PEOPLE, LLMUser(simulator), max_turns=3)
-    settings = settings_of(sage, ["heartloop/coach"], roles={"user": "lab/sim"}, scenario_set=scenario_set)
-    policy = ScriptedChat(replies, name="heartloop/coach") if replies else Baseline("coach")
+    settings = settings_of(sage, ["heartloop/assistant"], roles={"user": "lab/sim"}, scenario_set=scenario_set)
+    policy = ScriptedChat(replies, name="heartloop/assistant") if replies else Baseline("assistant")
     with RunDirectory(path, settings) as directory:
         for scenario in PEOPLE[: 1 if replies else 3]:
             directory.append(asyncio.run(play(sage, scenario.id, policy)))
@@ -73,7 +73,7 @@ def test_a_transcript_holds_none_and_a_report_shows_them(run: Path, tmp_path: Pa
 def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path) -> None:
     """The same talk, once played by rules, once as if a model had played it."""
     sage = Sage(PEOPLE, EmbeddedUser(), max_turns=4)
-    played = asyncio.run(play(sage, PEOPLE[0].id, Baseline("coach"), seed=1))
+    played = asyncio.run(play(sage, PEOPLE[0].id, Baseline("assistant"), seed=1))
     as_model = [turn.model_copy(update={"evidence": {}}) for turn in played.turns]
     lent = played.model_copy(update={"turns": tuple(as_model), "user": "lab/sim"})
     (found,) = evidence(labelled(read_run(run)._replace(transcripts=(lent,))))
@@ -83,7 +83,7 @@ def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path
 
 
 def test_embedded_dialogues_keep_their_own(run: Path) -> None:
-    played = asyncio.run(play(Sage(PEOPLE, EmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("coach")))
+    played = asyncio.run(play(Sage(PEOPLE, EmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("assistant")))
     given = read_run(run)._replace(transcripts=(played,))
     assert labelled(given) is given
     assert not (run / LABELS).exists()

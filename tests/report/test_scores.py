@@ -190,7 +190,7 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
     }
     pair = {"openai/a": Price(2.0, 8.0)}
     cases: list[tuple[str, str, dict[str, Price], float | None]] = [
-        ("heartloop/listener", "embedded", {}, 0.0),
+        ("heartloop/reflector", "embedded", {}, 0.0),
         ("vllm/qwen", "python:my.user", {}, 0.0),
         ("vllm/qwen", "embedded", {"vllm/qwen": Price(1.0, 2.0)}, 2.0),  # 1 + 1
         ("openai/a", "embedded", pair, 6.0),  # 2 + 4

@@ -69,11 +69,11 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
 
 async def test_the_judge_who_judged_before_finds_the_same() -> None:
     sage = Sage([SCENARIO], EmbeddedUser())
-    played = await play(sage, SCENARIO.id, Baseline("coach"), seed=3)
+    played = await play(sage, SCENARIO.id, Baseline("assistant"), seed=3)
     found = await read(played, EmbeddedUser(), turns=10)
     same = {"models": played.models, "seconds": played.seconds}
     assert found.model_copy(update=same) == played
-    assert found.models == {"policy": "heartloop/coach", "user": "embedded", "judge": "embedded"}
+    assert found.models == {"policy": "heartloop/assistant", "user": "embedded", "judge": "embedded"}
 
 
 async def test_other_feelings_on_the_same_words() -> None:

@@ -83,7 +83,7 @@ def check_both_ways(corrected: Transcript, released: Transcript, max_turns: int)
     return there.scored, back.scored
 
 
-@pytest.mark.parametrize("policy", ["listener", "lecturer"])
+@pytest.mark.parametrize("policy", ["reflector", "lecturer"])
 @pytest.mark.parametrize("max_turns", [3, 10])
 async def test_with_the_embedded_user_it_comes_out_as_played(policy: str, max_turns: int) -> None:
     user = EmbeddedUser()
@@ -97,7 +97,7 @@ async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> N
     could = [
         check_both_ways(*await both(user, scenario.id, policy, max_turns), max_turns)
         for scenario in SCENARIOS[:10]
-        for policy in ("listener", "template")
+        for policy in ("reflector", "template")
         for max_turns in (2, 5)
     ]
     assert len({there for there, _ in could}) == 2  # the test saw both ends, both ways

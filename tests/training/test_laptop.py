@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from pathlib import Path
 from typing import Any
 
@@ -211,16 +210,6 @@ def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
         assert words_in(kept) <= 8
         assert all(part in text for part in kept.split(". "))
     assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
-
-
-def test_baselines_quote_what_was_said_word_by_word(examples: Examples) -> None:
-    quotes = [
-        (quote, [m.content for m in example.messages[:place]])
-        for example in examples[0] for place, message in enumerate(example.messages) if message.role == "assistant"
-        for quote in re.findall(r'"([^"]{12,})"', message.content)
-    ]  # fmt: skip
-    assert len(quotes) > 5
-    assert sum(any(quote in said for said in before) for quote, before in quotes) > 0.8 * len(quotes)
 
 
 async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:

@@ -26,6 +26,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     from heartloop.evaluation.runner import player
     from heartloop.evaluation.settings import settings_of, stratified
     from heartloop.models.baselines import baseline_group
+    from heartloop.models.baselines.counsellor import written_scenarios
     from heartloop.models.names import Meter, resolve
 
     marker = out / ".demo"
@@ -41,7 +42,10 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     runs = []
     for spec, part, run in shown:
         models = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
-        environment = spec.make(stratified(spec.load(), part.limit), spec.players())
+        written = written_scenarios()  # elsewhere `counsellor` says what `reflector` says
+        loaded = spec.load()
+        scenarios = [scenario for scenario in loaded if scenario.id in written] or loaded
+        environment = spec.make(stratified(scenarios, part.limit), spec.players())
         settings = settings_of(
             environment, models, roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
             limit=part.limit, seed=SEED,
@@ -50,6 +54,6 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
         runs.append(play_run(run, settings, player(environment, policies), Meter(), max_connections=8)[1])
     page = write_report(runs, out)
     typer.echo(
-        "\nThe embedded user simulator is rule-based: the demo shows how the software works, it does not rank models.\n"
+        "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
         f"Report: {page}"
     )

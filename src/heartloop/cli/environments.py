@@ -64,7 +64,7 @@ def check(
         for name in names:
             for given in _combinations(spec):
                 chosen = spec.load(name, variant=given["variant"])
-                check_environment(spec.make(chosen, spec.players(), given), policy=Baseline("listener"))
+                check_environment(spec.make(chosen, spec.players(), given), policy=Baseline("reflector"))
                 typer.echo(f"PASS: {spec.name}, {name}, {given['preset']}, {given['variant']}")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)

@@ -31,7 +31,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in heartloop, e.g. `openai/gpt-4.1` or `heartloop/listener`."""
+        """Its name in heartloop, e.g. `openai/gpt-4.1` or `heartloop/reflector`."""
         ...
 
     async def complete(

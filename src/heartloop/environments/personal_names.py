@@ -17,7 +17,6 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from heartloop.appraisal.lexicon import classes_of
 from heartloop.environments.places import places
 
 __all__ = ["People"]
@@ -61,7 +60,7 @@ def _listed(group: str) -> frozenset[str]:
 def _hand_written() -> frozenset[str]:
     """Listed names that are also removed if in lower case."""
     table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    return frozenset(name for name in table["given"].split() if len(name) > 2 and not classes_of(name))
+    return frozenset(name for name in table["given"].split() if len(name) > 2 and not _is_ordinary(name))
 
 
 @lru_cache(maxsize=20_000)
@@ -69,7 +68,17 @@ def _is_known(word: str) -> bool:
     """Whether a word is an ordinary one, which a capital does not make a name."""
     low = re.sub("'(?:m|re|ve|ll|d|t)$", "", word.casefold().replace("’", "'"))
     plain = low.removesuffix("s") if len(low) > 3 else low
-    return bool(classes_of(low) or classes_of(plain)) or low in _listed("never") or low in _ordinary()
+    return _is_ordinary(low) or _is_ordinary(plain) or low in _role_words()
+
+
+@lru_cache(maxsize=20_000)
+def _is_ordinary(word: str) -> bool:
+    return word in _listed("ordinary") or word in _listed("never") or word.startswith(_beginnings())
+
+
+@cache
+def _beginnings() -> tuple[str, ...]:
+    return tuple(sorted(_listed("ordinary_beginnings")))
 
 
 @cache
@@ -83,7 +92,7 @@ def _doubtful() -> frozenset[str]:
 
 
 @cache
-def _ordinary() -> frozenset[str]:
+def _role_words() -> frozenset[str]:
     return frozenset().union(*map(_listed, ("relations", "greetings", "titles", "speech")))
 
 
@@ -169,7 +178,7 @@ class People:
         """Whether a word that is a name in this dialogue is one at this position."""
         word = words[place]
         low = word.bare.casefold()
-        if not (classes_of(low) or low in _doubtful()):
+        if not (_is_ordinary(low) or low in _doubtful()):
             return word.capital or len(low) > 2
         if _introduced(text, words, place):
             return True

@@ -68,7 +68,7 @@ def load_prices(path: Path | None) -> dict[str, Price]:
 def is_paid(name: str) -> bool:
     """Whether calls of a model cost money. Baselines, embedded and Python models, checkpoints and local servers do not.
 
-    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/listener")
+    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
     return not (is_scripted(name) or name.startswith(("python:", "checkpoint:")) or name.partition("/")[0].lower() in LOCAL)
@@ -373,7 +373,7 @@ class Meter:
 def is_scripted(model: str) -> bool:
     """Whether a model is computed by heartloop itself: the baselines, the embedded user and students of a judge.
 
-    >>> is_scripted("heartloop/listener"), is_scripted("student:my.student"), is_scripted("python:my_agent:reply")
+    >>> is_scripted("heartloop/reflector"), is_scripted("student:my.student"), is_scripted("python:my_agent:reply")
     (True, True, False)
     """
     return model == "embedded" or model.startswith("student:") or is_baseline(model)

@@ -40,7 +40,7 @@ __all__ = [
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
-    "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/listener), python:module:function, or, as a judge "
+    "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/reflector), python:module:function, or, as a judge "
     "or user, student:FILE"
 )
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")

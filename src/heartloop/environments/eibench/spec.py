@@ -21,7 +21,7 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.eibench.report.panel:PANEL",
     reading="heartloop.environments.eibench.reading:READING",
     stored="heartloop.environments.eibench.stored:STORED",
-    demo=DemoRun("in_scenes", 12, place=2),
+    demo=DemoRun("all", 12, place=2),
     briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
     importers={

@@ -21,7 +21,7 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.perm.report.panel:PANEL",
     reading="heartloop.environments.perm.reading:READING",
     stored="heartloop.environments.perm.stored:STORED",
-    demo=DemoRun("general", 32, place=4),
+    demo=DemoRun("general", 24, place=4),
     training="heartloop.environments.perm.training:TRAINING",
     importers={
         "perm-samples": "heartloop.environments.perm.importers:SAMPLES",

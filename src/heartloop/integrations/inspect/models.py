@@ -173,7 +173,7 @@ def _usage(output: ModelOutput) -> Usage | None:
 
 @modelapi(name="heartloop")
 def heartloop_provider() -> type[ModelAPI]:
-    """`--model heartloop/listener`: the scripted baselines. No key, no network."""
+    """`--model heartloop/reflector`: the scripted baselines. No key, no network."""
     return _ScriptedAPI
 
 

@@ -1,10 +1,11 @@
 """Baselines: scripted policies of different quality, named `heartloop/<name>`, that need no key.
 
 Covers the policies by name, the groups they are run in, and one reply. A baseline sees the messages, like any policy, and knows
-nothing of scenarios. Eight work in any dialogue (`general`); seven make, or avoid, the mistakes of dialogues in which the policy
-has a role and limits (`managing`). Answer forms that a prompt asks for are in `forms`. A reply depends on the name, the messages
-and the seed. The order in which an environment should rank them was written before tuning (docs/decisions). Does not cover how
-they are scored, nor baselines that an environment brings (`names.resolve`).
+nothing of scenarios. `counsellor` has replies that were written line by line for some held-out scenarios (`counsellor`); nine
+others work in any dialogue (`general`); four make the mistakes of dialogues in which the policy has a role and limits
+(`managing`). None copies what the other person said. Answer forms that a prompt asks for are in `forms`. A reply depends on the
+name, the messages and the seed. The order in which an environment should rank them was written before its user was fitted
+(docs/decisions/0013). Does not cover how they are scored, nor baselines that an environment brings (`names.resolve`).
 """
 
 from __future__ import annotations
@@ -15,44 +16,35 @@ from typing import Any
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
-from heartloop.models.baselines.forms.notes import has_notes, with_note
+from heartloop.models.baselines.counsellor import counsellor
 from heartloop.models.baselines.forms.sections import in_sections, requested_sections, without_form
 from heartloop.models.baselines.forms.two_parts import in_two_parts, wants_two_parts
-from heartloop.models.baselines.general import GENERAL, in_one_turn
+from heartloop.models.baselines.general import SCRIPTED, in_one_turn
 from heartloop.models.baselines.managing import MANAGING
-from heartloop.models.baselines.text import Context, Pick, read_context, second_person
+from heartloop.models.baselines.text import Context, Pick, read_context, section
 
-__all__ = ["BASELINES", "GENERAL", "IN_SCENES", "MANAGING", "RANKED", "Baseline", "baseline_group", "second_person"]
+__all__ = ["BASELINES", "GENERAL", "MANAGING", "RANKED", "Baseline", "baseline_group"]
+
+GENERAL: Mapping[str, Callable[[Context, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
+"""The baselines for any dialogue by name."""
 
 BASELINES: Mapping[str, Callable[[Context, Pick], str]] = {**GENERAL, **MANAGING}
 """The built-in baselines by name."""
 
-RANKED: tuple[str, ...] = tuple(name for name in GENERAL if name != "garbage")
-"""The general baselines without `garbage`, which is a failure case."""
+RANKED: tuple[str, ...] = tuple(GENERAL)
+"""Baselines whose order is claimed in every environment (docs/decisions/0013)."""
 
-IN_SCENES: tuple[str, ...] = (
-    "listener", "coach", "template", "lecturer", "flatterer", "silent",
-    "diplomat", "pushover", "rigid", "owner", "excuser", "light", "interviewer",
-)  # fmt: skip
-"""Baselines whose order is claimed where the policy has a role in a scene (docs/decisions/0005)."""
-
-_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "all": tuple(BASELINES),
-    "general": tuple(GENERAL),
-    "managing": tuple(MANAGING),
-    "ranked": RANKED,
-    "in_scenes": IN_SCENES,
-}
+_GROUPS: Mapping[str, tuple[str, ...]] = {"all": tuple(BASELINES), "general": RANKED, "managing": tuple(MANAGING)}
 
 
 def baseline_group(name: str) -> tuple[str, ...]:
-    """Names of the baselines of a group: `all`, `general`, `managing`, `ranked` or `in_scenes`.
+    """Names of the baselines of a group: `all`, `general` or `managing`.
 
     Raises:
         UseError: an unknown group.
 
-    >>> baseline_group("ranked")
-    ('listener', 'coach', 'fixer', 'template', 'lecturer', 'flatterer', 'silent')
+    >>> baseline_group("managing")
+    ('pushover', 'rigid', 'excuser', 'interviewer')
     """
     if name not in _GROUPS:
         raise UseError(f"unknown group of baselines {name!r}; expected one of {', '.join(_GROUPS)}")
@@ -64,32 +56,30 @@ class Baseline:
 
     Args:
         seed: varies the wording; used where the call has no sampling seed.
-        verbatim: quote the other person's words instead of turning them to "you". A very small model can learn that.
 
     Raises:
         UseError: an unknown name.
     """
 
-    def __init__(self, name: str, *, seed: int = 0, verbatim: bool = False) -> None:
+    def __init__(self, name: str, *, seed: int = 0) -> None:
         if name not in BASELINES:
             raise UseError(f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {', '.join(BASELINES)}")
         self._short, self.name = name, f"heartloop/{name}"
         self._seed = seed
-        self._verbatim = verbatim
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
         headings = requested_sections(messages)
-        context = read_context(without_form(messages) if headings else messages, verbatim=self._verbatim)
+        context = read_context(without_form(messages) if headings else messages)
         # the turn loop advances the sampling seed by the turn; subtracting it gives all turns of a dialogue one seed
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - context.turn
         pick = Pick(context, self._short, seed)
         text = BASELINES[self._short](context, pick)
         if wants_two_parts(messages):
-            text = in_two_parts(self._short, text, messages, context, pick)
-        if headings:
+            text = in_two_parts(self._short, text, context, pick)
+        elif headings:
             text = in_sections(self._short, text, headings, context, pick)
-        if has_notes(messages):
-            text = with_note(self._short, in_one_turn(self._short, text, pick), messages, context.last, pick)
+        elif section(context.prompt, "earlier talks"):  # notes of them: a dialogue of one turn
+            text = in_one_turn(self._short, text, pick)
         return Reply(text, usage=estimate_usage(messages, text))

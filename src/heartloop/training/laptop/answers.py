@@ -29,9 +29,9 @@ from heartloop.training.laptop.tokenizer import Layout
 __all__ = ["SHARES", "AnswersSettings", "answers_of", "held_out_texts", "layout_of", "learned_scenarios"]
 
 SHARES: Mapping[str, float] = {
-    "listener": 1.0, "coach": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
+    "reflector": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
 }  # fmt: skip
-"""How often each baseline writes a part."""
+"""How often each baseline writes a part; why the others write none: `corpus.SHARES`."""
 
 
 class AnswersSettings(BaseModel):
@@ -101,7 +101,7 @@ def _scenarios(settings: AnswersSettings) -> tuple[list[Any], list[Any]]:
 
 
 def _answered(jobs: Sequence[tuple[str, int]], settings: AnswersSettings) -> list[Example]:
-    baselines = {name: Baseline(name, verbatim=True) for name in settings.shares}
+    baselines = {name: Baseline(name) for name in settings.shares}
     return [asyncio.run(_answer(scenario, seed, baselines, settings)) for scenario, seed in jobs]
 
 

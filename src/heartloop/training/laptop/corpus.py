@@ -1,9 +1,8 @@
 """The dialogues from which the laptop policy learns English: scripted baselines, good and bad, with the embedded user.
 
 At every reply one baseline is drawn, so that one dialogue holds good and bad replies and nothing but the moment decides which:
-what a reply is worth is left to training. The baselines quote messages and facts word for word, as copying is easier to learn
-than turning "I" into "you". `corpus.yaml` lists the scenarios. Does not cover the tokenizer (`tokenizer`) nor learning
-(`warm_start`).
+what a reply is worth is left to training. No baseline repeats what the person said, so the corpus does not teach quoting.
+`corpus.yaml` lists the scenarios. Does not cover the tokenizer (`tokenizer`) nor learning (`warm_start`).
 
 Deterministic: the same settings give the same dialogues, word for word, however many processes play them.
 """
@@ -41,12 +40,13 @@ __all__ = [
 ]  # fmt: skip
 
 SHARES: Mapping[str, float] = {
-    "listener": 1.0, "diplomat": 1.0, "owner": 1.0, "light": 1.0,
+    "reflector": 2.0,
     "template": 0.3, "lecturer": 0.3, "fixer": 0.3, "flatterer": 0.3,
     "pushover": 0.3, "rigid": 0.3, "excuser": 0.3, "interviewer": 0.3,
 }  # fmt: skip
-"""How often each baseline replies. Four are good in some scene; with these shares the mixture ends below zero in EIBench, and
-every scene has room upwards. `silent` and `garbage` are no English; `coach` is as good as `listener`, and longer."""
+"""How often each baseline replies. `reflector` does no harm; the others are poor in some scene and leave room upwards.
+`counsellor` is left out because its replies belong to held-out scenarios, `assistant` because its lists are too long for this
+policy, `hostile` because a policy should not have to unlearn it, and `silent` and `garbage` because they are no English."""
 
 _MESSAGE_WORDS = 48
 """Words that the policy reads of a message."""
@@ -139,7 +139,7 @@ class Mixture:
     def __init__(self, shares: Mapping[str, float] = SHARES, *, longest: int) -> None:
         self._shares = dict(shares)
         self._longest = longest
-        self._baselines = {name: Baseline(name, verbatim=True) for name in shares}
+        self._baselines = {name: Baseline(name) for name in shares}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -53,7 +53,7 @@ _SHARES = (0.44, 0.30, 0.26)
 
 _KEPT, _HANDED_ON = 0.7, 6.0
 """Sizes of what the looking-back heads and the copying ones write, beside the stream. Set by hand: of random tokens nearly all
-are copied rightly (the tests check it), and two of three content words of the warm-start corpus."""
+are copied rightly (the tests check it)."""
 
 
 def prime(model: Any, *, seed: int = 0) -> None:

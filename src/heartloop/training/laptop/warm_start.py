@@ -1,10 +1,10 @@
 """The laptop policy's warm start: a small Llama that learns, in minutes on two cores, to write as the scripted baselines do.
 
-Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. Three things make it fast, and the policy able to
-quote scenarios it has never seen: initial weights that can copy (`priming`); a share of the rows whose content words are
-exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger weight on content
-words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of threads. Does not cover
-the examples (`corpus`, `answers`) nor reinforcement learning.
+Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. No example quotes the person. Three things keep the
+policy able to use words of scenarios it has never seen: initial weights that can copy (`priming`); a share of the rows whose
+content words are exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger
+weight on content words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of
+threads. Does not cover the examples (`corpus`, `answers`) nor reinforcement learning.
 """
 
 from __future__ import annotations
@@ -335,5 +335,5 @@ def _texts(table: Any) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(table, Mapping):
         for name, item in table.items():
-            if name != "words":  # word lists, not texts
+            if name != "about":  # word lists, not texts
                 yield from _texts(item)

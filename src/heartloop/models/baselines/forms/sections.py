@@ -1,7 +1,7 @@
 """An answer in sections, where the last message asks for some under headings (the role-plays of EQ-Bench3).
 
 Covers finding the headings, reading the scene without the form below it, and filling the sections: the last holds the reply, the
-others an analysis (`two_parts`). `garbage` ignores the form. Does not cover the reply (`general`, `managing`).
+others an analysis (`two_parts`). `garbage` ignores the form. Does not cover the reply (`general`, `managing`, `counsellor`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from heartloop.core.dialogue import Message
-from heartloop.models.baselines.forms.two_parts import analysis_of
+from heartloop.models.baselines.forms.two_parts import analyses_of
 from heartloop.models.baselines.text import Context, Pick
 
 __all__ = ["in_sections", "requested_sections", "without_form"]
@@ -38,7 +38,8 @@ def in_sections(name: str, reply: str, headings: Sequence[str], context: Context
     """The reply under the last heading, with an analysis under each of the others."""
     if name == "garbage":
         return reply
-    texts = [*(analysis_of(name, "", context, pick) for _ in headings[:-1]), reply]
+    analyses = analyses_of(name, context, pick)
+    texts = [*(analyses[place % len(analyses)] for place in range(len(headings) - 1)), reply]
     return "\n\n".join(f"# {heading}\n\n{text}" for heading, text in zip(headings, texts, strict=True))
 
 
