@@ -216,7 +216,7 @@ class TestWheel:
         [
             "py.typed",
             "models/baselines/phrases.toml",
-            "models/baselines/counsellor.jsonl",
+            "models/baselines/written/counsellor.jsonl",
             "environments/sage/needs.toml",
             "environments/sage/prompts/feel.md",
             "environments/sage/scenarios/support.jsonl",

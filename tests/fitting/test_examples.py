@@ -139,6 +139,6 @@ class TestExamples:
 
 def test_the_counsellor_answers_lines_of_held_out_scenarios() -> None:
     """One reply for a line, none of tuning scenarios."""
-    rows = read_lines(Path(str(resources.files("heartloop.models.baselines"))) / "counsellor.jsonl")
+    rows = read_lines(Path(str(resources.files("heartloop.models.baselines"))) / "written" / "counsellor.jsonl")
     assert all(half_of(row["scenario"]) == "held-out" and row["reply"].strip() for row in rows)
     assert len({(row["scenario"], row["line"]) for row in rows}) == len(rows)
