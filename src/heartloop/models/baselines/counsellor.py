@@ -1,6 +1,6 @@
 """The baseline `counsellor`: what was written for this line of this person.
 
-Covers the replies in `written/counsellor.jsonl` (the data card is data/counsellor/README.md), keyed by the line that they answer. A
+Covers the replies in `written/counsellor.jsonl` (data card: data/counsellor/README.md), keyed by the line that they answer. A
 dialogue is of a known person if its first message, or else its system prompt, contains the first line written for that person.
 Where nothing was written for the last message, or it was said already, the reply is the reflector's: so it is in every dialogue
 with another person. Does not cover the wording of the reflector (`general`).
