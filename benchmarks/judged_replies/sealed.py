@@ -164,7 +164,7 @@ def table(results: Mapping[str, Any]) -> str:
     first = rows[0]
     lines = [
         f"{first['replies']} written replies of the sealed part. {results['machine']}, Python {results['python']}. "
-        f"Weights: {', '.join(f'{name} {one["hash"]}' for name, one in readers.items())}. "
+        f"Weights: {', '.join(name + ' ' + one['hash'] for name, one in readers.items())}. "
         f"Length alone: r {first['length_r']:.2f}; the tier of the brief alone: r {first['tier_r']:.2f}.",
         "",
         f"| | {' | '.join(readers)} |",
