@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,15 +30,17 @@ from heartloop.environments.empa.director import decide
 from heartloop.environments.empa.embedded_user import CORE_FROM, EmbeddedUser
 from heartloop.environments.empa.environment import Empa, View
 from heartloop.environments.empa.perturbations import flipped
-from heartloop.environments.empa.reading import READING
+from heartloop.environments.empa.reading import READING, output_of
 from heartloop.environments.empa.roles import MixedRoles, players
-from heartloop.environments.empa.rubric import judge, output_of
+from heartloop.environments.empa.rubric import judge
 from heartloop.environments.empa.scenario import Scenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, Case, form_keys, trace
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
+from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
+from heartloop.models.names import resolve
 from tests.empa.test_environment import levels
 from tests.fixed_appraiser import FixedAppraiser
 
@@ -289,6 +292,29 @@ class TestRoles:
         for reply, group in (("", CASE.lines.silence), ("Bad.", written_lines(CASE.lines))):
             transcript = await play(environment, CASE.id, ScriptedChat([reply], cycle=True), seed=3)
             assert transcript.turns[0].message in group
+
+
+class TestStudents:
+    def test_a_student_of_judged_runs_takes_the_place_of_the_reader(self, tmp_path: Path) -> None:
+        played = [
+            dialogue(scenario, [reply, "Flat."], max_turns=3).model_copy(update={"model": reply})
+            for scenario in CASES[:10]
+            for reply in ("Good.", "Bad.", "Best.", "Deadly.")
+        ]
+        first = played[0].turns[0]
+        assert READING.judged(first) == {output_of(key): level for key, level in first.evidence["levels"].items()}
+        (tmp_path / "transcripts.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in played))
+        path = tmp_path / "one.student"
+        path.write_bytes(fit_student(read_rows([tmp_path])).to_bytes())
+        student = resolve(f"student:{path}")
+        player = players(dict.fromkeys(("user", "judge", "director"), student), {})
+        assert isinstance(player, EmbeddedUser)
+        good, bad = (dialogue(CASES[12], [reply, "Flat."], player, max_turns=3) for reply in ("Best.", "Deadly."))
+        assert good.rewards[0] > 0 > bad.rewards[0]
+        assert bad.turns[0].evidence["quotes"]["A.Neg"] == "Deadly."
+        assert all(bad.turns[0].evidence["reasons"].values())
+        mixed = players({"user": None, "judge": student, "director": None}, {})
+        assert mixed.describe()["models"] == {"user": "embedded", "judge": player.name, "director": "embedded"}
 
 
 class TestConformance:

@@ -126,8 +126,8 @@ def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: Rows) -> None:
 def test_wrong_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="4 judged dialogues"):
         read_rows([run(tmp_path / "small", count=1)])
-    with pytest.raises(InputError, match="empa and sage"):
-        read_rows([run(tmp_path / "one"), run(tmp_path / "two", environment="empa")])
+    with pytest.raises(InputError, match="eibench and sage"):
+        read_rows([run(tmp_path / "one"), run(tmp_path / "two", environment="eibench")])
 
 
 def test_a_change_without_a_part_is_refused_and_not_filled_in(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ async def test_it_judges_and_plays(student: Path) -> None:
     scenario = spec.load("support")[0]
     played = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
     assert played.scored
-    assert played.prompts["student"] == LinearModel.load(student).hash
+    assert played.prompts["weights.student"] == LinearModel.load(student).hash
     changes = [turn.change["emotion"] for turn in played.turns if turn.change]
     assert all(-10 <= change <= 10 for change in changes)
     assert any(scenario.beats[0].text in (turn.message or "") for turn in played.turns) or len(played.turns) == 10

@@ -5,11 +5,12 @@ Covers what several environments share. Which texts and numbers an environment h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
+from heartloop.core.dialogue import Turn
 
 __all__ = ["LearnedReading", "unsaid", "with_cues"]
 
@@ -25,6 +26,8 @@ class LearnedReading(NamedTuple):
     """The numbers that judges gave, in the order of the data's `change`."""
     group: Callable[[Any], str] = lambda scenario: ""
     """The kind of person a scenario is about; weights differ between kinds."""
+    judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
+    """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
 
 
 class _Cued(Protocol):

@@ -18,6 +18,7 @@ from heartloop.appraisal.features import Context, Layout, features_of, han_share
 from heartloop.appraisal.linear import LinearModel
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
+from heartloop.environments.registry import load_environment
 from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
 
 __all__ = ["ALPHA", "LAYOUT", "Folds", "Rows", "agreement", "fit_student", "held_out", "read_rows"]
@@ -110,10 +111,12 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, Context, Mapping[str
     """Each reply up to the first without a change, with what was said before it."""
     messages = [transcript.opening] if transcript.opening else []
     replies: list[str] = []
+    reading = load_environment(transcript.environment).reading
     for turn in transcript.turns:
-        if not turn.change:
+        change = turn.change if reading is None else reading.judged(turn)
+        if not change:
             return
-        yield turn.reply, Context(tuple(messages), tuple(replies)), turn.change
+        yield turn.reply, Context(tuple(messages), tuple(replies)), change
         replies.append(turn.reply)
         if turn.message:
             messages.append(turn.message)

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from heartloop.environments.appraising import Appraisal, Appraiser, evidence_of, missed_by, reason_of
 from heartloop.environments.empa.environment import Judgement, View
+from heartloop.environments.empa.reading import output_of
 from heartloop.environments.empa.scoring import AXES, LEVELS, form_keys
 from heartloop.environments.quotes import SILENT, stands_in
 
-__all__ = ["judge", "net_effect", "output_of"]
+__all__ = ["judge", "net_effect"]
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
 _MOST_SENTENCES = 8
@@ -35,16 +36,6 @@ class _Read(NamedTuple):
     @property
     def dangerous(self) -> bool:
         return self.appraisal.reading is not None and self.appraisal.reading.floor == "danger"
-
-
-def output_of(key: str) -> str:
-    """The appraiser's output for a key of the form.
-
-    >>> output_of("C.Prog"), output_of("A.Neg")
-    ('C+', 'A-')
-    """
-    axis, side = key.split(".")
-    return axis + ("+" if side == "Prog" else "-")
 
 
 def judge(view: View, appraiser: Appraiser) -> Judgement:
