@@ -26,6 +26,7 @@ class FixedAppraiser:
     Args:
         worst: the aspect that did most harm.
         floor: a function of the reply that says which floor the reading is under.
+        marks: aspects of every reply; the others are 1.
     """
 
     name = "fixed"
@@ -37,8 +38,9 @@ class FixedAppraiser:
         worst: str = "particular",
         *,
         floor: Callable[[str], str] = lambda reply: "",
+        marks: Mapping[str, float] | None = None,
     ) -> None:
-        self._change, self._worst, self._floor = change, worst, floor
+        self._change, self._worst, self._floor, self._marks = change, worst, floor, marks or {}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         pass
@@ -47,6 +49,5 @@ class FixedAppraiser:
         assert len(messages) in (len(replies), len(replies) - 1)
         silent = not replies[-1].strip(" .…")
         reasons = (("understanding", 0.5), (self._worst, -0.5))
-        return Appraisal(
-            self._change(replies[-1]), reasons, reading(self._floor(replies[-1])), silent, len(replies[-1].split()), 0.0
-        )
+        seen = reading(self._floor(replies[-1]), **self._marks)
+        return Appraisal(self._change(replies[-1]), reasons, seen, silent, len(replies[-1].split()), 0.0)

@@ -1,146 +1,219 @@
-"""The embedded user of EIBench: what each scene makes of a reply; order and conformance on dialogues."""
+"""What the embedded user of EIBench must get right, whatever weights the reader has.
+
+1. Both changes are the appraiser's, within ±10. A reply does good where both axes gain.
+2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from a sixth of the way.
+3. The line answers what was missed, by scene. No line twice while one is left, and a long dialogue never runs out of lines.
+4. The person ends the dialogue at the anchors, not before the third reply.
+5. The same seed gives the same dialogue.
+6. As a judge it needs no written lines.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pytest
 
-from heartloop.environments.eibench.embedded_user import EmbeddedUser, Felt, feel
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
+from heartloop.environments.cues import written_lines
+from heartloop.environments.eibench.embedded_user import CORE_FROM, EmbeddedUser
 from heartloop.environments.eibench.environment import EIBench, View
-from heartloop.environments.eibench.scenario import SCENES, load_scenarios
-from heartloop.environments.episode import play
+from heartloop.environments.eibench.released import ReleasedRecord, ReleasedScenario
+from heartloop.environments.eibench.scenario import LINES, SCENES, Scenario, Scene, load_scenarios
+from heartloop.environments.eibench.scoring import outcome
+from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import Baseline
+from tests.fixed_appraiser import FixedAppraiser
+from tests.released_eibench import record
 
-TEST = {scenario.id: scenario for scenario in load_scenarios("test")}
-DEFENSE, REPAIR, CHARM = "defense-visiting-hours-01", "repair-wrong-name-01", "charm-allotment-01"
-
-
-def felt(scenario: str, *replies: str, said: tuple[str, ...] = ()) -> Felt:
-    """How the last reply lands, after the others."""
-    person = TEST[scenario]
-    opening = () if person.opening is None else (person.opening,)
-    states = ((float(person.anchors.a.start), float(person.anchors.t.start)),) * len(replies)
-    return feel(View(person, (*opening, *said), replies, states, len(replies) - 1, 0, "paper", 8))[0]
+TUNING = [scenario for scenario in load_scenarios("test") if half_of(scenario.id) == "tuning"]
+OF_SCENE = {scene: next(scenario for scenario in TUNING if scenario.scene == scene) for scene in SCENES}
+SAMPLE = tuple(OF_SCENE.values())
+NUMBERS = {"good": (-4.0, 4.0), "fine": (-1.0, 1.0), "flat": (0.0, 0.0), "giving in": (-4.0, -2.0), "bad": (3.0, -3.0),
+           "dire": (25.0, -25.0)}  # fmt: skip
+each_scene = pytest.mark.parametrize("scenario", SAMPLE, ids=lambda s: s.scene)
 
 
-def good(found: Felt) -> int:
-    """Up in the relation and down in the negative emotion."""
-    return found.t - found.a
+def changes(reply: str) -> Mapping[str, float]:
+    a, t = NUMBERS.get(reply, (0.0, 0.0))
+    return {"a": a, "t": t}
 
 
-def reasons(found: Felt) -> set[str]:
-    return {reason for reason, _, _ in (*found.weighed.gains, *found.weighed.losses)}
+def dialogue(
+    scenario: Scenario, policy: Callable[[Any], str] | str, appraiser: FixedAppraiser | None = None, **options: Any
+) -> Transcript:
+    """One dialogue with replies of a fixed worth: a word of `NUMBERS` for all of them, or a function of the messages."""
+    model = ScriptedChat(policy if callable(policy) else lambda messages: policy)
+    environment = EIBench([scenario], EmbeddedUser(appraiser or FixedAppraiser(changes)), **options)
+    return asyncio.run(play(environment, scenario.id, model))
 
 
-WAY = (
-    "Eleven hours behind that lorry, and then a closed door. "
-    "I can't let you in, but I can raise the blind so that you see her from here."
+def told(scenario: Scenario, transcript: Transcript) -> list[str]:
+    """Kinds of the beats that were told, in order."""
+    return [beat.kind for turn in transcript.turns for beat in scenario.beats if beat.text in (turn.message or "")]
+
+
+def wide(scenario: Scenario) -> Scenario:
+    """The scenario with anchors so far apart that eight good or bad replies end nothing."""
+    a = scenario.anchors.a.model_copy(update={"start": 50, "success": 0, "fail": 100})
+    t = scenario.anchors.t.model_copy(update={"start": 50, "success": 100, "fail": 0})
+    return scenario.model_copy(update={"anchors": scenario.anchors.model_copy(update={"a": a, "t": t})})
+
+
+@pytest.mark.parametrize(("word", "a", "t"), [("good", -4.0, 4.0), ("giving in", -4.0, -2.0), ("dire", 10.0, -10.0)])
+def test_the_changes_are_the_appraisers_within_the_limits(word: str, a: float, t: float) -> None:
+    assert dialogue(wide(SAMPLE[0]), word, max_turns=1).turns[0].change == {"a": a, "t": t}
+
+
+@each_scene
+@pytest.mark.parametrize("word", ["bad", "giving in"])
+def test_harm_to_either_axis_draws_no_beat(scenario: Scenario, word: str) -> None:
+    assert told(scenario, dialogue(wide(scenario), word)) == []
+
+
+@each_scene
+def test_a_neutral_reply_draws_facts_only(scenario: Scenario) -> None:
+    assert set(told(scenario, dialogue(scenario, "flat"))) <= {"fact"}
+
+
+@each_scene
+def test_good_replies_draw_the_story_and_the_core_from_a_sixth_of_the_way(scenario: Scenario) -> None:
+    scenario = wide(scenario)
+    transcript = dialogue(scenario, "fine", max_turns=20)
+    assert len(told(scenario, transcript)) == len(scenario.beats)
+    for turn in transcript.turns:
+        if any(beat.kind == "core" and beat.text in (turn.message or "") for beat in scenario.beats):
+            assert turn.state is not None
+            assert outcome(turn.state["a"], turn.state["t"], *scenario.axes) >= CORE_FROM
+
+
+def test_people_tell_more_to_good_replies() -> None:
+    lengths = [sum(len(told(s, dialogue(wide(s), word))) for s in SAMPLE) for word in ("good", "flat", "bad")]
+    assert lengths[0] > lengths[1] > lengths[2]
+
+
+_MARKS: tuple[tuple[Scene, str, dict[str, float]], ...] = (
+    ("defense", "yielded", {"honesty": 0.5}),
+    ("defense", "ruled", {"honesty": 3.0, "helpful": 0.2, "warmth": 0.3}),
+    ("defense", "missed", {"honesty": 3.0, "helpful": 2.0}),
+    ("repair", "excused", {"owning": 0.2, "honesty": 0.5}),
+    ("repair", "hollow", {"owning": 0.5, "performance": 3.0}),
+    ("repair", "missed", {"owning": 3.0, "honesty": 3.0}),
+    ("charm", "pressed", {"pressure": 3.0}),
+    ("charm", "flattered", {"performance": 3.0, "honesty": 0.5}),
+    ("charm", "missed", {"honesty": 2.0}),
+    ("support", "advised", {"pressure": 3.0}),
+    ("support", "comforted", {"performance": 3.0}),
+    ("support", "missed", {}),
 )
-CAVING = "All right, I'll let you in, just this once, go ahead."
-RULE = "I understand, but visiting hours ended at seven. The rules are the same for everybody."
 
 
-class TestDefense:
-    def test_a_boundary_with_a_way_beats_caving_in_and_repeating_the_rule(self) -> None:
-        assert good(felt(DEFENSE, WAY)) > 0 > max(good(felt(DEFENSE, CAVING)), good(felt(DEFENSE, RULE)))
-
-    def test_what_the_scene_saw_is_named(self) -> None:
-        assert {"way", "held"} <= reasons(felt(DEFENSE, WAY))
-        assert "yielded" in reasons(felt(DEFENSE, CAVING))
-        assert "ruled" in reasons(felt(DEFENSE, RULE))
-
-    def test_giving_in_costs_the_relation_more_than_it_calms(self) -> None:
-        found = felt(DEFENSE, CAVING)
-        assert found.t < 0
-        assert found.a > found.t
-
-    def test_the_same_rule_again_is_worse(self) -> None:
-        assert good(felt(DEFENSE, RULE, "As I said, the rules are the rules. It is not possible.")) < good(felt(DEFENSE, RULE))
-
-    def test_a_refusal_in_the_demands_own_words_is_no_giving_in(self) -> None:
-        assert "yielded" not in reasons(felt(DEFENSE, "I can't let you in tonight, and I won't open the door behind her back."))
-
-    def test_a_wish_gives_nothing(self) -> None:
-        assert "yielded" not in reasons(felt(DEFENSE, "If I could, I would let you in."))
+@pytest.mark.parametrize(("scene", "group", "marks"), _MARKS)
+def test_the_line_answers_what_was_missed(scene: Scene, group: str, marks: dict[str, float]) -> None:
+    scenario = wide(OF_SCENE[scene])
+    found = dialogue(scenario, "bad", FixedAppraiser(changes, marks=marks), max_turns=2)
+    assert found.turns[0].message in getattr(scenario.lines, group)
 
 
-OWNED = "I read a note without checking it and said the wrong name. You had two years of Saturdays in it, and you had to clap."
-HOLLOW = "I am so sorry. I really apologise."
-EXCUSE = "I'm sorry, but it was only a mix-up, and I was very busy that day."
+def test_every_group_of_lines_is_said_to_something() -> None:
+    assert {(scene, group) for scene, groups in LINES.items() for group in groups} <= {(s, group) for s, group, _ in _MARKS}
 
 
-class TestRepair:
-    def test_naming_the_deed_beats_a_generic_apology_and_an_excuse(self) -> None:
-        assert good(felt(REPAIR, OWNED)) > 0 > good(felt(REPAIR, HOLLOW)) >= good(felt(REPAIR, EXCUSE))
-
-    def test_what_the_scene_saw_is_named(self) -> None:
-        assert {"owned", "cost"} <= reasons(felt(REPAIR, OWNED))
-        assert "hollow" in reasons(felt(REPAIR, HOLLOW))
-        assert "excused" in reasons(felt(REPAIR, EXCUSE))
-
-    def test_the_same_apology_again_is_worse(self) -> None:
-        assert good(felt(REPAIR, HOLLOW, "Sorry, truly sorry.")) < good(felt(REPAIR, HOLLOW))
-
-    def test_owning_it_again_is_worth_less(self) -> None:
-        first = next(points for reason, points, _ in felt(REPAIR, OWNED).weighed.gains if reason == "owned")
-        again = next(points for reason, points, _ in felt(REPAIR, OWNED, OWNED).weighed.gains if reason == "owned")
-        assert again < first
+@each_scene
+def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: Scenario) -> None:
+    cruel = dialogue(scenario, "bad", FixedAppraiser(changes, floor="hostility"), max_turns=1)
+    assert cruel.turns[0].message in scenario.lines.cold
+    silent = dialogue(scenario, "", FixedAppraiser(lambda reply: {"a": 2.0, "t": -2.0}), max_turns=1)
+    assert silent.turns[0].message in scenario.lines.silence
 
 
-class TestCharm:
-    def test_taking_up_what_is_there_lightly_beats_interviewing_and_flattering(self) -> None:
-        light = felt(CHARM, "Your rain barrels run on crane hose, and mine is a basil that I nearly drowned.")
-        interview = felt(CHARM, "Hi! What's your name? Where are you from? What do you do?")
-        flattery = felt(CHARM, "Wow, what a lovely garden, you are such an amazing person!")
-        assert good(light) > 0 > max(good(interview), good(flattery))
-
-    def test_asking_for_closeness_too_early_presses(self) -> None:
-        assert "pressed" in reasons(felt(CHARM, "Shall we have a coffee together, and can I have your number?"))
-
-
-class TestAnyScene:
-    @pytest.mark.parametrize("scene", SCENES)
-    def test_silence_noise_and_stock_phrases_do_no_good(self, scene: str) -> None:
-        for person in [s.id for s in TEST.values() if s.scene == scene][:6]:
-            for reply in ("", "...", "asdkjh qwe zxmnb lkj poiu", "I hear you. Your feelings are valid. I'm here for you."):
-                assert good(felt(person, reply)) < 0, (person, reply)
-
-    @pytest.mark.parametrize("scene", SCENES)
-    async def test_the_environment_keeps_its_promises(self, scene: str) -> None:
-        people = [s for s in TEST.values() if s.scene == scene][:2]
-        states = [
-            turn.state
-            for person in people
-            for turn in (await play(EIBench(people, EmbeddedUser()), person.id, Baseline("reflector"), seed=1)).turns
-        ]
-        assert all(state is not None and 0 <= state["a"] <= 100 and 0 <= state["t"] <= 100 for state in states)
-
-    async def test_no_line_is_said_twice_in_a_dialogue(self) -> None:
-        people = [s for s in TEST.values() if half_of(s.id) == "tuning"][::12]
-        bench = EIBench(people, EmbeddedUser())
-        for person in people:
-            for name in ("reflector", "template", "rigid"):
-                said = [turn.message for turn in (await play(bench, person.id, Baseline(name), seed=2)).turns]
-                assert len(said) == len(set(said)), (person.id, name)
+@each_scene
+@pytest.mark.parametrize("word", list(NUMBERS))
+def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: Scenario, word: str) -> None:
+    lines = [*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
+    said: list[str] = []
+    for turn in dialogue(scenario, word).turns:
+        rest = turn.message or ""
+        for line in sorted(lines, key=len, reverse=True):
+            if line in rest:
+                rest = rest.replace(line, "", 1)
+                said.append(line)
+        assert not rest.strip()
+    assert len(said) == len(set(said))
 
 
-class TestOrder:
-    """A sample of docs/decisions/0005 on held-out people; `benchmarks/eibench_order.py` plays them all."""
+@each_scene
+@pytest.mark.parametrize("word", ["flat", "", "...", "giving in"])
+def test_forty_five_turns_never_run_out_of_lines(scenario: Scenario, word: str) -> None:
+    transcript = dialogue(wide(scenario), word, max_turns=45)
+    assert len(transcript.turns) == 45
+    assert all(turn.message for turn in transcript.turns)
 
-    @pytest.mark.parametrize(
-        ("scene", "first", "last"),
-        [
-            ("defense", "counsellor", "rigid"),
-            ("repair", "counsellor", "excuser"),
-            ("charm", "light", "interviewer"),
-            ("support", "reflector", "template"),
-        ],
-    )
-    async def test_the_first_ends_above_the_last(self, scene: str, first: str, last: str) -> None:
-        people = [s for s in TEST.values() if s.scene == scene and half_of(s.id) == "held-out"][:6]
-        bench = EIBench(people, EmbeddedUser())
 
-        async def mean(name: str) -> float:
-            return sum([(await play(bench, p.id, Baseline(name), seed=3)).score or 0.0 for p in people]) / len(people)
+@each_scene
+def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario: Scenario) -> None:
+    good = FixedAppraiser(lambda reply: {"a": -10.0, "t": 10.0})
+    settled, broken = dialogue(scenario, "yes", good, max_turns=12), dialogue(scenario, "dire", max_turns=12)
+    assert (settled.stop, broken.stop) == ("goodbye", "goodbye")
+    assert (settled.score, broken.score) == (1.0, -1.0)
+    assert settled.turns[-1].message in scenario.lines.settled
+    assert broken.turns[-1].message in scenario.lines.broken_off
+    assert min(len(settled.turns), len(broken.turns)) >= 3
 
-        assert await mean(first) > await mean(last) + 0.3
+
+@each_scene
+def test_one_axis_alone_ends_nothing(scenario: Scenario) -> None:
+    calmed = FixedAppraiser(lambda reply: {"a": -10.0, "t": 0.0})
+    assert dialogue(scenario, "yes", calmed).stop == "turn_limit"
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scene: Scene) -> None:
+    scenario = OF_SCENE[scene]
+
+    def run(seed: int) -> Transcript:
+        return asyncio.run(play(EIBench([scenario], EmbeddedUser()), scenario.id, Baseline("template", seed=0), seed=seed))
+
+    first, again, other = run(0), run(0), run(1)
+    assert first.turns == again.turns
+    assert first.score is not None
+    assert other.score is not None
+    assert abs(first.score - other.score) < 0.3
+
+
+async def test_reflection_and_evidence_say_what_the_reader_saw() -> None:
+    turn = (await play(EIBench(SAMPLE, EmbeddedUser()), SAMPLE[0].id, Baseline("pushover"))).turns[0]
+    assert list(turn.thoughts) == ["need", "quality", "inertia", "changes", "tone"]
+    assert all(turn.thoughts.values())
+    assert all(0 <= mark <= 4 for mark in turn.evidence["aspects"].values())
+
+
+def released(profile: str, opening: str) -> ReleasedScenario:
+    """A released record with these texts of the person."""
+    plain = record(system_prompt=profile, opening_line=opening)
+    return ReleasedScenario(form="eibench-released/1", source="f", record=ReleasedRecord.model_validate(plain))
+
+
+ENGLISH = released("You have missed the last boat, and you want them to wait for you.", "Five minutes, and you could not wait?")
+CHINESE = released("你错过了最后一班船，很生气。", "就差五分钟，你就不能等等吗？")
+
+
+async def test_a_judge_needs_no_written_lines() -> None:
+    judge = EmbeddedUser(role="judge")
+    judge.admit(ENGLISH)
+    view = View(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, 0, "paper", 8)
+    reaction = await judge.react(view, CallLog())
+    assert (reaction.goes_on, reaction.reply) == (True, "")
+    assert max(abs(reaction.a), abs(reaction.t)) <= 10
+
+
+def test_what_it_cannot_play_or_understand_is_refused() -> None:
+    with pytest.raises(InputError, match="no written lines"):
+        EmbeddedUser().admit(ENGLISH)
+    with pytest.raises(InputError, match="understands English only"):
+        EmbeddedUser(role="judge").admit(CHINESE)

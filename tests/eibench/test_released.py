@@ -89,7 +89,7 @@ def test_the_environment_keeps_its_promises_with_them() -> None:
 
 
 def test_the_embedded_user_refuses_them() -> None:
-    with pytest.raises(InputError, match="is a released record, in Chinese and without written lines; the embedded user"):
+    with pytest.raises(InputError, match="is not in English; the embedded user understands English only"):
         EIBench([released()], EmbeddedUser())
 
 

@@ -144,7 +144,7 @@ class LLMUser(RoleModel):
             place=scenario.place,
             background=user.background,
             style=user.speaking_style,
-            personality=pools().personalities[scenario.seed.personality][0],
+            personality=pools().personalities[scenario.seed.personality],
             goal=user.goal,
             rules="\n".join(f"- {rule}" for rule in user.rules),
         )

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
-from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 
 __all__ = ["READING", "context_of"]
 
 
-def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, what was not told yet, and the scene: what the policy knows, must not give, could offer, and did."""
+def context_of(scenario: AnyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, what was not told yet, and the scene: what the policy knows, must not give, could offer, and did.
+
+    Of a released record, the dialogue alone.
+    """
+    if isinstance(scenario, ReleasedScenario):
+        return Context(tuple(messages), tuple(replies))
     return Context(
         tuple(messages),
         tuple(replies),

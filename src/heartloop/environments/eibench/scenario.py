@@ -228,11 +228,6 @@ class Scenario(Written):
         return f"{self.model.name}, {self.model.role}"
 
     @property
-    def temperament(self) -> str:
-        """The embedded user's temperament, set by the personality."""
-        return pools().personalities[self.seed.personality][1]
-
-    @property
     def axes(self) -> tuple[Anchors, Anchors]:
         """Anchors of a and of t."""
         return self.anchors.a.values, self.anchors.t.values
@@ -255,7 +250,7 @@ class Pools(NamedTuple):
     scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
     relationships: Mapping[str, str]
     intensities: Mapping[str, float]
-    personalities: Mapping[str, tuple[str, str]]
+    personalities: Mapping[str, str]
 
 
 @functools.cache
@@ -269,7 +264,7 @@ def pools() -> Pools:
         },
         relationships=table["relationships"],
         intensities=table["intensities"],
-        personalities={name: (words[0], words[1]) for name, words in table["personalities"].items()},
+        personalities=table["personalities"],
     )
 
 

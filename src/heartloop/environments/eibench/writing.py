@@ -196,7 +196,7 @@ class EIBenchWriting(Writing):
                 **strength,
                 "scene_means": scene.means,
                 "relationship": options.relationships[facts["relationship"]],
-                "personality_means": options.personalities[facts["personality"]][0],
+                "personality_means": options.personalities[facts["personality"]],
                 "opening_form": opening,
             }
         profile = as_json(done["profile"])
