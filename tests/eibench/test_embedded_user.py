@@ -1,23 +1,25 @@
 """What the embedded user of EIBench must get right, whatever weights the reader has.
 
 1. Both changes are the appraiser's, within ±10. A reply does good where both axes gain.
-2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from a sixth of the way.
+2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from `CORE_FROM`.
 3. The line answers what was missed, by scene. No line twice while one is left, and a long dialogue never runs out of lines.
 4. The person ends the dialogue at the anchors, not before the third reply.
 5. The same seed gives the same dialogue.
-6. As a judge it needs no written lines.
+6. As a judge it needs no written lines. A student of it judges and plays.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
 
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.embedded_user import CORE_FROM, EmbeddedUser
@@ -27,7 +29,11 @@ from heartloop.environments.eibench.scenario import LINES, SCENES, Scenario, Sce
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
+from heartloop.environments.registry import load_environment
+from heartloop.environments.stored import rejudged
+from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
+from heartloop.models.names import resolve
 from tests.fixed_appraiser import FixedAppraiser
 from tests.released_eibench import record
 
@@ -217,3 +223,33 @@ def test_what_it_cannot_play_or_understand_is_refused() -> None:
         EmbeddedUser().admit(ENGLISH)
     with pytest.raises(InputError, match="understands English only"):
         EmbeddedUser(role="judge").admit(CHINESE)
+
+
+def ranked(transcripts: Sequence[Transcript]) -> list[str]:
+    """Models by their mean score."""
+    scores: dict[str, list[float]] = {}
+    for one in transcripts:
+        scores.setdefault(one.model, []).append(one.score or 0.0)
+    return sorted(scores, key=lambda name: mean(scores[name]))
+
+
+async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
+    replies = {"kind": "That was hard on you. I was wrong to let it go.", "cold": "Those are the rules.", "cruel": "You fool."}
+    people = {person.id: person for person in TUNING[::10][:12]}
+    bench = EIBench(list(people.values()), EmbeddedUser(), max_turns=3)
+    played = [
+        await play(bench, person, ScriptedChat([reply], name=name, cycle=True))
+        for person in people
+        for name, reply in replies.items()
+    ]
+    (tmp_path / "transcripts.jsonl").write_text("".join(write_line(one) for one in played), encoding="utf-8")
+    (tmp_path / "my.student").write_bytes(fit_student(read_rows([tmp_path])).to_bytes())
+    spec, student = load_environment("eibench"), resolve(f"student:{tmp_path / 'my.student'}")
+    judge = spec.judge(student)
+    judged = [await rejudged(spec, one, people[one.scenario], judge, bench.options) for one in played]
+    assert [[turn.message for turn in one.turns] for one in judged] == [[turn.message for turn in one.turns] for one in played]
+    assert ranked(judged) == ranked(played)
+    ready = spec.make(list(people.values()), spec.players({"user": student}))
+    turn = (await play(ready, played[0].scenario, Baseline("template"))).turns[0]
+    assert list(turn.thoughts) == ["changes"]
+    assert turn.message
