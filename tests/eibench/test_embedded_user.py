@@ -132,7 +132,7 @@ def test_every_group_of_lines_is_said_to_something() -> None:
 
 @each_scene
 def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: Scenario) -> None:
-    cruel = dialogue(scenario, "bad", FixedAppraiser(changes, floor="hostility"), max_turns=1)
+    cruel = dialogue(scenario, "bad", FixedAppraiser(changes, floor=lambda reply: "hostility"), max_turns=1)
     assert cruel.turns[0].message in scenario.lines.cold
     silent = dialogue(scenario, "", FixedAppraiser(lambda reply: {"a": 2.0, "t": -2.0}), max_turns=1)
     assert silent.turns[0].message in scenario.lines.silence
@@ -234,13 +234,12 @@ def ranked(transcripts: Sequence[Transcript]) -> list[str]:
 
 
 async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
-    replies = {"kind": "That was hard on you. I was wrong to let it go.", "cold": "Those are the rules.", "cruel": "You fool."}
     people = {person.id: person for person in TUNING[::10][:12]}
-    bench = EIBench(list(people.values()), EmbeddedUser(), max_turns=3)
+    bench = EIBench(list(people.values()), EmbeddedUser(FixedAppraiser(changes)), max_turns=3)
     played = [
-        await play(bench, person, ScriptedChat([reply], name=name, cycle=True))
+        await play(bench, person, ScriptedChat([word], name=word, cycle=True))
         for person in people
-        for name, reply in replies.items()
+        for word in ("good", "fine", "bad")
     ]
     (tmp_path / "transcripts.jsonl").write_text("".join(write_line(one) for one in played), encoding="utf-8")
     (tmp_path / "my.student").write_bytes(fit_student(read_rows([tmp_path])).to_bytes())
