@@ -280,6 +280,9 @@ class TestRoles:
         assert (described["models"]["judge"], described["models"]["director"]) == ("embedded", "embedded")
         assert described["models"]["user"] == model.name
         assert LearnedAppraiser(READING).hashes.items() <= described["prompts"].items()
+        directed = players({"user": model, "judge": model}, {}).describe()
+        assert directed["models"]["director"] == "embedded"
+        assert not LearnedAppraiser(READING).hashes.items() & directed["prompts"].items(), "no weights in any role"
         assert not isinstance(players(dict.fromkeys(("user", "judge", "director"), model), {}), MixedRoles | EmbeddedUser)
 
     async def test_an_embedded_person_answers_the_levels_of_a_judge_that_says_nothing_more(self) -> None:

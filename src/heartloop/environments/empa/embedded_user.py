@@ -41,15 +41,16 @@ class EmbeddedUser:
 
     Args:
         appraiser: default, the learned reader.
-        role: the one it plays, if not all; it behaves the same in each.
+        role: `director` to direct only, which depends on no weights.
     """
 
     def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
-        self._appraiser = appraiser or LearnedAppraiser(READING)
+        self._appraiser, self._role = appraiser or LearnedAppraiser(READING), role
         self.name = self._appraiser.name
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": dict.fromkeys(("user", "judge", "director"), self.name), "prompts": dict(self._appraiser.hashes)}
+        weights = {} if self._role == "director" else dict(self._appraiser.hashes)
+        return {"models": dict.fromkeys(("user", "judge", "director"), self.name), "prompts": weights}
 
     def admit(self, scenario: Scenario) -> None:
         """Refuses a scenario that the appraiser does not understand.

@@ -1,7 +1,7 @@
 """The EMPA environment: rules of the dialogue (EMPA section 3.3, Algorithm 2).
 
 Covers windows, the path of the state, stop conditions, presets, released sources, and the score. The three roles beside the
-policy are one protocol, `EmpaUser`, implemented by models (`LLMUser`) or rules (`EmbeddedUser`). The IEDR form is filled once and
+policy are one protocol, `EmpaUser`, implemented by `LLMUser` and `EmbeddedUser`. The IEDR form is filled once and
 stored in the scenario. Does not cover the formulas (`scoring`, `endings`).
 
 A window is `window` policy replies (the paper's K). After each window the judge gives its levels, the state changes, and, unless

@@ -15,7 +15,7 @@ from typing import Any
 
 from heartloop.environments.empa.scenario import Axis, Priorities, Priority, Scenario
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS
-from heartloop.environments.reacting import chance, file_hash
+from heartloop.environments.lines import chance, file_hash
 
 __all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
 
