@@ -1,4 +1,4 @@
-"""An appraiser whose changes are given: for the state rules and the written lines of embedded users."""
+"""An appraiser whose changes are given, and a reader whose reading is: for the rules of embedded users."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.features import Context
 from heartloop.appraisal.reader import Reading
 from heartloop.environments.appraising import Appraisal
 
-__all__ = ["FixedAppraiser", "reading"]
+__all__ = ["FixedAppraiser", "FixedReader", "reading"]
 
 
 def reading(floor: str = "", **marks: float) -> Reading:
@@ -51,3 +52,15 @@ class FixedAppraiser:
         reasons = (("understanding", 0.5), (self._worst, -0.5))
         seen = reading(self._floor(replies[-1]), **self._marks)
         return Appraisal(self._change(replies[-1]), reasons, seen, silent, len(replies[-1].split()), 0.0)
+
+
+class FixedReader:
+    """Reads every reply as the same; one without words as silence."""
+
+    name, hash = "fixed", "fixed"
+
+    def __init__(self, same: Reading) -> None:
+        self._same = same
+
+    def read(self, reply: str, context: Context) -> Reading:
+        return self._same if any(c.isalnum() for c in reply) else self._same._replace(silent=True, words=0)

@@ -20,13 +20,10 @@ import pytest
 
 from benchmarks import (
     cache_cost,
-    daily_answers,
-    daily_order,
     embedded_speed,
     empa_validity,
     learning,
     learning_replies,
-    perm_order,
     perm_sweep,
     student,
     throughput,
@@ -43,13 +40,10 @@ from heartloop.models.completions import read_reply
 @pytest.mark.parametrize(
     ("script", "page", "results", "told"),
     [
-        ("daily_answers", daily_answers.PAGE, daily_answers.RESULTS, daily_answers.table),
-        ("daily_order", daily_order.PAGE, daily_order.RESULTS, daily_order.table),
         ("throughput", throughput.PAGE, throughput.RESULTS, throughput.table),
         ("embedded_speed", embedded_speed.PAGE, embedded_speed.RESULTS, embedded_speed.table),
         ("empa_validity", empa_validity.PAGE, empa_validity.RESULTS, empa_validity.table),
         ("learning", learning.PAGE, learning.RESULTS, learning.table),
-        ("perm_order", perm_order.PAGE, perm_order.RESULTS, perm_order.table),
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),

@@ -1,22 +1,24 @@
 """The embedded judge of EQ-Bench3: which criteria it marks, what it refuses; and the baselines, which answer in sections.
 
-No order of baselines is claimed: the rules stand in for a judge so that a checkout can be tried without a key.
+No order of baselines is claimed: the judge is there so that a checkout can be tried without a key.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heartloop.appraisal.reader import Reading
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench.embedded_user import READ, EmbeddedUser
+from heartloop.environments.eqbench.embedded_user import HOSTILE_LIMIT, READ, EmbeddedUser
 from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.format import sections_of
 from heartloop.environments.eqbench.released import load_scenarios
@@ -24,6 +26,7 @@ from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.models.baselines.forms.sections import requested_sections, without_form
 from tests.eqbench_checkout import SECTIONS, write_checkout
+from tests.fixed_appraiser import FixedReader, reading
 
 
 @pytest.fixture(scope="module")
@@ -35,30 +38,41 @@ async def judged(scenario: Scenario, *answers: str) -> Transcript:
     return await play(EQBench([scenario], EmbeddedUser()), scenario.id, ScriptedChat(answers, cycle=True), seed=3)
 
 
+async def marked(scenario: Scenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
+    """The marks of a reader that reads every answer as the same."""
+    environment = EQBench([scenario], EmbeddedUser(FixedReader(same)))
+    transcript = await play(environment, scenario.id, ScriptedChat([answer("", said)], cycle=True), seed=3)
+    marks: Mapping[str, float] = transcript.turns[-1].evidence["counted"]
+    return marks
+
+
 def answer(thought: str, said: str) -> str:
     return "\n\n".join(f"# {heading}\n{text}" for heading, text in zip(SECTIONS, (thought, thought, said), strict=True))
 
 
 class TestMarks:
-    async def test_only_what_rules_can_read_has_a_mark(self, scenarios: list[Scenario]) -> None:
+    async def test_only_what_the_reader_covers_has_a_mark(self, scenarios: list[Scenario]) -> None:
         evidence = (await judged(scenarios[0], answer("ashamed", "He kept your ladder."))).turns[-1].evidence
         counted = set(evidence["counted"])
         assert counted == {"demonstrated_empathy", "depth_of_insight", "emotional_reasoning", "message_tailoring"}
         assert evidence["style"] == {}
         assert counted <= set(READ)
 
-    async def test_words_that_belong_to_the_case_are_worth_more_than_words_for_anybody(self, scenarios: list[Scenario]) -> None:
-        own = await judged(scenarios[0], answer("", "You are ashamed that he laughs over the fence, and angry about the ladder."))
-        anybody = await judged(scenarios[0], answer("", "Everything happens for a reason. Stay positive."))
-        for criterion in ("message_tailoring", "demonstrated_empathy"):
-            left, right = (t.turns[-1].evidence["counted"][criterion] for t in (own, anybody))
-            assert left > right, criterion
+    async def test_a_mark_is_five_times_the_mean_of_its_aspects(self, scenarios: list[Scenario]) -> None:
+        marks = await marked(scenarios[0], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
+        assert marks == {
+            "demonstrated_empathy": 15, "depth_of_insight": 11.2, "emotional_reasoning": 12.5, "message_tailoring": 7.5,
+        }  # fmt: skip
 
-    async def test_feelings_told_apart_are_read_in_what_is_thought(self, scenarios: list[Scenario]) -> None:
-        many = await judged(scenarios[0], answer("ashamed, angry, lonely and afraid", "Stay."))
-        none = await judged(scenarios[0], answer("it is a ladder", "Stay."))
-        left, right = (t.turns[-1].evidence["counted"]["emotional_reasoning"] for t in (many, none))
-        assert left > right
+    async def test_silence_and_danger_are_worth_nothing_and_hostility_little(self, scenarios: list[Scenario]) -> None:
+        best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4}
+        assert set((await marked(scenarios[0], reading("danger", **best))).values()) == {0}
+        assert set((await marked(scenarios[0], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
+        assert set((await marked(scenarios[0], reading(**best), "...")).values()) == {0}
+
+    async def test_what_is_said_is_read_and_not_what_is_thought(self, scenarios: list[Scenario]) -> None:
+        one, other = [await judged(scenarios[0], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
+        assert one.score == other.score
 
     async def test_an_answer_without_its_sections_is_worth_nothing(self, scenarios: list[Scenario]) -> None:
         assert (await judged(scenarios[0], "You are ashamed that he laughs over the fence.")).score == 0.0

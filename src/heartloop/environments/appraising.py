@@ -115,7 +115,7 @@ class LearnedAppraiser:
         context = self._reading.context(scenario, messages, replies[:-1])
         reading, group = self._reader.read(replies[-1], context), self._reading.group(scenario)
         change = self._effect.of(reading, group)
-        for output in self._effect.outputs:
+        for output in self._effect.outputs if reading.floor != "danger" else ():  # the worst is the worst under every seed
             value = output.neutral + swing(change[output.name] - output.neutral, scenario.id, seed)
             change[output.name] = min(output.high, max(output.low, value))
         return Appraisal(

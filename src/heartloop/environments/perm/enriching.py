@@ -23,7 +23,6 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from heartloop.appraisal.words import split_sentences
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.dialogue_text import quoted
@@ -40,6 +39,8 @@ SENTENCES = (2, 4)
 """Minimum and maximum number of sentences of a scenario (ours; the paper's example has one long sentence)."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+(?=\S)|\n+")
+_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|e\.g|i\.e|p\.m|a\.m)\. ", re.IGNORECASE)
 _FIRST_PERSON = re.compile(r"\bI\b|\b(?:me|my|mine|myself)\b", re.IGNORECASE)
 
 
@@ -127,7 +128,7 @@ class PermEnriching(Writing):
             if not re.search(rf"(?<!\w){re.escape(given)}(?!\w)", text, re.IGNORECASE):
                 problems.append(f"the scenario does not name {given}")
         least, most = SENTENCES
-        if not least <= (sentences := len(split_sentences(text))) <= most:
+        if not least <= (sentences := _sentences_in(text)) <= most:
             problems.append(f"the scenario has {sentences} sentences, expected {least} to {most}")
         if word := _FIRST_PERSON.search(_QUOTED.sub("", text)):
             problems.append(f"the scenario says {word[0]!r} outside quotation marks, expected the third person")
@@ -144,6 +145,12 @@ class PermEnriching(Writing):
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         return {**self._cleaned[seeded.id].model_dump(mode="json"), **done["enriched"].model_dump(mode="json")}
+
+
+def _sentences_in(text: str) -> int:
+    """The number of sentences; a line break ends one, an abbreviation does not."""
+    whole = _ABBREVIATION.sub("abbreviation ", text.strip())
+    return sum(any(c.isalnum() for c in part) for part in _SENTENCE_END.split(whole))
 
 
 def _facts(scenario: DrawnScenario) -> Mapping[str, Any]:

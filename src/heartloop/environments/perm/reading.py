@@ -9,7 +9,10 @@ from heartloop.appraisal.features import Context
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.reading import LearnedReading, with_cues
 
-__all__ = ["READING", "context_of"]
+__all__ = ["MARKS", "READING", "context_of"]
+
+MARKS = ("relevant", "clear", "concise", "sober", "accurate")
+"""The bystander's marks, 0 to 20 each."""
 
 
 def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -28,7 +31,7 @@ READING = LearnedReading(
     (
         Output("expression", 1.0, 5.0, neutral=2.0),
         Output("reception", 1.0, 5.0, neutral=2.0),
-        *(Output(name, 0.0, 20.0, neutral=10.0) for name in ("relevant", "clear", "concise", "sober", "accurate")),
+        *(Output(name, 0.0, 20.0, neutral=10.0) for name in MARKS),
     ),
     group=lambda scenario: str(scenario.want),
 )
