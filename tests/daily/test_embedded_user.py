@@ -60,7 +60,7 @@ def test_any_text_gets_a_level_with_words_that_stand_in_it(reply: str) -> None:
 
 
 def test_settings_name_everything_that_a_grade_depends_on() -> None:
-    assert set(EmbeddedUser().describe()["prompts"]) == {"reader", "effect"}
+    assert set(EmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect"}
 
 
 class TestBaselines:

@@ -23,8 +23,7 @@ from heartloop.environments.episode import CallLog, play
 from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View
 from heartloop.environments.perm.format import parse
-from heartloop.environments.perm.reading import MARKS, READING
-from heartloop.environments.perm.resonating import resonation_level, resonation_weights
+from heartloop.environments.perm.reading import MARKS, READING, RESONATION
 from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, problems_of
 from heartloop.environments.quotes import stands_in
 from heartloop.models.baselines import BASELINES, RANKED, Baseline
@@ -89,20 +88,16 @@ class TestResponses:
 class TestResonation:
     @pytest.mark.parametrize("analysis", ["", "...", " \n"])
     def test_nothing_said_is_the_lowest(self, analysis: str) -> None:
-        assert resonation_level(SAMPLE, analysis)[0] == 1
+        assert RESONATION.level(SAMPLE, analysis)[0] == 1
 
     def test_an_analysis_of_somebody_else_gets_less(self) -> None:
         others = load_scenarios(SETS[0])[:40]
-        own, _ = resonation_level(SAMPLE, ANALYSIS)
-        assert sum(resonation_level(other, ANALYSIS)[0] < own for other in others) >= 36
+        own, _ = RESONATION.level(SAMPLE, ANALYSIS)
+        assert sum(RESONATION.level(other, ANALYSIS)[0] < own for other in others) >= 36
 
     def test_the_response_is_no_part_of_it(self) -> None:
         user = EmbeddedUser(FixedAppraiser(changes))
         assert graded(user, view("good"))["resonation"] == graded(user, view("bad"))["resonation"]
-
-    def test_the_card_tells_the_agreement_on_scenarios_that_were_not_fitted_on(self) -> None:
-        card = resonation_weights().card
-        assert card["held_out"]["r"] > abs(card["held_out"]["length_r"])
 
 
 @settings(max_examples=30, deadline=None)
@@ -117,7 +112,7 @@ def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: st
 
 
 def test_settings_name_everything_that_a_grade_depends_on() -> None:
-    assert set(EmbeddedUser().describe()["prompts"]) == {"reader", "effect", "resonation"}
+    assert set(EmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect", "weights.resonation"}
 
 
 class TestBaselines:

@@ -1,6 +1,6 @@
 """Grades of one answer from an appraisal: what the embedded judges of PERM and of daily conversation share.
 
-Covers rounding to whole levels, reason and quote. Does not cover which output a judge grades by (each environment's
+Covers levels, reasons and quotes. Does not cover which output a judge grades by (each environment's
 `embedded_user`). All judges of an answer read the same appraisal; it is made once.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from heartloop.environments.appraising import Appraisal, Appraiser, reason_of
-from heartloop.environments.grading import Grade
+from heartloop.environments.grading import Grade, whole
 from heartloop.environments.quotes import stands_in
 
-__all__ = ["AnswerAppraiser", "leveled", "quote_of", "reason_for", "whole"]
+__all__ = ["AnswerAppraiser", "leveled", "quote_of", "reason_for"]
 
 _SILENCE = "Nothing was said."
 _NEUTRAL = "It neither helps nor hurts."
@@ -34,15 +34,6 @@ class AnswerAppraiser:
         if last is None or last[0] != key:
             self._last = last = (key, self.appraiser.appraise(scenario, (scenario.query,), (answer,), seed=seed))
         return last[1]
-
-
-def whole(value: float) -> int:
-    """The nearest whole number; halves go up.
-
-    >>> whole(2.5), whole(3.49)
-    (3, 3)
-    """
-    return int(value + 0.5)
 
 
 def reason_for(appraisal: Appraisal, *, good: bool) -> str:

@@ -20,7 +20,7 @@ from heartloop.environments.base import RoleModel, answered
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
 
-__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of"]
+__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of", "whole"]
 
 REASKS = 1
 """Re-asks of a judge whose answer is invalid (ours)."""
@@ -136,3 +136,12 @@ def evidence_of(grades: Mapping[str, Grade]) -> dict[str, Any]:
 def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     """Each judge's score and reason, in one line."""
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
+
+
+def whole(value: float) -> int:
+    """The nearest whole number; halves go up.
+
+    >>> whole(2.5), whole(3.49)
+    (3, 3)
+    """
+    return int(value + 0.5)

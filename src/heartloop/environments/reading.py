@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.core.dialogue import Turn
+from heartloop.environments.analyses import LearnedAnalysis
 
 __all__ = ["LearnedReading", "unsaid", "with_cues"]
 
@@ -28,6 +29,8 @@ class LearnedReading(NamedTuple):
     """The kind of person a scenario is about; weights differ between kinds."""
     judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
     """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
+    analysis: LearnedAnalysis | None = None
+    """Of the analysis that comes before an answer, where the environment grades one."""
 
 
 class _Cued(Protocol):

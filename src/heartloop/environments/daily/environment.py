@@ -1,7 +1,7 @@
 """The environment of daily conversation: one answer of a companion with a memory (PERM section 3.4 and App. A.8).
 
 Covers the turn, the policy prompt, the six judges, the score and the transcript's fields. The judges are one protocol,
-`DailyUser`, implemented by a model (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the mean (`scoring`).
+`DailyUser`, implemented by a model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the mean (`scoring`).
 
 The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
 the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The

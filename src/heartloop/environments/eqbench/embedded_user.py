@@ -21,6 +21,7 @@ from heartloop.appraisal.english import lacks_english
 from heartloop.appraisal.features import Context
 from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
+from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Answer, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
@@ -48,7 +49,7 @@ class EmbeddedUser:
         self.name = self._reader.name
 
     def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": self.name}, "prompts": {"reader": self._reader.hash}}
+        return {"models": {"judge": self.name}, "prompts": {f"{WEIGHTS}reader": self._reader.hash}}
 
     def admit(self, scenario: Scenario) -> None:
         """Refuses a scenario that is not in English, or of whose criteria none that counts is read.

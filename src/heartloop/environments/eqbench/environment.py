@@ -1,8 +1,8 @@
 """The EQ-Bench3 environment: fixed prompts, the model's answers in sections, a debrief, and a judge's rubric.
 
 Covers the order of prompts, the judge's input, the score and the transcript's fields. The judge is one protocol, `EQBenchUser`,
-implemented by a model (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the checkout (`released`), the sections (`format`),
-the formula of the score (`scoring`), nor the release's pairwise comparison and ratings.
+implemented by a model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the checkout (`released`), the sections
+(`format`), the formula of the score (`scoring`), nor the release's pairwise comparison and ratings.
 
 There is no user simulator: prompts are fixed and do not depend on the model's answers. Each is inserted in the master prompt of
 the scenario's kind; after the last one, the debrief asks the model to reflect on the role-play. An analysis is one prompt

@@ -1,10 +1,11 @@
 """The embedded judges of PERM: four grades without a language model.
 
 Expression, reception and the bystander's five marks are outputs of an appraiser (the learned reader) for the response, rounded to
-whole levels and marks. Resonation is the level of the analysis (`resonating`). A response that is dangerous gets the lowest of
-expression, reception and bystander, which is the lowest reward of a valid answer; a hostile one gets at most level 2 and marks of
-10. A stand-in for judge models, for the demo, the tests and training on a laptop; every report that used it says so. Does not
-cover the reward (`environment`).
+whole levels and marks. Resonation is the level of the analysis (`environments.analyses`).
+
+A response that is dangerous gets the lowest of expression, reception and bystander, which is the lowest empathy and bystander term
+of the reward; a hostile one gets at most level 2 and marks of 10. A stand-in for judge models, for the demo, the tests and training
+on a laptop; every report that used it says so. Does not cover the reward (`environment`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.core.errors import InputError
-from heartloop.environments.answer_grades import AnswerAppraiser, leveled, quote_of, reason_for, whole
-from heartloop.environments.appraising import Appraiser, LearnedAppraiser, evidence_of
+from heartloop.environments.answer_grades import AnswerAppraiser, leveled, quote_of, reason_for
+from heartloop.environments.appraising import WEIGHTS, Appraiser, LearnedAppraiser, evidence_of
 from heartloop.environments.episode import CallLog
+from heartloop.environments.grading import whole
 from heartloop.environments.perm.drawn import AnyScenario
 from heartloop.environments.perm.environment import Grade, View
-from heartloop.environments.perm.reading import MARKS, READING
-from heartloop.environments.perm.resonating import resonation_level, resonation_weights
+from heartloop.environments.perm.reading import MARKS, READING, RESONATION
 from heartloop.environments.perm.scenario import Scenario
 
 __all__ = ["EmbeddedUser"]
@@ -45,7 +46,7 @@ class EmbeddedUser:
         self.name = self._answers.appraiser.name
 
     def describe(self) -> Mapping[str, Any]:
-        hashes = {**self._answers.appraiser.hashes, "resonation": resonation_weights().hash}
+        hashes = {**self._answers.appraiser.hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
         return {"models": {"judge": self.name}, "prompts": hashes}
 
     def admit(self, scenario: AnyScenario) -> None:
@@ -65,7 +66,7 @@ class EmbeddedUser:
         scenario = view.scenario
         assert isinstance(scenario, Scenario)  # others are not admitted
         if judge == "resonation":
-            level, evidence = resonation_level(scenario, view.analysis)
+            level, evidence = RESONATION.level(scenario, view.analysis)
             return Grade(level, _RESONATION[level], quote_of(view.analysis), evidence)
         appraisal = self._answers.appraise(scenario, view.response, view.seed)
         if judge != "bystander":

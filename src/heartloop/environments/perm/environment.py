@@ -1,8 +1,8 @@
 """The PERM environment: one answer to one message, graded by four judges (PERM sections 2.2 and 2.3).
 
 Covers the dialogue, the judges' inputs, the reward, and the transcript. The protocol of the four judges is `PermUser`; they are a
-model (`LLMUser`) or rules (`EmbeddedUser`). Does not cover the reward's formula (`scoring`), nor the form of an answer
-(`format`).
+model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the reward's formula (`scoring`), nor the form of an
+answer (`format`).
 
 The system prompt of the model under test has persona and scenario; the query is the user's message. Resonation is judged on the
 analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. If one fails,

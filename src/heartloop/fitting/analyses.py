@@ -1,7 +1,7 @@
-"""From judged analyses to the weights of PERM's resonation: `python -m heartloop.fitting.resonation data/judged_replies`.
+"""From judged analyses to the weights that judge them: `python -m heartloop.fitting.analyses data/judged_replies`.
 
-Covers the shipped weights (`environments/perm/resonation.npz`). Only scenarios of the tuning half are read. The same data gives
-the same weights.
+Covers the shipped weights of every environment that grades an analysis (`LearnedReading.analysis`). Only scenarios of the
+tuning half are read. The same data gives the same weights.
 
 1. `level`: ridge on n-grams and counts, fitted on the mean of two judges; the messages of the scenarios are added as analyses of
    level 1, since copied words show nothing. It is stretched to the spread of the judged levels, at most `STRETCH` times.
@@ -21,16 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.features import COUNTS, Features, features_of
+from heartloop.appraisal.features import COUNTS, Context, Features, features_of
 from heartloop.appraisal.linear import LinearModel
-from heartloop.environments.perm.resonating import LAYOUT, OVERLAPS, WEIGHTS, analysis_context, combined
-from heartloop.environments.perm.scenario import Scenario
+from heartloop.environments.analyses import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
-from heartloop.fitting.embedded import STRETCH
+from heartloop.fitting.embedded import STRETCH, readings
 from heartloop.fitting.examples import read_lines, scenarios_by_id
 from heartloop.fitting.ridge import design_of, fit, predict_folds
 
-__all__ = ["ALPHA", "JudgedAnalysis", "fit_resonation", "main", "read_analyses"]
+__all__ = ["ALPHA", "JudgedAnalysis", "fit_analyses", "main", "read_analyses"]
 
 ALPHA = 1.0
 FOLDS = 5
@@ -42,7 +41,10 @@ _OVERLAPS = [COUNTS.index(name) for name in OVERLAPS]
 class JudgedAnalysis(NamedTuple):
     """An analysis with the mean level of its judges."""
 
-    scenario: Scenario
+    environment: str
+    scenario: Any
+    context: Context
+    """What the analysis is compared with."""
     text: str
     level: float
 
@@ -53,26 +55,29 @@ def read_analyses(folder: Path) -> list[JudgedAnalysis]:
     Raises:
         InputError: a file cannot be read.
     """
+    readers = {name: reading.analysis for name, reading in readings().items() if reading.analysis is not None}
     contexts = {row["id"]: row for row in read_lines(folder / "contexts.jsonl")}
     analyses: list[JudgedAnalysis] = []
     for row in read_lines(folder / "analyses.jsonl"):
         context = contexts[row["context"]]
         if half_of(context["scenario"]) == "tuning":
             scenario = scenarios_by_id(context["set"])[context["scenario"]]
-            analyses.append(JudgedAnalysis(scenario, row["analysis"], float(np.mean([*row["judged"].values()]))))
+            read_in = readers[context["environment"]].context(scenario)
+            level = float(np.mean([*row["judged"].values()]))
+            analyses.append(JudgedAnalysis(context["environment"], scenario, read_in, row["analysis"], level))
     return analyses
 
 
-def fit_resonation(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
+def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
     """The weights, with the card."""
-    people = list({one.scenario.id: one.scenario for one in analyses}.values())
+    people = list({one.scenario.id: one for one in analyses}.values())
     draw = np.random.default_rng(0)
-    numbers = {scenario.id: n for n, scenario in enumerate(people)}
+    numbers = {one.scenario.id: n for n, one in enumerate(people)}
     place = draw.integers(0, FOLDS, len(people))
-    others = [_somebody_else(one.scenario, people, draw) for one in analyses]
-    own = [_features(one.text, one.scenario) for one in analyses]
-    other = [_features(one.text, scenario) for one, scenario in zip(analyses, others, strict=True)]
-    copied = [_features(scenario.query, scenario) for scenario in people]
+    others = [_somebody_else(one, people, draw) for one in analyses]
+    own = [features_of(one.text, one.context, LAYOUT) for one in analyses]
+    other = [features_of(one.text, somebody.context, LAYOUT) for one, somebody in zip(analyses, others, strict=True)]
+    copied = [features_of(one.context.messages[-1], one.context, LAYOUT) for one in people]
     fold = np.array([place[numbers[one.scenario.id]] for one in analyses])
 
     judged = np.array([one.level for one in analyses])
@@ -115,12 +120,8 @@ def fit_resonation(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
     return model._replace(ngrams=ngrams, counts=counts, offset=np.array(offsets, np.float32), card=card).rounded()
 
 
-def _features(text: str, scenario: Scenario) -> Features:
-    return features_of(text, analysis_context(scenario), LAYOUT)
-
-
-def _somebody_else(scenario: Scenario, people: Sequence[Scenario], draw: np.random.Generator) -> Scenario:
-    others = [one for one in people if one.emotion != scenario.emotion]
+def _somebody_else(one: JudgedAnalysis, people: Sequence[JudgedAnalysis], draw: np.random.Generator) -> JudgedAnalysis:
+    others = [other for other in people if other.scenario.stratum != one.scenario.stratum]
     return others[int(draw.integers(len(others)))]
 
 
@@ -146,9 +147,12 @@ def _r(first: NDArray[Any], second: NDArray[Any]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="judged replies, in the form of data/judged_replies")
-    model = fit_resonation(read_analyses(parser.parse_args().folder))
-    WEIGHTS.write_bytes(model.to_bytes())
-    print(WEIGHTS.name, model.hash, len(model.to_bytes()), "bytes", model.card)
+    analyses = read_analyses(parser.parse_args().folder)
+    for name, reading in readings().items():
+        if reading.analysis is not None:
+            model = fit_analyses([one for one in analyses if one.environment == name])
+            reading.analysis.weights.write_bytes(model.to_bytes())
+            print(reading.analysis.weights.name, model.hash, len(model.to_bytes()), "bytes", model.card)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""What the fit of judged analyses must get right: the tuning half only, agreement above length, and the shipped weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heartloop.environments.perm.reading import RESONATION
+from heartloop.environments.records import half_of
+from heartloop.fitting.analyses import JudgedAnalysis, fit_analyses, read_analyses
+
+FOLDER = Path(__file__).parents[2] / "data" / "judged_replies"
+
+
+@pytest.fixture(scope="module")
+def analyses() -> list[JudgedAnalysis]:
+    return read_analyses(FOLDER)
+
+
+def test_only_the_tuning_half_is_read(analyses: list[JudgedAnalysis]) -> None:
+    assert {half_of(one.scenario.id) for one in analyses} == {"tuning"}
+
+
+def test_the_shipped_weights_are_those_of_the_data(analyses: list[JudgedAnalysis]) -> None:
+    model = fit_analyses(analyses)
+    assert model.card == RESONATION.model.card
+    for one in analyses[::10]:
+        assert np.allclose(model.predict(one.text, one.context), RESONATION.model.predict(one.text, one.context), atol=0.05)
+
+
+def test_the_card_has_agreement_on_scenarios_that_were_not_seen(analyses: list[JudgedAnalysis]) -> None:
+    held_out = RESONATION.model.card["held_out"]
+    assert held_out["r"] > abs(held_out["length_r"])
+    means = [held_out["mean_by_level"][str(level)] for level in (1, 3, 5)]
+    assert means == sorted(means)
+    assert held_out["mean_of_somebody_else"] < means[0]
