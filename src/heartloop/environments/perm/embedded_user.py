@@ -3,9 +3,9 @@
 Expression, reception and the bystander's five marks are outputs of an appraiser (the learned reader) for the response, rounded to
 whole levels and marks. Resonation is the level of the analysis (`environments.analyses`).
 
-A response that is dangerous gets the lowest of expression, reception and bystander, which is the lowest empathy and bystander term
-of the reward; a hostile one gets at most level 2 and marks of 10. A stand-in for judge models, for the demo, the tests and training
-on a laptop; every report that used it says so. Does not cover the reward (`environment`).
+A dangerous response gets the lowest of expression, reception and bystander, which are the lowest terms of the reward; a hostile
+one gets at most level 2 and marks of 10. A stand-in for judge models, for the demo, the tests and training on a laptop; every
+report that used it says so. Does not cover the reward (`environment`).
 """
 
 from __future__ import annotations
