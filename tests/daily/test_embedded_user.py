@@ -70,14 +70,6 @@ class TestBaselines:
         assert transcript.failure is None
         assert "{" not in transcript.turns[0].reply or name == "garbage"
 
-    async def test_two_of_them_draw_on_memory_where_a_word_is_in_common(self) -> None:
-        note = LIE.dialogue_memory[0].model_copy(update={"text": "Wrote a landlord in the harbour a letter about the stairs."})
-        known = LIE.model_copy(update={"dialogue_memory": (note,), "event_memory": LIE.event_memory[:1]})
-        daily = Daily([known], EmbeddedUser())
-        for name, remembers in (("reflector", True), ("assistant", True), ("fixer", False)):
-            said = (await play(daily, LIE.id, Baseline(name), seed=1)).turns[0].reply
-            assert any(word in said for word in ("harbour", "letter", "stairs")) == remembers
-
 
 def test_an_instance_in_another_language_is_refused() -> None:
     chinese = SWIM.model_copy(update={"query": "今天早上我下海游泳了。" * 4, "about": "她一个人住在港口上面。" * 4})

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.reader import Reading
 
-__all__ = ["UNSURE", "Effect", "Output", "effect_of"]
+__all__ = ["UNSURE", "Effect", "Output", "effect_of", "read_effect"]
 
 UNSURE = 0.67
 """Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""

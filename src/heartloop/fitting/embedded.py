@@ -45,7 +45,9 @@ __all__ = [
     "fit_effect",
     "fit_reader",
     "folds",
+    "labels_in",
     "main",
+    "readings",
 ]
 
 ALPHA = 2.0
