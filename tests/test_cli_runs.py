@@ -15,7 +15,7 @@ import pytest
 from tests.commands import heartloop
 
 EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")
-BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/silent")
+BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/hostile")
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,10 @@ def test_the_command_without_shard_goes_on_with_the_merged_run(place: Path) -> N
 @pytest.mark.parametrize(
     ("new", "old", "gate", "code"),
     [
-        ("silent", "reflector", ("--worse-than", "5"), 1),
-        ("silent", "reflector", ("--worse-than", "90"), 0),
-        ("silent", "reflector", (), 0),
-        ("reflector", "silent", ("--worse-than", "0"), 0),
+        ("hostile", "reflector", ("--worse-than", "5"), 1),
+        ("hostile", "reflector", ("--worse-than", "90"), 0),
+        ("hostile", "reflector", (), 0),
+        ("reflector", "hostile", ("--worse-than", "0"), 0),
     ],
 )
 def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
@@ -83,7 +83,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
             "share no scored dialogue",
         ),
         (
-            ("compare", "whole", "1", "--model-a", "heartloop/reflector", "--model-b", "heartloop/silent", "--worse-than", "-1"),
+            ("compare", "whole", "1", "--model-a", "heartloop/reflector", "--model-b", "heartloop/hostile", "--worse-than", "-1"),
             "--worse-than is -1.0",
         ),
         (("merge", "1", "--out", "new"), "at least two different run directories"),
