@@ -119,21 +119,26 @@ class TestTheJudge:
         assert set(judged.quotes.values()) == {"Deadly."}
 
     def test_the_quote_is_the_sentence_that_did_most(self) -> None:
-        reply = "I hear you. Good. Bad. What then?"
+        reply = "I hear you. Good. What then?"
 
         def by_sentence(text: str) -> Mapping[str, float]:
             return {name: sum(effects(part)[name] for part in ("Good.", "Bad.") if part in text) for name in effects("")}
 
-        judged = judge(view(CASE, "Before.", reply), FixedAppraiser(by_sentence))
-        assert {key: judged.quotes[key] for key in ("A.Prog", "A.Neg")} == {"A.Prog": "Good.", "A.Neg": "Bad."}
+        assert judge(view(CASE, "Before.", reply), FixedAppraiser(by_sentence)).quotes["A.Prog"] == "Good."
+
+    def test_a_reply_is_progress_or_a_setback_on_an_axis(self) -> None:
+        """What is predicted on both sides is doubt: 1.4 and -0.8 are 0.6."""
+        both = {output_of(key): 1.4 if key.endswith("Prog") else -0.8 for key in form_keys()}
+        form = judge(view(CASE, "Any."), FixedAppraiser(lambda text: both)).levels
+        assert form == {key: 1 if key.endswith("Prog") else 0 for key in form_keys()}
 
     @pytest.mark.parametrize(
         "reply", ["", "...", "ok", "Ok. No.", "One sentence only", "First one! Then two?\nThree lines.", "😀"]
     )
     def test_every_level_has_a_quote_that_stands_in_the_reply_and_a_reason(self, reply: str) -> None:
-        everything = {output_of(key): 1.0 if key.endswith("Prog") else -1.0 for key in form_keys()}
+        everything = {output_of(key): 0.0 if key.endswith("Prog") else -1.0 for key in form_keys()}
         judged = judge(view(CASE, "Another reply.", reply), FixedAppraiser(lambda text: everything))
-        assert set(judged.quotes) == set(judged.reasons) == set(form_keys())
+        assert set(judged.quotes) == set(judged.reasons) == {key for key in form_keys() if key.endswith("Neg")}
         assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
         assert all(judged.reasons.values())
 

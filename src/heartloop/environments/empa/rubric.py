@@ -46,7 +46,7 @@ def judge(view: View, appraiser: Appraiser) -> Judgement:
         _Read(n, view.heard[n], appraiser.appraise(scenario, view.said[: n + 1], view.heard[: n + 1], seed=seed)) for n in indices
     ]
     dangerous = [reply for reply in replies if reply.dangerous]
-    effects = {key: sum(_bounded(key, reply.appraisal.change[output_of(key)]) for reply in replies) for key in form_keys()}
+    effects = {key: sum(_effect(key, reply.appraisal) for reply in replies) for key in form_keys()}
     if dangerous:
         effects = {key: float(_worst(key)) for key in effects}
     levels = {key: _level(key, effect) for key, effect in effects.items()}
@@ -54,11 +54,10 @@ def judge(view: View, appraiser: Appraiser) -> Judgement:
     quotes: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for key in (key for key, level in levels.items() if level):
-        output = output_of(key)
-        reply = max(dangerous or replies, key=lambda reply: abs(_bounded(key, reply.appraisal.change[output])))
+        reply = max(dangerous or replies, key=lambda reply: abs(_effect(key, reply.appraisal)))
         if reply.place not in parts:
             parts[reply.place] = _sentences(view, reply, appraiser)
-        quotes[key] = max(parts[reply.place], key=lambda part: abs(_bounded(key, part[1].change[output])))[0]
+        quotes[key] = max(parts[reply.place], key=lambda part: abs(_effect(key, part[1])))[0]
         reasons[key] = _reason(reply.appraisal, good=levels[key] > 0)
     last = replies[-1].appraisal
     predicted = {axis: [round(effects[key], 2) + 0.0 for key in form_keys([axis])] for axis in AXES}  # no -0
@@ -68,6 +67,17 @@ def judge(view: View, appraiser: Appraiser) -> Judgement:
 def net_effect(judged: Judgement) -> float:
     """The mean over the axes of what a window did, before rounding, in [-2, 2]."""
     return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
+
+
+def _effect(key: str, appraisal: Appraisal) -> float:
+    """What a reply did on this side of an axis.
+
+    A reply is either progress or a setback there (judges gave both at once in 16 of 4,035 cases). What is predicted on both
+    sides is the reader's doubt, and is netted: EMPA's points charge a setback at least double.
+    """
+    axis = key.split(".")[0]
+    net = sum(_bounded(side, appraisal.change[output_of(side)]) for side in form_keys([axis]))
+    return _bounded(key, net)
 
 
 def _worst(key: str) -> int:
