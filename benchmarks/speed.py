@@ -2,7 +2,7 @@
 
 Plays dialogues one after the other, in one process and one thread, and writes no dialogue; making the scenarios is not counted.
 EIBench: 10,000 dialogues of the composed training set with baselines of different quality, some minutes. EMPA: every case with
-the ten baselines for any dialogue. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
+the ten general baselines, some minutes. `--dialogues 200` plays fewer and writes nothing. Does not cover models over a network.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class TestResuming:
         assert {path.name: path.read_bytes() for path in (old / name).iterdir() if path.name != ".lock"} == before
 
     def test_the_command_says_so_in_a_sentence(self, old: Path) -> None:
-        words = ("eval", "sage", "--user", "embedded", "-m", "heartloop/listener", "--limit", "2", "-E", "max_turns=2")
+        words = ("eval", "sage", "--user", "embedded", "-m", "heartloop/reflector", "--limit", "2", "-E", "max_turns=2")
         done = heartloop(*words, "--out", "sage", cwd=old)
         assert (done.code, done.err.count("\n")) == (2, 1), done
         assert "--out" in done.err
