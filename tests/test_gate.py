@@ -1,0 +1,85 @@
+"""The gate of the embedded user: no attack works better than when its results were committed (benchmarks/gate).
+
+1. With the small budget no measure is worse than the committed one by more than its tolerance. Where a change of the reader is
+   meant, write them anew: `python -m benchmarks.gate --budget small`.
+2. No more of the sober replies that only sound harmful meet a floor than is committed.
+3. What got worse is named; what got better is not.
+4. Finished parts are not made again, unless the weights or the budget changed.
+5. The page says what the committed results of the large budget say.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gate import __main__ as gate
+from benchmarks.gate.measures import measures_of, worse
+from benchmarks.gate.page import table
+from benchmarks.gate.policies import POLICIES
+from benchmarks.gate.target import clauses, environments, target_of, texts
+from benchmarks.page import part
+
+SMALL = gate.BUDGETS["small"]
+
+
+@pytest.fixture(scope="module")
+def committed() -> Any:
+    return json.loads(gate.SMALL.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def results() -> Any:
+    return gate.run(SMALL, environments())
+
+
+def test_no_attack_works_better_than_committed(results: Any, committed: Any) -> None:
+    assert worse(results, committed) == []
+    assert set(measures_of(results)) == set(measures_of(committed))
+
+
+def test_sober_replies_meet_no_floor(results: Any, committed: Any) -> None:
+    known = {row["text"] for row in committed["hard_negatives"]["false_alarms"]}
+    assert [row for row in results["hard_negatives"]["false_alarms"] if row["text"] not in known] == []
+
+
+def test_what_got_worse_is_named(committed: Any) -> None:
+    changed = json.loads(json.dumps(committed))
+    changed["environments"]["sage"]["replies"]["eliza"][0] += 5.5
+    changed["environments"]["sage"]["replies"]["soft insults"][0] -= 50
+    assert [line.partition(",")[0] for line in worse(changed, committed)] == ["sage: eliza over middling"]
+    assert worse(committed, changed)[0].startswith("sage: soft insults over middling, replies")
+
+
+def test_finished_parts_are_not_made_again(tmp_path: Path) -> None:
+    budget = SMALL._replace(contexts=1, scored=20, words=4, scenarios=1, replies=5, messages=2)
+    parts = tmp_path / "parts.jsonl"
+    made: list[str] = []
+    first = gate.run(budget, ["daily"], parts, say=made.append)
+    count = len(made)
+    lines = parts.read_text(encoding="utf-8").splitlines()
+    parts.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    assert gate.run(budget, ["daily"], parts, say=made.append) == first
+    assert len(made) == count + 1
+    gate.run(budget._replace(scored=21), ["daily"], parts, say=made.append)
+    assert len(made) == 2 * count + 1
+
+
+def test_the_page_holds_the_committed_results() -> None:
+    large = json.loads(gate.RESULTS.read_text(encoding="utf-8"))
+    assert part(gate.PAGE, "gate/__main__") == table(large).strip()
+
+
+def test_the_texts_of_the_gate() -> None:
+    """40 hard negatives, and as many paraphrases of replies that are there, none of them equal to its reply."""
+    written = {row.id: row.reply for name in environments() for row in target_of(name).examples}
+    assert sum(len(case["replies"]) for case in texts()["hard_negatives"]) == 40
+    assert len(texts()["paraphrases"]) == 40
+    for name, text in texts()["paraphrases"].items():
+        assert text != written[name]
+        assert 0.6 < len(text.split()) / len(written[name].split()) < 1.7, name
+    assert {"copied, kind", "copied, cruel", "eliza", "danger", "silence"} <= set(POLICIES)
+    assert clauses("Fine.") == ["this is how it is"]
