@@ -38,7 +38,7 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel
 
 constraints: $(VENV)/.dev
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --no-header --no-annotate pyproject.toml -o constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --extra local --no-header --no-annotate pyproject.toml -o constraints.txt
 
 constraints-train: $(TRAIN_VENV)/.train  # what is installed there, local builds by their plain version
 	$(TRAIN_BIN)/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints-train.txt

@@ -29,7 +29,7 @@ from benchmarks import (
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
-from benchmarks.judged_replies import card, readers
+from benchmarks.judged_replies import card, readers, second_reader
 from benchmarks.page import part, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Transcript, Turn
@@ -47,6 +47,7 @@ from heartloop.models.completions import read_reply
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
+        ("judged_replies/second_reader", second_reader.PAGE, second_reader.RESULTS, second_reader.table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],

@@ -18,24 +18,12 @@ from numpy.typing import NDArray
 
 from benchmarks.judged_replies.contexts import FOLDER
 from heartloop.appraisal.features import Context
+from heartloop.appraisal.states import prefix_of
 from heartloop.fitting.examples import Example, read_examples
 
 LAYER = 15
-TURNS = 3
 LONGEST_PREFIX, LONGEST_REPLY = 1_200, 900
-"""In characters; of the prefix the end is kept, of the reply the beginning."""
-
-
-def prefix_of(context: Context) -> str:
-    """The end of the dialogue as the model reads it before a reply."""
-    messages, replies = context.messages, context.replies
-    rows = []
-    for n in range(max(len(messages), len(replies))):
-        pair = [("Person", messages[n])] if n < len(messages) else []
-        answer = [("Friend", replies[n])] if n < len(replies) else []
-        rows += pair + answer if len(messages) > len(replies) else answer + pair
-    text = "\n".join(f"{who}: {said}" for who, said in rows[-TURNS:]) or "(They meet.)"
-    return text[-LONGEST_PREFIX:] + "\nFriend:"
+"""In bytes and in characters; of the prefix the end is kept, of the reply the beginning."""
 
 
 class Model:
@@ -85,7 +73,7 @@ def main() -> None:
             groups[row.context].append(row)
     model = Model(chosen.model)
     for number, (context, rows) in enumerate(groups.items(), 1):
-        states = model.states(prefix_of(context), [row.reply for row in rows])
+        states = model.states(prefix_of(context, LONGEST_PREFIX), [row.reply for row in rows])
         known.update(zip((row.id for row in rows), states, strict=True))
         if number % 25 == 0 or number == len(groups):
             np.savez(chosen.out, ids=np.array(list(known)), states=np.array(list(known.values())))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.reader import Reading
 
-__all__ = ["UNSURE", "Effect", "Output", "effect_of", "read_effect"]
+__all__ = ["UNSURE", "Effect", "Output", "effect_file", "effect_of", "read_effect"]
 
 UNSURE = 0.67
 """Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
@@ -92,10 +92,19 @@ def _bounded(output: Output, value: float, unsure: float, floor: str) -> float:
     return min(output.high, max(output.low, value))
 
 
+def effect_file(reader: str) -> str:
+    """Each reader has weights of its own, since they know how far it can be trusted.
+
+    >>> effect_file("embedded"), effect_file("embedded-lm")
+    ('effect.json', 'effect-lm.json')
+    """
+    return "effect-lm.json" if reader == "embedded-lm" else "effect.json"
+
+
 @cache
-def effect_of(package: str) -> Effect:
-    """The weights in an environment's folder, `effect.json`."""
-    text = (resources.files(package) / "effect.json").read_text(encoding="utf-8")
+def effect_of(package: str, reader: str = "embedded") -> Effect:
+    """The weights in an environment's folder for a reader, in its file (`effect_file`)."""
+    text = (resources.files(package) / effect_file(reader)).read_text(encoding="utf-8")
     return read_effect(json.loads(text))
 
 

@@ -90,7 +90,7 @@ class LinearModel(NamedTuple):
                 rows = {name: arrays[name] for name in ("ngrams", "counts", "center", "spread", "offset")}
                 if "size" in arrays:
                     rows["ngrams"] = _from_bytes(rows["ngrams"], arrays["size"])
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
             reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
             raise InputError(f"{path} is no student: {reason}; expected a file that `heartloop student fit` wrote") from None
         known: Sequence[str] = head.get("counts", ())

@@ -6,19 +6,20 @@ Covers the reading of one reply and the shipped weights. Does not cover what a r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import COUNTS, Context, features_of
+from heartloop.appraisal.features import COUNTS, Context, Features, features_of
 from heartloop.appraisal.linear import LinearModel
 
-__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "NgramReader", "Reader", "Reading", "embedded_reader"]
+__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "NgramReader", "Reader", "Reading", "Thresholds", "embedded_reader"]
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
@@ -66,37 +67,57 @@ class Reader(Protocol):
     def read(self, reply: str, context: Context) -> Reading: ...
 
 
+class Thresholds(NamedTuple):
+    """From what a reader predicts to a `Reading`; part of the card of its weights."""
+
+    silence: NDArray[np.float32]
+    """Marks of a reply without words."""
+    floors: tuple[tuple[int, str, float], ...]
+    """Place among the aspects, name, and the mark from which an aspect is a floor."""
+    strategies: tuple[tuple[str, float], ...]
+    """Strategies with the score from which each is named."""
+
+    @classmethod
+    def of(cls, card: Mapping[str, Any]) -> Thresholds:
+        """From a card: `silence`, `floors` (thresholds by aspect) and `strategies` (thresholds by strategy)."""
+        floors = tuple((ASPECTS.index(aspect), aspect, float(threshold)) for aspect, threshold in card["floors"].items())
+        return cls(np.array(card["silence"], np.float32), floors, tuple(card["strategies"].items()))
+
+    def silent(self) -> Reading:
+        """Of a reply without words."""
+        return Reading(self.silence, 0.0, {}, "", True, 0, 0.0)
+
+    def reading(self, values: NDArray[np.float32], features: Features) -> Reading:
+        """Of predicted aspects, `MEMBERS` changes and strategies, shape (outputs,)."""
+        aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
+        spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
+        again = float(features.counts[_OWN_OVERLAP])
+        repeats = "repetition" if again >= REPEATED else ""
+        floor = next((aspect for place, aspect, threshold in self.floors if values[place] >= threshold), repeats)
+        scores = values[len(ASPECTS) + MEMBERS :]
+        over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self.strategies, strict=True))
+        likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
+        strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
+        return Reading(aspects, spread, strategies, floor, False, features.tokens, again)
+
+
 class NgramReader:
     """A reader on n-grams and counts.
 
     Args:
-        model: its outputs are `ASPECTS`, `change-0` to `change-3` and strategies; its card has `silence` (the marks of a reply
-            without words), `floors` (thresholds by aspect) and `strategies` (thresholds by strategy).
+        model: its outputs are `ASPECTS`, `change-0` to `change-3` and strategies; its card is as in `Thresholds.of`.
     """
 
     def __init__(self, model: LinearModel, name: str = "embedded") -> None:
         self.name, self.model = name, model
         self.hash = model.hash
-        card = model.card
-        self._silence = np.array(card["silence"], np.float32)
-        self._floors = {ASPECTS.index(aspect): (aspect, threshold) for aspect, threshold in card["floors"].items()}
-        self._strategies = tuple(card["strategies"].items())
+        self._thresholds = Thresholds.of(model.card)
 
     def read(self, reply: str, context: Context) -> Reading:
         features = features_of(reply, context, self.model.layout)
         if not features.tokens:
-            return Reading(self._silence, 0.0, {}, "", True, 0, 0.0)
-        values = self.model.apply(features)
-        aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
-        spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
-        again = float(features.counts[_OWN_OVERLAP])
-        repeats = "repetition" if again >= REPEATED else ""
-        floor = next((aspect for n, (aspect, threshold) in self._floors.items() if values[n] >= threshold), repeats)
-        scores = values[len(ASPECTS) + MEMBERS :]
-        over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self._strategies, strict=True))
-        likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
-        strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
-        return Reading(aspects, spread, strategies, floor, False, features.tokens, again)
+            return self._thresholds.silent()
+        return self._thresholds.reading(self.model.apply(features), features)
 
 
 @cache

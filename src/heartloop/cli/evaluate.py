@@ -72,6 +72,7 @@ def evaluate_command(
     from heartloop.evaluation.roles import EMBEDDED, assign_roles, model_names
     from heartloop.evaluation.runner import player
     from heartloop.evaluation.settings import Shard, read_samplings, settings_of, stratified
+    from heartloop.models.budget import is_embedded
     from heartloop.models.cache import cache_at
     from heartloop.models.names import Meter, counted, is_paid, is_scripted, load_env, load_prices
 
@@ -81,8 +82,8 @@ def evaluate_command(
     if len(set(model)) != len(model):
         raise UseError(f"--model names a model twice: {', '.join(model)}; for several dialogues per scenario use --repeats")
     load_env()
-    if students := [name for name in model if name.startswith("student:")]:
-        raise UseError(f"--model is {students[0]}, which judges replies and writes none; pass it as --user or --judge")
+    if judges := [name for name in model if name.startswith("student:") or is_embedded(name)]:
+        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
     scripted = [name for name, player_name in roles.items() if is_scripted(player_name)]
     samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), scripted=scripted)
     if spec.policy_sampling != Sampling():

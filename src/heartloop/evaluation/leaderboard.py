@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.measures import in_group_order, scale_of
+from heartloop.models.budget import is_embedded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +101,7 @@ def _caption(card: ScoreCard) -> list[str]:
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
-    if "embedded" in card.simulators:
-        lines.append("The user simulator is embedded (rules): compare only with runs of the same user simulator.")
+    if any(map(is_embedded, card.simulators)):
+        lines.append("The user simulator is embedded: compare only with runs of the same user simulator.")
     lines += card.notes
     return lines

@@ -15,7 +15,7 @@ from heartloop.models.budget import is_baseline
 __all__ = ["EMBEDDED", "assign_roles", "model_names"]
 
 EMBEDDED = "embedded"
-"""Name for the built-in rules, which need no model call."""
+"""Name of the embedded user, which needs no model call."""
 
 
 def assign_roles(
@@ -50,7 +50,7 @@ def assign_roles(
     missing = [name for name, model in played.items() if model is None]
     if missing:
         raise UseError(
-            f"no model for role {' and '.join(missing)} of {spec.name}; pass --user MODEL, or --user {EMBEDDED} (rules)"
+            f"no model for role {' and '.join(missing)} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
         )
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():

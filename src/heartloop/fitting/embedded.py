@@ -44,10 +44,13 @@ __all__ = [
     "change_of",
     "fit_effect",
     "fit_reader",
+    "floors_of",
     "folds",
     "labels_in",
     "main",
+    "members_of",
     "readings",
+    "without_words",
 ]
 
 ALPHA = 2.0
@@ -94,6 +97,11 @@ def change_of(example: Example, outputs: Sequence[Output]) -> float:
     return float(np.mean(parts))
 
 
+def without_words(examples: Sequence[Example]) -> list[Example]:
+    """The replies without a letter or a digit."""
+    return [example for example in examples if not any(c.isalnum() for c in example.reply)]
+
+
 def readings() -> dict[str, LearnedReading]:
     """Of all environments that use the learned reader, by name."""
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
@@ -121,11 +129,11 @@ def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]],
     aspects = fit(whole, marks, ASPECTS, DEFAULT_LAYOUT, ALPHA, {})
     members = _members(examples, whole, change)
     strategies, thresholds = _strategies(examples, whole, labels)
-    silent = np.array([not any(c.isalnum() for c in example.reply) for example in examples])
+    silence = np.mean([example.aspects for example in without_words(examples)], axis=0)
     card = {
         "examples": len(examples),
-        "silence": [round(float(x), 2) for x in marks[silent].mean(0)],
-        "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
+        "silence": [round(float(x), 2) for x in silence],
+        "floors": floors_of(examples, held_out),
         "strategies": thresholds,
     }
     parts = (aspects, *members, strategies)
@@ -142,11 +150,19 @@ def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]],
     return Fitted(model.rounded(), held_out)
 
 
-def _members(examples: Sequence[Example], design: Design, change: NDArray[np.float64]) -> list[LinearModel]:
+def members_of(examples: Sequence[Example]) -> list[NDArray[np.bool_]]:
+    """For each member of the ensemble the mask of the rows that it is fitted on: all but a quarter of the scenarios."""
     scenarios = sorted({example.scenario for example in examples})
     place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
     left_out = np.array([place[example.scenario] for example in examples])
-    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
+    return [left_out != n for n in range(MEMBERS)]
+
+
+def _members(examples: Sequence[Example], design: Design, change: NDArray[np.float64]) -> list[LinearModel]:
+    return [
+        fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=kept)
+        for n, kept in enumerate(members_of(examples))
+    ]
 
 
 def _strategies(
@@ -162,22 +178,40 @@ def _strategies(
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
+def floors_of(examples: Sequence[Example], held_out: NDArray[np.float64]) -> dict[str, float]:
+    """The mark from which `danger` and `hostility` are floors: `FALSE_ALARMS` of good replies pass it.
+
+    Args:
+        held_out: aspects as predicted by fits that have not seen them, shape (examples, aspects or more).
+    """
+    return {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")}
+
+
 def _threshold(examples: Sequence[Example], marks: NDArray[np.float64]) -> float:
     good = np.array([example.tier == "good" for example in examples])
     return round(float(np.quantile(marks[good], 1.0 - FALSE_ALARMS)), 3)
 
 
-def fit_effect(examples: Sequence[Example], held_out: NDArray[np.float64], reading: LearnedReading) -> dict[str, Any]:
+def fit_effect(
+    examples: Sequence[Example],
+    held_out: NDArray[np.float64],
+    reading: LearnedReading,
+    *,
+    silent: Sequence[Example] | None = None,
+    groups: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`.
 
     Args:
         examples: of this environment.
         held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
+        silent: replies without words, which have no voice; default, those among the examples.
+        groups: kinds of people, sorted; default, those of the examples. One without an example has the weights that all share.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
-    silent = np.array([not any(c.isalnum() for c in example.reply) for example in examples])
-    groups = sorted(set(kinds))
+    quiet = np.array([example.change for example in (without_words(examples) if silent is None else silent)], np.float64)
+    groups = groups or sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
@@ -197,7 +231,7 @@ def fit_effect(examples: Sequence[Example], held_out: NDArray[np.float64], readi
         "outputs": [output._asdict() for output in reading.outputs],
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
         "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged.std(0), 3).tolist(), strict=True)),
-        "silence": dict(zip((o.name for o in reading.outputs), np.round(judged[silent].mean(0), 2).tolist(), strict=True)),
+        "silence": dict(zip((o.name for o in reading.outputs), np.round(quiet.mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
         "examples": len(examples),
         "groups": tables,

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from heartloop.appraisal.features import Features, Layout
 from heartloop.appraisal.linear import LinearModel
 
-__all__ = ["COUNTS_WEIGHT", "Design", "design_of", "fit", "predict_folds"]
+__all__ = ["COUNTS_WEIGHT", "Design", "design_of", "dual_of", "fit", "predict_folds"]
 
 COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
@@ -49,7 +49,8 @@ def design_of(features: Sequence[Features], layout: Layout) -> Design:
     return Design(ngrams, counts, center, spread, kernel)
 
 
-def _dual(kernel: NDArray[np.float64], targets: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def dual_of(kernel: NDArray[np.float64], targets: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """`(kernel + alpha I)^-1 targets`, shape (rows, outputs)."""
     factor = cho_factor(kernel + alpha * np.eye(len(kernel)), lower=True, overwrite_a=True, check_finite=False)
     solved: NDArray[np.float64] = cho_solve(factor, targets, check_finite=False)
     return solved
@@ -69,7 +70,7 @@ def predict_folds(
     predicted = np.full_like(targets, np.nan)
     for train, test in folds:
         mean = targets[train].mean(0)
-        dual = _dual(kernel[np.ix_(train, train)], targets[train] - mean, alpha)
+        dual = dual_of(kernel[np.ix_(train, train)], targets[train] - mean, alpha)
         predicted[test] = mean + kernel[np.ix_(test, train)] @ dual
     return predicted
 
@@ -93,7 +94,7 @@ def fit(
     chosen = np.ones(len(targets), bool) if rows is None else rows
     mean = targets[chosen].mean(0)
     dual = np.zeros_like(targets)
-    dual[chosen] = _dual(design.kernel[np.ix_(chosen, chosen)], targets[chosen] - mean, alpha)
+    dual[chosen] = dual_of(design.kernel[np.ix_(chosen, chosen)], targets[chosen] - mean, alpha)
     return LinearModel(
         layout,
         tuple(names),

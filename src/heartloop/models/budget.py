@@ -17,7 +17,7 @@ from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.endpoint import LOCAL
 
-__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_paid", "is_scripted", "load_prices"]
+__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_embedded", "is_paid", "is_scripted", "load_prices"]
 
 DEAREST = 1e12
 """Prices per million tokens from this value on are refused as mistakes."""
@@ -376,7 +376,12 @@ def is_scripted(model: str) -> bool:
     >>> is_scripted("heartloop/reflector"), is_scripted("student:my.student"), is_scripted("python:my_agent:reply")
     (True, True, False)
     """
-    return model == "embedded" or model.startswith("student:") or is_baseline(model)
+    return is_embedded(model) or model.startswith("student:") or is_baseline(model)
+
+
+def is_embedded(model: str) -> bool:
+    """Whether a model is an embedded user: `embedded`, or `embedded-lm`, which reads by a small language model of its own."""
+    return model in ("embedded", "embedded-lm")
 
 
 def is_baseline(model: str) -> bool:

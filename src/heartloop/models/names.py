@@ -32,16 +32,17 @@ from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIM
 
 if TYPE_CHECKING:
     from heartloop.appraisal.linear import LinearModel
+    from heartloop.appraisal.reader import Reader
 
 __all__ = [
-    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "StudentModel", "close", "counted",
-    "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "resolve", "student_of",
+    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "ReaderModel", "Spend", "StudentModel", "close",
+    "counted", "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "reader_of", "resolve", "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
     "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/reflector), python:module:function, or, as a judge "
-    "or user, student:FILE"
+    "or user, student:FILE or embedded-lm"
 )
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
@@ -88,6 +89,8 @@ def resolve(
         return PythonChat(name, timeout=timeout)
     if name.startswith("student:"):
         return StudentModel(name)
+    if name == "embedded-lm":
+        return ReaderModel()
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
@@ -137,6 +140,33 @@ class StudentModel:
 
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
+
+
+def reader_of(model: ChatModel | None) -> Reader | None:
+    """The reader of `embedded-lm`, where the model is that."""
+    inner = None if model is None else _innermost(model)
+    return inner.reader if isinstance(inner, ReaderModel) else None
+
+
+class ReaderModel:
+    """`embedded-lm`, the second embedded user. It judges replies in place of a model and does not chat.
+
+    Raises:
+        UseError: the extra `local` is not installed.
+        InputError: its weights or its language model cannot be used.
+    """
+
+    name = "embedded-lm"
+
+    def __init__(self) -> None:
+        from heartloop.appraisal.lm_reader import lm_reader
+
+        self.reader: Reader = lm_reader()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -14,6 +14,7 @@ from heartloop.environments.registry import environment_names, load_environment,
 from heartloop.evaluation.measures import options_of, roles_of
 from heartloop.evaluation.runs import Run, judge_of
 from heartloop.evaluation.scores import model_names
+from heartloop.models.budget import is_embedded
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 
@@ -173,7 +174,7 @@ def _sampling_flags(settings: Mapping[str, Any], *, only: str = "") -> Iterator[
 
 def _caveat(settings: Mapping[str, Any]) -> str:
     parts = []
-    if set(roles_of(settings).values()) == {"embedded"}:
+    if roles_of(settings) and all(map(is_embedded, roles_of(settings).values())):
         parts.append("With the same version, and models that answer alike, the dialogues are the same.")
     else:
         parts.append("Endpoints rarely give the same answer twice: expect other texts and similar numbers.")

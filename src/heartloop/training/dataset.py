@@ -15,6 +15,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
+from heartloop.models.budget import is_embedded
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings
 from heartloop.training.recipe import Recipe
 from heartloop.training.verl_config import RunPaths
@@ -53,7 +54,7 @@ def split_of(recipe: Recipe) -> Split:
             f"{len(train)} training scenarios are fewer than the {recipe.batch.scenarios} of a step; lower batch.scenarios"
         )
     spec = recipe.environment.spec
-    model = None if recipe.dialogue.user == "embedded" else ScriptedChat([])  # never called
+    model = None if is_embedded(recipe.dialogue.user) else ScriptedChat([])  # never called
     player = spec.players(dict.fromkeys(spec.role_names, model))
     for scenario in (*train, *held_out):
         player.admit(scenario)

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from heartloop.core.wording import amount
+from heartloop.models.budget import is_embedded
 from heartloop.training.dataset import Split
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
@@ -47,7 +48,7 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
     """
     batch, dialogue, watching = recipe.batch, recipe.dialogue, recipe.watching
     training, max_turns = recipe.environment.training, recipe.environment.chosen.max_turns
-    per_turn = 0 if dialogue.user == "embedded" else training.calls_per_turn
+    per_turn = 0 if is_embedded(dialogue.user) else training.calls_per_turn
     samples = batch.dialogues * (max_turns if dialogue.sample == "turn" else 1)
     calls = batch.dialogues * max_turns * per_turn
     every = watching.validate_every
