@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
-from benchmarks.order import Claim, transcripts
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
@@ -35,7 +34,20 @@ from heartloop.environments.empa.perturbation_shifts import (
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.empa.scenario import load_scenarios
+from heartloop.environments.episode import play
 from heartloop.environments.published import published
+from heartloop.environments.records import half_of
+from heartloop.environments.registry import load_environment
+from heartloop.evaluation.settings import dialogue_seed
+from heartloop.models.baselines import Baseline
+
+
+class Claim(NamedTuple):
+    """One sentence of a decision, and whether it held."""
+
+    text: str
+    holds: bool
+
 
 BASELINES = ("reflector", "assistant", "fixer")
 OTHERS = ("rubric", "magnitude", "direct")
@@ -45,8 +57,18 @@ PAGE = DOCS / "results" / "empa_validity.md"
 
 def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
     """Every dialogue of a half in every variant."""
-    played = transcripts("empa", half, seed, BASELINES)
     people = {scenario.id: scenario for scenario in load_scenarios()}
+    spec = load_environment("empa")
+    ready = spec.make([s for s in people.values() if half in ("all", half_of(s.id))], spec.players())
+
+    async def talk() -> list[Transcript]:
+        return [
+            await play(ready, one, Baseline(name), seed=dialogue_seed(seed, one, 0))
+            for one in ready.scenario_ids
+            for name in BASELINES
+        ]
+
+    played = asyncio.run(talk())
     judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
     found: dict[str, list[Transcript]] = {}
 

@@ -1,6 +1,7 @@
-"""Shared parts of the benchmarks of the baselines' order: dialogues, arguments, claims, the record.
+"""The order of the baselines that decision 13 claims: `python -m benchmarks.order [ENVIRONMENT ...]`
 
-Covers one round per seed and its record. Does not cover the claims (each `*_order.py`, from its decision).
+Plays every baseline with the embedded user on the held-out scenarios for which `counsellor` has written replies, under three
+seeds, and writes mean scores in points, 95 % intervals over scenarios and the claims that do not hold into docs/results/order.md.
 """
 
 from __future__ import annotations
@@ -8,180 +9,156 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from benchmarks.machine import machine
-from benchmarks.page import rewrite
-from heartloop.core.dialogue import Transcript
+from benchmarks.page import DOCS, rewrite
+from heartloop.appraisal.reader import embedded_reader
 from heartloop.environments.episode import play
-from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.models.baselines import Baseline
+from heartloop.models.baselines import BASELINES, GENERAL, Baseline
+from heartloop.models.baselines.counsellor import written_scenarios
 
-__all__ = [
-    "Claim", "Means", "Round", "baseline_of", "by_baseline", "by_group", "grouped", "in_order", "means_by_baseline", "means_of",
-    "measure", "transcripts", "verdicts",
-]  # fmt: skip
-
-Means = Mapping[str, Mapping[str, float]]
-"""By baseline and column."""
-
-
-class Claim(NamedTuple):
-    """One sentence of a decision, and whether it held."""
-
-    text: str
-    holds: bool
-
-
-class Round(NamedTuple):
-    """The results of one seed."""
-
-    played: str
-    """Number of dialogues or scenarios, in words."""
-    table: Sequence[str]
-    claims: Sequence[Claim]
-    record: Mapping[str, Any]
-    """Written to the record, besides seed, seconds and claims."""
+RESULTS = Path(__file__).parent / "results" / "order.json"
+PAGE = DOCS / "results" / "order.md"
+ENVIRONMENTS = ("sage", "eibench", "empa", "perm", "daily")
+SEEDS = (0, 1, 2)
+LOW = ("fixer", "lecturer", "flatterer", "garbage", "silent")
+ORDER: Sequence[tuple[Sequence[str], Sequence[str]]] = (
+    (("counsellor",), ("reflector",)),
+    (("reflector",), LOW),
+    (LOW, ("hostile",)),
+    (("counsellor",), ("assistant", "template")),
+    (("assistant", "template"), ("lecturer", "garbage", "silent")),
+)
+"""Decision 13: each of the first above each of the second."""
+SCENES: Mapping[str, Sequence[tuple[str, str]]] = {
+    "defense": (("counsellor", "pushover"), ("counsellor", "rigid"), ("rigid", "hostile")),
+    "repair": (("counsellor", "excuser"), ("excuser", "hostile")),
+    "charm": (("counsellor", "interviewer"), ("interviewer", "hostile")),
+}
 
 
-def transcripts(environment: str, half: str, seed: int, names: Sequence[str], *, sets: Sequence[str] = ()) -> list[Transcript]:
-    """Dialogues of every named baseline with one half (`tuning`, `held-out`, `all`) of the scenarios, with the embedded user.
+class Cell(NamedTuple):
+    """One baseline in one environment under one seed."""
 
-    Args:
-        sets: of scenarios; by default the environment's first.
-    """
-    spec = load_environment(environment)
-    loaded = [scenario for name in sets or (spec.set_of(None),) for scenario in spec.load(name)]
-    ready = spec.make([scenario for scenario in loaded if half in ("all", half_of(scenario.id))], spec.players())
+    environment: str
+    baseline: str
+    seed: int
 
-    async def go() -> list[Transcript]:
-        return [
-            await play(ready, one, Baseline(name), seed=dialogue_seed(seed, one, 0))
-            for one in ready.scenario_ids
-            for name in names
-        ]
+
+def scores_of(cell: Cell) -> dict[str, tuple[str, float]]:
+    """By scenario: its stratum and the score in points."""
+    spec = load_environment(cell.environment)
+    sets = [name for name in spec.scenarios.sets if name != "train"]
+    scenarios = {s.id: s for name in sets for s in spec.load(name) if s.id in written_scenarios()}
+    ready = spec.make(list(scenarios.values()), spec.players())
+
+    async def go() -> dict[str, tuple[str, float]]:
+        found: dict[str, tuple[str, float]] = {}
+        for name, scenario in scenarios.items():
+            played = await play(ready, name, Baseline(cell.baseline), seed=dialogue_seed(cell.seed, name, 0))
+            if played.score is not None:
+                found[name] = (str(scenario.stratum), spec.scale.points * played.score)
+        return found
 
     return asyncio.run(go())
 
 
-def baseline_of(dialogue: Transcript) -> str:
-    """The baseline's name."""
-    return dialogue.model.removeprefix("heartloop/")
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and percentile bootstrap interval over scenarios."""
+    draw = np.random.default_rng(0)
+    array = np.array(values)
+    means = array[draw.integers(0, len(array), (2_000, len(array)))].mean(1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return round(float(array.mean()), 2), round(float(low), 2), round(float(high), 2)
 
 
-def grouped(
-    dialogues: Sequence[Transcript], groups: Callable[[Transcript], Iterable[str]], *, points: float = 1.0
-) -> dict[str, dict[str, list[float]]]:
-    """Scores by baseline and group of scenarios, times `points`; unscored dialogues are left out."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for dialogue in dialogues:
-        if dialogue.score is not None:
-            for group in groups(dialogue):
-                found.setdefault(baseline_of(dialogue), {}).setdefault(group, []).append(points * dialogue.score)
+def claims_of(environment: str, means: Mapping[str, float], scenes: Mapping[str, Mapping[str, float]]) -> dict[str, bool]:
+    """Whether each claim of the decision holds for these means."""
+    found = {f"{a} > {b}": means[a] > means[b] for above, below in ORDER for a, b in product(above, below)}
+    if environment == "eibench":
+        found |= {f"{scene}: {a} > {b}": scenes[scene][a] > scenes[scene][b] for scene, rows in SCENES.items() for a, b in rows}
     return found
 
 
-def means_of(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> Means:
-    """The mean of each baseline and group."""
-    return {name: {group: fmean(values) for group, values in mine.items()} for name, mine in scores.items()}
+def measure(environments: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
+    names = {name: tuple(BASELINES if name == "eibench" else GENERAL) for name in environments}
+    cells = [Cell(name, baseline, seed) for name in environments for baseline in names[name] for seed in seeds]
+    with ProcessPoolExecutor() as pool:
+        played = dict(zip(cells, pool.map(scores_of, cells), strict=True))
+    results: dict[str, Any] = {**machine("numpy"), "weights": embedded_reader().hash, "seeds": list(seeds), "environments": {}}
+    for name in environments:
+        claims: dict[str, list[bool]] = {}
+        for seed in seeds:
+            mine = {baseline: played[Cell(name, baseline, seed)] for baseline in names[name]}
+            means = {baseline: float(np.mean([score for _, score in rows.values()])) for baseline, rows in mine.items()}
+            scenes = {
+                scene: {b: float(np.mean([x for s, x in rows.values() if s == scene] or [np.nan])) for b, rows in mine.items()}
+                for scene in {stratum for rows in mine.values() for stratum, _ in rows.values()}
+            }
+            for claim, holds in claims_of(name, means, scenes).items():
+                claims.setdefault(claim, []).append(holds)
+        over = {
+            baseline: {
+                scenario: float(np.mean([played[Cell(name, baseline, seed)][scenario][1] for seed in seeds]))
+                for scenario in played[Cell(name, baseline, seeds[0])]
+            }
+            for baseline in names[name]
+        }
+        results["environments"][name] = {
+            "scenarios": len(over["counsellor"]),
+            "means": {baseline: interval(list(rows.values())) for baseline, rows in over.items()},
+            "claims": claims,
+        }
+    return results
 
 
-def by_group(scores: Mapping[str, Mapping[str, Sequence[float]]], columns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """A table of means: the number of scenarios of each group, then a row per baseline."""
-    means = means_of(scores)
-    return [
-        f"{'':12}" + "".join(f"{column:>10}" for column in columns),
-        f"{'scenarios':12}" + "".join(f"{len(scores[names[0]][column]):10}" for column in columns),
-        *(f"{name:12}" + "".join(f"{means[name][column]:10.1f}" for column in columns) for name in names),
+def table(results: Mapping[str, Any]) -> str:
+    """The same as Markdown."""
+    found = results["environments"]
+    names = [name for name in BASELINES if any(name in one["means"] for one in found.values())]
+
+    def cell(environment: str, baseline: str) -> str:
+        row = found[environment]["means"].get(baseline)
+        return f"{row[0]:.1f} ({row[1]:.1f} to {row[2]:.1f})" if row else "–"
+
+    lines = [
+        f"Mean score in points (95 % interval over scenarios), mean of seeds {', '.join(map(str, results['seeds']))}. "
+        f"{results['machine']}, Python {results['python']}, weights {results['weights']}.",
+        "",
+        "| baseline | " + " | ".join(f"{name} ({one['scenarios']})" for name, one in found.items()) + " |",
+        f"|---|{'---|' * len(found)}",
+        *(f"| `{name}` | {' | '.join(cell(environment, name) for environment in found)} |" for name in names),
+        "",
     ]
+    for name, one in found.items():
+        broken = [f"{claim} ({sum(holds)} of {len(holds)} seeds)" for claim, holds in one["claims"].items() if not all(holds)]
+        holding = len(one["claims"]) - len(broken)
+        lines.append(f"- **{name}**: {holding} of {len(one['claims'])} claims hold under every seed.")
+        lines += [f"  Not: {', '.join(broken)}."] if broken else []
+    return "\n".join(lines)
 
 
-def means_by_baseline(dialogues: Sequence[Transcript], values: Callable[[Transcript], Mapping[str, float]]) -> Means:
-    """The mean of each value of a dialogue, by baseline."""
-    rows: dict[str, list[Mapping[str, float]]] = {}
-    for dialogue in dialogues:
-        rows.setdefault(baseline_of(dialogue), []).append(values(dialogue))
-    return {name: {column: fmean(row[column] for row in mine) for column in mine[0]} for name, mine in rows.items()}
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("environments", nargs="*", default=list(ENVIRONMENTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--dry-run", action="store_true", help="print, and write nothing")
+    chosen = parser.parse_args()
+    results = measure(chosen.environments, chosen.seeds)
+    if not chosen.dry_run:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        rewrite(PAGE, "order", table(results))
+    print(table(results))
 
 
-def in_order(order: Mapping[str, Sequence[Sequence[str]]], means: Means) -> list[Claim]:
-    """The claims that in each column every baseline of a group is above every one of the next."""
-    return [
-        Claim(f"{column}: {a} > {b}", means[a][column] > means[b][column])
-        for column, ranks in order.items()
-        for higher, lower in pairwise(ranks)
-        for a in higher
-        for b in lower
-    ]
-
-
-def verdicts(runs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """By seed, how many claims of a record hold; and the claims that do not hold under every seed."""
-    failed = sorted({text for run in runs for text, holds in run["claims"].items() if not holds})
-    return [f"{sum(run['claims'].values())} of {len(run['claims'])}" for run in runs], failed
-
-
-def by_baseline(dialogues: Sequence[Transcript], means: Means, claims: Sequence[Claim], digits: int) -> Round:
-    """A round of one-turn dialogues: one row per baseline."""
-    columns = list(next(iter(means.values())))
-    people = len(dialogues) // len(means)
-    table = [f"{'':10}" + "".join(f"{column:>12}" for column in columns)]
-    table += [f"{name:10}" + "".join(f"{row[column]:12.{digits}f}" for column in columns) for name, row in means.items()]
-    record = {
-        "people": people,
-        "dialogues": len(dialogues),
-        "unscored": sum(not t.scored for t in dialogues),
-        "means": {name: {column: round(x, 4) for column, x in row.items()} for name, row in means.items()},
-    }
-    return Round(f"{people} people", table, claims, record)
-
-
-def measure(
-    description: str | None,
-    play: Callable[[argparse.Namespace, int], Round],
-    more: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
-    committed: Path | None = None,
-    page: Path | None = None,
-    text: Callable[[Mapping[str, Any]], str] = str,
-) -> None:
-    """Reads the arguments, runs one round per seed, prints and records the results; exits 1 if a claim does not hold.
-
-    Args:
-        play: one round, from the arguments (including `half`) and a seed.
-        more: adds arguments.
-        committed: the record, NAME_held_out.json; where `--out` is this file, `text` of it goes into NAME's part of `page`.
-    """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=["tuning", "held-out", "all"], default="held-out")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, help="write the tables as JSON, with the machine named")
-    more(parser)
-    arguments = parser.parse_args()
-    broken, record = 0, []
-    for seed in arguments.seeds:
-        started = time.perf_counter()
-        results = play(arguments, seed)
-        seconds = time.perf_counter() - started
-        holding = f"{sum(claim.holds for claim in results.claims)} of {len(results.claims)} claims hold"
-        print(f"\nseed {seed}, {arguments.half} half, {results.played}; {holding}; {seconds:.0f} s")
-        print("\n".join(results.table))
-        for claim in results.claims:
-            if not claim.holds:
-                print("does not hold:", claim.text)
-                broken += 1
-        claims = {claim.text: claim.holds for claim in results.claims}
-        record.append({"seed": seed, **results.record, "seconds": round(seconds, 1), "claims": claims})
-    if arguments.out:
-        whole = {**machine(), "half": arguments.half, "runs": record}
-        arguments.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-        if page is not None and committed is not None and committed == arguments.out.resolve():
-            rewrite(page, committed.stem.removesuffix("_held_out"), text(whole))
-    sys.exit(1 if broken else 0)
+if __name__ == "__main__":
+    main()
