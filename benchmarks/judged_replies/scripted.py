@@ -103,15 +103,38 @@ def scripted(contexts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[st
     return rows
 
 
+NEW_BASELINES: Mapping[str, int] = {"hostile": 90, "reflector": 45, "assistant": 45}
+"""Replies of the baselines that came after the first rounds, on contexts of the tuning half."""
+
+
+def of_new_baselines(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Replies of the new baselines."""
+    draw = random.Random("new baselines")
+    tuning = [c for c in contexts if c["half"] == "tuning" and len(c["replies"]) == c["turn"]]
+    rows: list[dict[str, Any]] = []
+    for name, count in NEW_BASELINES.items():
+        by_environment = {e: [c for c in tuning if c["environment"] == e] for e in sorted({c["environment"] for c in tuning})}
+        for number in range(count):
+            context = draw.choice(list(by_environment.values())[number % len(by_environment)])
+            text = asyncio.run(Baseline(name, seed=draw.randrange(1000)).complete(chat(context))).text
+            rows.append({"context": context["id"], "voice": "baseline", "kind": name, "reply": text, "tier": "none", "words": 0})
+    names = draw.sample(range(40_000_000, 50_000_000), len(rows))
+    return [{"id": f"r{number}", **row} for number, row in zip(names, rows, strict=True)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model-replies", type=Path, help="JSON lines of `context` and `reply` by the small language model")
     parser.add_argument("--requests", type=Path, help="writes what the small language model is asked, and stops")
+    parser.add_argument("--new-baselines", action="store_true", help="append the replies of the new baselines, and stop")
     chosen = parser.parse_args()
     contexts, replies = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "replies.jsonl")
     if chosen.requests:
         asked = [c for number, c in enumerate(contexts) if number % 2 == 0]
         write(chosen.requests, ({"context": c["id"], "messages": [message.model_dump() for message in chat(c)]} for c in asked))
+        return
+    if chosen.new_baselines:
+        write(FOLDER / "replies.jsonl", [*replies, *of_new_baselines(contexts)])
         return
     written = [row for row in replies if row["voice"] not in ("baseline", "attack", "smollm2")]
     rows = scripted(contexts, written)
