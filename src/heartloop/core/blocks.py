@@ -228,7 +228,7 @@ class PanelInput(NamedTuple):
     addresses: Sequence[str]
     """Along the dialogues: the fragment that opens each."""
     embedded: bool
-    """Whether the embedded rules played a role."""
+    """Whether the embedded user played a role."""
     options: Mapping[str, Any]
     """The environment's options of the run."""
 

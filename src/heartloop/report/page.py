@@ -167,7 +167,7 @@ class Page:
 
     @property
     def embedded(self) -> bool:
-        """Whether the embedded rules played a role."""
+        """Whether the embedded user played a role."""
         return "embedded" in self.card.simulators or "embedded" in roles_of(self.settings).values()
 
     def entry(self, name: str) -> str:

@@ -64,7 +64,7 @@ def task_of(name: str) -> Callable[..., Task]:
             scenarios: scenario set, file or folder; by default the environment's first set.
             limit: maximum number of scenarios, stratified (`--limit` of Inspect takes the first ones).
             exclude_tags: leave out scenarios with these tags.
-            user: llm (models by role: `--model-role user=...`), or embedded (rules play every role without a model).
+            user: llm (models by role: `--model-role user=...`), or embedded (plays every role without a language model).
             options: of the environment (`heartloop environments show NAME`).
 
         Raises:
@@ -166,10 +166,10 @@ def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
 
 
 def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, InspectChat | None]:
-    """By role a model, or `None` for the embedded rules. The model of the role `user` plays the roles that are not given.
+    """By role a model, or `None` for the embedded user. The model of the role `user` plays the roles that are not given.
 
     Raises:
-        UseError: a role without a player, or embedded rules without a role.
+        UseError: a role without a player, or the embedded user without a role.
     """
     given = model_roles()
     absent = [role for role in spec.role_names if role not in given]
