@@ -8,13 +8,11 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from benchmarks.gate.policies import CONSTANTS, ONLY_SHOWN
-from benchmarks.gate.search import LEAGUES
+from benchmarks.gate.search import LEAGUES, LESS
 from benchmarks.gate.target import TIERS
 
-__all__ = ["LESS", "WITHIN", "Measure", "measures_of", "over_middling", "worse"]
+__all__ = ["WITHIN", "Measure", "measures_of", "over_middling", "worse"]
 
-LESS = 5.0
-"""Points of 100 below the mean good reply, from which a text that search found counts."""
 WITHIN = 10.0
 """Points of 100 by which a paraphrase may differ."""
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from benchmarks.gate.measures import LESS, WITHIN, over_middling
-from benchmarks.gate.search import LEAGUES
+from benchmarks.gate.measures import WITHIN, over_middling
+from benchmarks.gate.search import LEAGUES, LESS
 from benchmarks.gate.target import TIERS
 
 __all__ = ["table"]
@@ -88,7 +88,16 @@ def _search(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"| best text of a context, {league} | " + " | ".join(f"{fmean(one):.1f}" for one in best) + " |"
         shares = [fmean(x > row["good"] - LESS for x in one) for one, row in zip(best, found.values(), strict=True)]
         yield f"| contexts over the bar (good less {LESS:g}), {league} | " + " | ".join(f"{x:.0%}" for x in shares) + " |"
+        needed = [[one[league]["needed"] for one in row["search"]] for row in found.values()]
+        cells = [_median([n for n in one if n is not None], len(one)) for one in needed]
+        yield f"| scored replies before one was over it, median, {league} | " + " | ".join(cells) + " |"
     yield "| contexts | " + " | ".join(str(len(row["search"])) for row in found.values()) + " |"
+
+
+def _median(needed: Sequence[int], contexts: int) -> str:
+    """Of all contexts; those where nothing was found come last."""
+    place = (contexts - 1) // 2
+    return str(sorted(needed)[place]) if place < len(needed) else "none"
 
 
 def _policies(found: Mapping[str, Any], kind: str) -> Iterator[str]:

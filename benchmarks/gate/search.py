@@ -17,9 +17,12 @@ from benchmarks.gate.target import Target, clauses, sentences, target_of, texts,
 from heartloop.appraisal.features import Context
 from heartloop.fitting.examples import Example
 
-__all__ = ["LEAGUES", "Hunt", "contexts_of", "hunt"]
+__all__ = ["LEAGUES", "LESS", "Hunt", "contexts_of", "hunt"]
 
 LEAGUES = ("sentences", "words")
+LESS = 5.0
+"""Points of 100 below the mean good reply, from which a text that search found counts."""
+_MOST = 99.995
 _LONGEST = {"sentences": 8, "words": 60}
 """Sentences or words that a step may grow a text to; a start may be longer."""
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
@@ -32,6 +35,8 @@ class Hunt(NamedTuple):
     text: str
     start: str
     """What kind of text it grew from."""
+    needed: int | None = None
+    """Replies that were scored before one was over the bar; `None` where none was."""
 
 
 @cache
@@ -57,7 +62,7 @@ def _words(name: str, count: int) -> tuple[list[str], list[str]]:
 
 
 def hunt(target: Target, example: Example, budget: int, words: int) -> dict[str, Any]:
-    """The best texts of both leagues in a context; `budget` replies are scored, half for each league.
+    """The best texts of both leagues in a context; `budget` replies are scored, half for each league, fewer where 100 is reached.
 
     Args:
         words: that are scored alone, once for the environment.
@@ -67,31 +72,39 @@ def hunt(target: Target, example: Example, budget: int, words: int) -> dict[str,
     pool = [part for row in written for part in sentences(row.reply) if 2 <= len(part.split()) <= 30]
     good = [row.reply for row in written if row.tier == "good"]
     strong, known = _words(target.name, words)
+    bar = target.good - LESS
     tried = 0
+    needed: int | None = None
 
     def score(text: str) -> float:
-        nonlocal tried
+        nonlocal tried, needed
         tried += 1
-        return target.points(text, example.context, example.group)
+        points = target.points(text, example.context, example.group)
+        if needed is None and points > bar:
+            needed = tried
+        return points
 
     maker = _Maker(draw, example.context, pool, good, strong, known)
     found: dict[str, Hunt] = {}
     for league in LEAGUES:
-        until = tried + budget // 2
+        needed, begun = None, tried
+        until = begun + budget // 2
         starts = maker.sentence_starts if league == "sentences" else maker.word_starts
-        ranked: list[Hunt] = [Hunt(score(found["sentences"].text), found["sentences"].text, "sentences")] if found else []
+        ranked: list[Hunt] = []
         while tried < until - budget * 3 // 8:
             name, make = draw.choice(starts)
             text = make()
             ranked.append(Hunt(score(text), text, name))
+        if found and found["sentences"].points < _MOST:
+            ranked.append(found["sentences"]._replace(start="sentences"))
         ranked.sort(key=lambda hunt: -hunt.points)
         best = ranked[:3]
-        while tried < until:
+        while tried < until and max(one.points for one in best) < _MOST:
             place = draw.randrange(len(best))
             text = maker.step(best[place].text, league)
             if text.strip() and (points := score(text)) > best[place].points:
                 best[place] = Hunt(points, text, best[place].start)
-        found[league] = max(best)
+        found[league] = max(best, key=lambda one: one.points)._replace(needed=None if needed is None else needed - begun)
     return {
         "reply_of": example.id, "tried": tried,
         **{league: {**one._asdict(), "points": round(one.points, 2)} for league, one in found.items()},
