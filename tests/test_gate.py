@@ -16,24 +16,26 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gate import __main__ as gate
+from benchmarks.gate.__main__ import PAGE, RESULTS
+from benchmarks.gate.__main__ import SMALL as SMALL_RESULTS
+from benchmarks.gate.jobs import BUDGETS, run
 from benchmarks.gate.measures import measures_of, worse
 from benchmarks.gate.page import table
 from benchmarks.gate.policies import POLICIES
 from benchmarks.gate.target import clauses, environments, target_of, texts
 from benchmarks.page import part
 
-SMALL = gate.BUDGETS["small"]
+SMALL = BUDGETS["small"]
 
 
 @pytest.fixture(scope="module")
 def committed() -> Any:
-    return json.loads(gate.SMALL.read_text(encoding="utf-8"))
+    return json.loads(SMALL_RESULTS.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def results() -> Any:
-    return gate.run(SMALL, environments())
+    return run(SMALL, environments())
 
 
 def test_no_attack_works_better_than_committed(results: Any, committed: Any) -> None:
@@ -58,19 +60,19 @@ def test_finished_parts_are_not_made_again(tmp_path: Path) -> None:
     budget = SMALL._replace(contexts=1, scored=20, words=4, scenarios=1, replies=5, messages=2)
     parts = tmp_path / "parts.jsonl"
     made: list[str] = []
-    first = gate.run(budget, ["daily"], parts, say=made.append)
+    first = run(budget, ["daily"], parts, say=made.append)
     count = len(made)
     lines = parts.read_text(encoding="utf-8").splitlines()
     parts.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
-    assert gate.run(budget, ["daily"], parts, say=made.append) == first
+    assert run(budget, ["daily"], parts, say=made.append) == first
     assert len(made) == count + 1
-    gate.run(budget._replace(scored=21), ["daily"], parts, say=made.append)
+    run(budget._replace(scored=21), ["daily"], parts, say=made.append)
     assert len(made) == 2 * count + 1
 
 
 def test_the_page_holds_the_committed_results() -> None:
-    large = json.loads(gate.RESULTS.read_text(encoding="utf-8"))
-    assert part(gate.PAGE, "gate/__main__") == table(large).strip()
+    large = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert part(PAGE, "gate/__main__") == table(large).strip()
 
 
 def test_the_texts_of_the_gate() -> None:
