@@ -74,20 +74,21 @@ def hunt(target: Target, example: Example, budget: int, words: int) -> dict[str,
     strong, known = _words(target.name, words)
     bar = target.good - LESS
     tried = 0
-    needed: int | None = None
+    over: list[int] = []
 
     def score(text: str) -> float:
-        nonlocal tried, needed
+        nonlocal tried
         tried += 1
         points = target.points(text, example.context, example.group)
-        if needed is None and points > bar:
-            needed = tried
+        if points > bar:
+            over.append(tried)
         return points
 
     maker = _Maker(draw, example.context, pool, good, strong, known)
     found: dict[str, Hunt] = {}
     for league in LEAGUES:
-        needed, begun = None, tried
+        over.clear()
+        begun = tried
         until = begun + budget // 2
         starts = maker.sentence_starts if league == "sentences" else maker.word_starts
         ranked: list[Hunt] = []
@@ -104,7 +105,7 @@ def hunt(target: Target, example: Example, budget: int, words: int) -> dict[str,
             text = maker.step(best[place].text, league)
             if text.strip() and (points := score(text)) > best[place].points:
                 best[place] = Hunt(points, text, best[place].start)
-        found[league] = max(best, key=lambda one: one.points)._replace(needed=None if needed is None else needed - begun)
+        found[league] = max(best, key=lambda one: one.points)._replace(needed=over[0] - begun if over else None)
     return {
         "reply_of": example.id, "tried": tried,
         **{league: {**one._asdict(), "points": round(one.points, 2)} for league, one in found.items()},
