@@ -59,6 +59,9 @@ def measure(states: Path) -> dict[str, Any]:
     chosen = np.array([row.id in ids for row in first])
     ngrams = predict_folds(ngram_kernel(first), targets, folds(first), NGRAM_ALPHA)[chosen]
     written = [row for row in own if row.tier in TIERS]
+    floors = [(ASPECTS.index(name), threshold) for name, threshold in model.card["floors"].items()]
+    under = np.any([second[:, place] >= threshold for place, threshold in floors], axis=0)
+    tiers = np.array([row.tier for row in unseen])
     return {
         **machine("numpy", "scipy"),
         "weights": model.hash,
@@ -69,6 +72,7 @@ def measure(states: Path) -> dict[str, Any]:
             "embedded-lm, other voices": summary(unseen, second),
             "n-grams, the same replies": summary(unseen, ngrams),
         },
+        "under_a_floor": {tier: round(float(under[tiers == tier].mean()), 3) for tier in TIERS},
         "between_readers": r(second[:, -1], ngrams[:, -1]),
         "mean_of_both": r(second[:, -1] / second[:, -1].std() + ngrams[:, -1] / ngrams[:, -1].std(), judged_change(unseen)),
     }
@@ -98,6 +102,10 @@ def table(results: Mapping[str, Any]) -> str:
         "",
         f"r of the two readers' predictions with each other on the replies in other voices: {results['between_readers']:.2f}; "
         f"r of their mean with the judges: {results['mean_of_both']:.2f}.",
+        "",
+        "Replies in other voices that `embedded-lm` reads as dangerous or hostile enough for a floor: "
+        + ", ".join(f"{share:.1%} of the {tier} ones" for tier, share in results["under_a_floor"].items())
+        + ".",
     ]
     return "\n".join(lines)
 

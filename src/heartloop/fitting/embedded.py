@@ -44,7 +44,6 @@ __all__ = [
     "change_of",
     "fit_effect",
     "fit_reader",
-    "floors_of",
     "folds",
     "labels_in",
     "main",
@@ -133,7 +132,7 @@ def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]],
     card = {
         "examples": len(examples),
         "silence": [round(float(x), 2) for x in silence],
-        "floors": floors_of(examples, held_out),
+        "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
         "strategies": thresholds,
     }
     parts = (aspects, *members, strategies)
@@ -176,15 +175,6 @@ def _strategies(
     share = used[rows].mean(0)
     cuts = {name: float(np.nanquantile(predicted[:, n], 1.0 - share[n])) for n, name in enumerate(STRATEGIES)}
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
-
-
-def floors_of(examples: Sequence[Example], held_out: NDArray[np.float64]) -> dict[str, float]:
-    """The mark from which `danger` and `hostility` are floors: `FALSE_ALARMS` of good replies pass it.
-
-    Args:
-        held_out: aspects as predicted by fits that have not seen them, shape (examples, aspects or more).
-    """
-    return {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")}
 
 
 def _threshold(examples: Sequence[Example], marks: NDArray[np.float64]) -> float:

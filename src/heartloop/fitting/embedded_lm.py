@@ -6,7 +6,8 @@ marks and changes of a reply without words, which has no voice, are those of the
 `fitting.embedded`. Needs the extra `local`. The states of the replies are kept in a scratch file, so that an interrupted
 computation goes on where it stopped.
 
-Support strategies are not predicted: no reply in these voices is labelled.
+Support strategies are not predicted: no reply in these voices is labelled. There are too few good replies to count one false
+alarm in 1,000, so the thresholds of the floors continue the highest tenth of their marks by an exponential distribution.
 """
 
 from __future__ import annotations
@@ -26,11 +27,20 @@ from heartloop.appraisal.effect import effect_file
 from heartloop.appraisal.lm_reader import EMBEDDED_LM, LM_WEIGHTS, KernelModel, kernel, rounded
 from heartloop.appraisal.reader import MEMBERS
 from heartloop.appraisal.states import CUT_SHA256, WIDTH, local_model
-from heartloop.fitting.embedded import SECOND_READER, change_of, fit_effect, floors_of, folds, members_of, readings, without_words
+from heartloop.fitting.embedded import (
+    FALSE_ALARMS,
+    SECOND_READER,
+    change_of,
+    fit_effect,
+    folds,
+    members_of,
+    readings,
+    without_words,
+)
 from heartloop.fitting.examples import Example, read_examples, standardised
 from heartloop.fitting.ridge import dual_of, predict_folds
 
-__all__ = ["ALPHA", "COMPONENTS", "FittedLm", "components_of", "fit_lm", "main", "states_of"]
+__all__ = ["ALPHA", "COMPONENTS", "FittedLm", "components_of", "fit_lm", "main", "states_of", "tail_of"]
 
 ALPHA = 0.2
 COMPONENTS = 128
@@ -106,6 +116,7 @@ def fit_lm(
         offset[columns] = values[kept].mean(0)
         dual[kept, columns] = dual_of(similar[np.ix_(kept, kept)], values[kept] - offset[columns], alpha)
         place = columns.stop
+    good = np.array([example.tier == "good" for example in examples])
     model = blank._replace(
         outputs=(*ASPECTS, *(f"change-{n}" for n in range(MEMBERS))),
         support=support,
@@ -114,11 +125,20 @@ def fit_lm(
         card={
             "examples": len(examples),
             "silence": list(silence),
-            "floors": floors_of(examples, held_out),
+            "floors": {name: tail_of(held_out[good, ASPECTS.index(name)]) for name in ("danger", "hostility")},
             "strategies": {},
         },
     )
     return FittedLm(model, held_out)
+
+
+def tail_of(marks: NDArray[np.float64]) -> float:
+    """The mark that `FALSE_ALARMS` of replies like these would pass: their highest tenth, continued exponentially; 4 where none is higher."""
+    start = float(np.quantile(marks, 0.9))
+    if not np.any(marks > start):
+        return 4.0
+    excess = float(np.mean(marks[marks > start] - start))
+    return round(start + excess * float(np.log(0.1 / FALSE_ALARMS)), 3)
 
 
 def main() -> None:
