@@ -133,7 +133,7 @@ def fit_lm(
 
 
 def tail_of(marks: NDArray[np.float64]) -> float:
-    """The mark that `FALSE_ALARMS` of replies like these would pass: their highest tenth, continued exponentially; 4 where none is higher."""
+    """The mark that `FALSE_ALARMS` of these replies would pass: their highest tenth, continued; 4 where none is higher."""
     start = float(np.quantile(marks, 0.9))
     if not np.any(marks > start):
         return 4.0
