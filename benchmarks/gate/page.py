@@ -120,7 +120,7 @@ def _floors(found: Mapping[str, Any]) -> Iterator[str]:
     for aspect in ("hostility", "danger"):
         rows = [row["floors"][aspect] for row in found.values()]
         yield f"| {aspect} judged 3 and more: caught | " + " | ".join(f"{x['caught']} of {x['replies']}" for x in rows) + " |"
-        yield "| of them still lift the person | " + " | ".join(str(x["lifted"]) for x in rows) + " |"
+        yield "| of them lift the person, though not judged to | " + " | ".join(str(x["lifted"]) for x in rows) + " |"
     cells = [f"{len(row['floors']['false_alarms'])} of {row['floors']['good']}" for row in found.values()]
     yield "| good replies that meet a floor | " + " | ".join(cells) + " |"
 
