@@ -23,6 +23,7 @@ __all__ = [
     "Features",
     "Layout",
     "features_of",
+    "folded",
     "han_share",
     "tokens_of",
 ]
@@ -126,10 +127,11 @@ def tokens_of(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=20_000)
 def _tokens(text: str) -> tuple[str, ...]:
-    return tuple(_TOKEN.findall(_folded(text)))
+    return tuple(_TOKEN.findall(folded(text)))
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text in lower case, with plain quotes and no accents."""
     text = text.translate(_QUOTES)
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
@@ -168,8 +170,8 @@ def _weighted(codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, lay
 
 def _line(text: str) -> NDArray[np.uint64]:
     """The characters of a text, folded, with single blanks."""
-    folded = f" {' '.join(_folded(text[:READ_CHARACTERS]).split())} "
-    return np.frombuffer(folded.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
+    line = f" {' '.join(folded(text[:READ_CHARACTERS]).split())} "
+    return np.frombuffer(line.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
 
 
 @lru_cache(maxsize=2_000)

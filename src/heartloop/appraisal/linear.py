@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -84,8 +84,13 @@ class LinearModel(NamedTuple):
         Raises:
             InputError: no such file, another format, or counts that this version does not compute.
         """
+        return cls.read(path, path)
+
+    @classmethod
+    def read(cls, file: Path | BinaryIO, path: Path) -> LinearModel:
+        """Reads an open file, or one within another, whose path errors name; otherwise as `load`."""
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with np.load(file, allow_pickle=False) as arrays:
                 head = json.loads(arrays["head"].tobytes())
                 rows = {name: arrays[name] for name in ("ngrams", "counts", "center", "spread", "offset")}
                 if "size" in arrays:

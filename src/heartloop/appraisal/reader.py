@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.features import COUNTS, Context, Features, features_of
-from heartloop.appraisal.linear import LinearModel
 
-__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "NgramReader", "Reader", "Reading", "Thresholds", "embedded_reader"]
+__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "EmbeddedReader", "Reader", "Reading", "Thresholds", "embedded_reader"]
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
@@ -101,30 +101,30 @@ class Thresholds(NamedTuple):
         return Reading(aspects, spread, strategies, floor, False, features.tokens, again)
 
 
-class NgramReader:
-    """A reader on n-grams and counts.
+class EmbeddedReader:
+    """The reader that needs nothing but its file of weights.
 
     Args:
         model: its outputs are `ASPECTS`, `change-0` to `change-3` and strategies; its card is as in `Thresholds.of`.
     """
 
-    def __init__(self, model: LinearModel, name: str = "embedded") -> None:
+    def __init__(self, model: CombinedModel, name: str = "embedded") -> None:
         self.name, self.model = name, model
         self.hash = model.hash
         self._thresholds = Thresholds.of(model.card)
 
     def read(self, reply: str, context: Context) -> Reading:
-        features = features_of(reply, context, self.model.layout)
+        features = features_of(reply, context, self.model.linear.layout)
         if not features.tokens:
             return self._thresholds.silent()
-        return self._thresholds.reading(self.model.apply(features), features)
+        return self._thresholds.reading(self.model.apply(features, self.model.words.read(reply, context)), features)
 
 
 @cache
-def embedded_reader() -> NgramReader:
+def embedded_reader() -> EmbeddedReader:
     """The shipped reader.
 
     Raises:
         InputError: the weights cannot be read.
     """
-    return NgramReader(LinearModel.load(EMBEDDED))
+    return EmbeddedReader(CombinedModel.load(EMBEDDED))

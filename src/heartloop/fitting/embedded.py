@@ -1,10 +1,12 @@
 """From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
 
-Covers the shipped reader on n-grams (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its
-folder). Only the tuning half is read. The same data gives the same weights.
+Covers the shipped reader (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
+Only the tuning half is read. The same data and seed give the same weights on the same kind of machine.
 
-1. Ridge on n-grams and counts predicts the twelve aspects, the change in standard units (by an ensemble whose members each leave
-   out a quarter of the scenarios) and which support strategies a reply uses.
+1. The mean of two fits predicts the twelve aspects (`fitting.combined`): ridge on n-grams, counts and a kernel, and a small
+   network over word vectors, which start from those of `word_vectors.npz` in the same folder (`fitting.word_vectors`). Ridge on
+   n-grams and counts predicts the change in standard units (by an ensemble whose members each leave out a quarter of the
+   scenarios) and which support strategies a reply uses.
 2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions, and
    not from the judged marks, a linear map with bounded signs is fitted to the judged change of each environment: it knows how far
    the reader can be trusted. It is then stretched to the spread of the judged changes (at most `STRETCH` times), since what is
@@ -26,18 +28,23 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
+from heartloop.appraisal.features import DEFAULT_LAYOUT
 from heartloop.appraisal.linear import LinearModel
 from heartloop.appraisal.reader import EMBEDDED, MEMBERS
+from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
+from heartloop.fitting.combined import ALPHA, prepared
 from heartloop.fitting.examples import Example, read_examples, read_lines, standardised
-from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
+from heartloop.fitting.ridge import Design, fit, predict_folds
+from heartloop.fitting.word_vectors import read_table
 
 __all__ = [
-    "ALPHA",
     "FALSE_ALARMS",
+    "NETWORKS",
+    "PROCESSES",
     "SECOND_READER",
     "STRETCH",
     "Fitted",
@@ -52,11 +59,12 @@ __all__ = [
     "without_words",
 ]
 
-ALPHA = 2.0
 STRETCH = 1.8
 FALSE_ALARMS = 0.001
 """Share of good replies that may pass a floor's threshold."""
 SCENARIO_FOLDS = 4
+NETWORKS = 1
+PROCESSES = 2
 SECOND_READER = ("grandparent", "colleague")
 """Voices of the data that only the second reader (`embedded-lm`) is fitted on, so that the two readers share none."""
 _SHARED, _OWN = 2.0, 40.0
@@ -109,34 +117,44 @@ def readings() -> dict[str, LearnedReading]:
 class Fitted(NamedTuple):
     """A reader with what it predicted of replies that it had not seen."""
 
-    model: LinearModel
+    model: CombinedModel
     held_out: NDArray[np.float64]
     """Aspects, shape (examples, aspects)."""
 
 
-def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]], design: Design | None = None) -> Fitted:
-    """The reader on n-grams.
+def fit_reader(
+    examples: Sequence[Example],
+    labels: Mapping[str, Sequence[str]],
+    table: Table,
+    networks: int = NETWORKS,
+    processes: int = 1,
+    seed: int = 0,
+) -> Fitted:
+    """The shipped reader.
 
     Args:
         labels: the strategies of some replies, by the id of the reply.
+        table: word vectors.
+        networks: how many of them are averaged; what is held out is predicted by one.
+        processes: that fit networks at the same time.
     """
     outputs = {name: reading.outputs for name, reading in readings().items()}
-    marks = np.array([example.aspects for example in examples])
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
-    whole = design or design_of([features_of(e.reply, e.context) for e in examples], DEFAULT_LAYOUT)
-    held_out = np.clip(predict_folds(whole.kernel, marks, folds(examples), ALPHA), 0.0, 4.0)
-    aspects = fit(whole, marks, ASPECTS, DEFAULT_LAYOUT, ALPHA, {})
-    members = _members(examples, whole, change)
-    strategies, thresholds = _strategies(examples, whole, labels)
+    shared = prepared(examples, change, table, seed)
+    held_out = shared.held_out(list(folds(examples)), networks, seed, processes)
+    aspects, landmarks = shared.ridge()
+    members = _members(examples, shared.design, change)
+    strategies, thresholds = _strategies(examples, shared.design, labels)
     silence = np.mean([example.aspects for example in without_words(examples)], axis=0)
     card = {
         "examples": len(examples),
         "silence": [round(float(x), 2) for x in silence],
         "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
         "strategies": thresholds,
+        "seed": seed,
     }
     parts = (aspects, *members, strategies)
-    model = LinearModel(
+    linear = LinearModel(
         DEFAULT_LAYOUT,
         tuple(name for part in parts for name in part.outputs),
         np.concatenate([part.ngrams for part in parts], 1),
@@ -146,7 +164,9 @@ def fit_reader(examples: Sequence[Example], labels: Mapping[str, Sequence[str]],
         np.concatenate([part.offset for part in parts]),
         card,
     )
-    return Fitted(model.rounded(), held_out)
+    every = np.ones(len(examples), bool)
+    fitted = [shared.network(every, seed + number) for number in range(networks)]
+    return Fitted(CombinedModel(linear.rounded(), table, landmarks, fitted), held_out)
 
 
 def members_of(examples: Sequence[Example]) -> list[NDArray[np.bool_]]:
@@ -267,9 +287,14 @@ def labels_in(folder: Path) -> dict[str, Sequence[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="judged replies, in the form of data/judged_replies")
-    folder = parser.parse_args().folder
+    parser.add_argument("--networks", type=int, default=NETWORKS, help="networks that are averaged; 0 fits ridge only")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="processes that fit networks")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    chosen = parser.parse_args()
+    folder: Path = chosen.folder
     examples = [example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER]
-    fitted = fit_reader(examples, labels_in(folder))
+    vectors = read_table(folder / "word_vectors.npz")
+    fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED.parent.mkdir(exist_ok=True)
     EMBEDDED.write_bytes(fitted.model.to_bytes())
     print(EMBEDDED.name, fitted.model.hash, len(EMBEDDED.read_bytes()), "bytes", fitted.model.card["floors"])

@@ -1,0 +1,167 @@
+"""A reader of replies from three parts, and its file: n-grams, a kernel on landmarks, and a small network over word vectors.
+
+Covers prediction, saving and loading; needs numpy only. Does not cover fitting (`heartloop.fitting.combined`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.features import COUNTS, Context, Features, features_of
+from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.network import Network, starting_vectors
+from heartloop.appraisal.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, Tokens, WordVectors
+from heartloop.core.errors import InputError
+
+__all__ = ["CLIP", "NETWORK_SHARE", "SHARPNESS", "CombinedModel", "Landmarks", "dense_inputs", "kernel_inputs"]
+
+_FORMAT = 1
+CLIP = 4.0
+"""Standardised counts are cut to this for the network."""
+SHARPNESS = 2.0
+"""The kernel is `exp(SHARPNESS * (cosine - 1))`."""
+NETWORK_SHARE = 0.5
+"""Of the networks in a mark; the rest is ridge's."""
+
+
+class Landmarks(NamedTuple):
+    """Regression on the kernel between a reply and a few others: `exp(SHARPNESS * (cosine - 1)) @ weights`."""
+
+    center: NDArray[np.float32]
+    """Of the inputs, shape (inputs,)."""
+    spread: NDArray[np.float32]
+    points: NDArray[np.float16]
+    """Inputs of the landmarks, standardised and of length 1, shape (landmarks, inputs)."""
+    weights: NDArray[np.float32]
+    """Shape (landmarks, aspects)."""
+
+    def near(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The kernel between rows of inputs, shape (replies, inputs), and the landmarks, shape (replies, landmarks)."""
+        rows = (inputs - self.center) / self.spread
+        rows /= np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
+        near: NDArray[np.float32] = np.exp(SHARPNESS * (rows @ self.points.T.astype(rows.dtype) - 1.0))
+        return near
+
+
+class CombinedModel:
+    """Aspects: the mean of a ridge on n-grams, counts and landmarks, and of networks. Everything else: ridge on n-grams and counts.
+
+    Args:
+        linear: its first outputs are `ASPECTS`; its card is the model's.
+        landmarks: further terms of ridge on the aspects.
+        networks: any number, also none; their outputs are the aspects and the change.
+    """
+
+    def __init__(self, linear: LinearModel, table: Table, landmarks: Landmarks, networks: Sequence[Network]) -> None:
+        self.linear, self.table, self.landmarks, self.networks = linear, table, landmarks, tuple(networks)
+        self.words = WordVectors(table)
+        self._landmarks = landmarks._replace(points=landmarks.points.astype(np.float32))
+        self._ngrams = linear.ngrams.astype(np.float32)
+        self._networks = [network.wide() for network in networks]
+        start = starting_vectors(self.words.vectors)
+        self._vectors = [start + network.moves * network.size for network in networks]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names, in the order of predictions."""
+        return self.linear.outputs
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What it was fitted on, and the thresholds of what is read from its predictions."""
+        return self.linear.card
+
+    def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
+        """The outputs for a reply, shape (outputs,)."""
+        return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))
+
+    def apply(self, features: Features, tokens: Tokens) -> NDArray[np.float32]:
+        """The outputs for what was computed of a reply, shape (outputs,)."""
+        linear, count = self.linear, len(ASPECTS)
+        counts = (features.counts - linear.center) / linear.spread
+        values: NDArray[np.float32] = linear.offset + counts @ linear.counts + features.values @ self._ngrams[features.buckets]
+        inputs = kernel_inputs(features.counts, tokens, self.words)
+        values[:count] += self._landmarks.near(inputs) @ self._landmarks.weights
+        if self.networks:
+            dense = dense_inputs(inputs, self._landmarks.center, self._landmarks.spread)
+            pairs = zip(self._networks, self._vectors, strict=True)
+            marks = [network.apply(vectors[tokens.ids], tokens.features, dense)[:count] for network, vectors in pairs]
+            values[:count] += np.float32(NETWORK_SHARE) * (np.mean(marks, axis=0) - values[:count])
+        return values
+
+    @cached_property
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that predictions depend on besides the linear part and the words."""
+        arrays = {f"landmarks-{name}": array for name, array in self.landmarks._asdict().items()}
+        arrays |= {f"network-{n}-{name}": array for n, net in enumerate(self.networks) for name, array in net._asdict().items()}
+        return arrays | {"steps": self.table.steps, "weights": self.table.weights}
+
+    def to_bytes(self) -> bytes:
+        """The file: an NPZ archive, the same bytes for the same model."""
+        head = {"format": _FORMAT, "networks": len(self.networks), "relevance": RELEVANCE, "tokens": TOKEN_FEATURES}
+        file = io.BytesIO()
+        np.savez_compressed(
+            file,
+            head=np.frombuffer(json.dumps(head, sort_keys=True).encode(), np.uint8),
+            linear=np.frombuffer(self.linear.to_bytes(), np.uint8),
+            words=np.frombuffer("\n".join(self.table.words).encode(), np.uint8),
+            **self._arrays,  # type: ignore[arg-type]  # numpy's stub takes any further name for allow_pickle
+        )
+        return file.getvalue()
+
+    @cached_property
+    def hash(self) -> str:
+        """First 12 hex digits of the SHA-256 of the weights, the words and the layout; the card does not count."""
+        digest = hashlib.sha256(json.dumps([self.linear.hash, self.table.words, sorted(self._arrays)]).encode())
+        for _, array in sorted(self._arrays.items()):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:12]
+
+    @classmethod
+    def load(cls, path: Path) -> CombinedModel:
+        """Reads a file that `to_bytes` made.
+
+        Raises:
+            InputError: no such file, another format, or features that this version does not compute.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                head = json.loads(file["head"].tobytes())
+                arrays = {name: file[name] for name in file.files}
+            if head.get("format") != _FORMAT or head["relevance"] != [*RELEVANCE] or head["tokens"] != [*TOKEN_FEATURES]:
+                raise InputError(f"{path} was made by another version (format {head.get('format')}); fit it again")
+            networks = [Network(*(arrays[f"network-{n}-{name}"] for name in Network._fields)) for n in range(head["networks"])]
+            landmarks = Landmarks(*(arrays[f"landmarks-{name}"] for name in Landmarks._fields))
+            table = Table(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"], arrays["weights"])
+            linear = LinearModel.read(io.BytesIO(arrays["linear"].tobytes()), path)
+        except (OSError, ValueError, KeyError, BadZipFile) as error:
+            reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
+            raise InputError(f"{path} is no reader: {reason}; expected a file that `heartloop.fitting.embedded` wrote") from None
+        return cls(linear, table, landmarks, networks)
+
+
+def kernel_inputs(counts: NDArray[np.float32], tokens: Tokens, words: WordVectors) -> NDArray[np.float32]:
+    """What the kernel compares: counts, relevance, and the mean vector of the tokens, plain and weighted against frequent words,
+    shape (COUNTS + RELEVANCE + 2 * width,)."""
+    vectors = words.vectors[tokens.ids]
+    weights = tokens.features[:, TOKEN_FEATURES.index("weight")]
+    means = vectors.mean(0), weights @ vectors / (weights.sum() + np.float32(1e-6))
+    return np.concatenate([counts, tokens.relevance, *means])
+
+
+def dense_inputs(inputs: NDArray[np.float32], center: NDArray[np.float32], spread: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Counts and relevance of kernel inputs, standardised and cut, shape (..., COUNTS + RELEVANCE)."""
+    count = len(COUNTS) + len(RELEVANCE)
+    dense: NDArray[np.float32] = np.clip((inputs[..., :count] - center[:count]) / spread[:count], -CLIP, CLIP)
+    return dense
