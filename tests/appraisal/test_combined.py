@@ -11,7 +11,7 @@ from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.combined import CombinedModel, Landmarks
 from heartloop.appraisal.features import COUNTS, Context, Layout
 from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.network import Network
+from heartloop.appraisal.network import WIDTH, Network
 from heartloop.appraisal.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, WordVectors
 from heartloop.core.errors import InputError
 
@@ -28,30 +28,47 @@ def table() -> Table:
 @pytest.fixture
 def model(table: Table) -> CombinedModel:
     draw = np.random.default_rng(0)
-    names, counts = (*ASPECTS, "change"), len(COUNTS) + len(RELEVANCE)
-    marks = WordVectors(table).ids - len(WORDS)
-    shapes = ((marks, 128), (128 + len(TOKEN_FEATURES) + 1, 8), (25, 8), (25, 8), (16 + counts + 1, 4), (5, len(names)))
-    networks = [Network(*(draw.normal(0, 0.1, shape).astype(np.float16) for shape in shapes)) for _ in range(2)]
+    names, counts = (*ASPECTS, "change-0"), len(COUNTS) + len(RELEVANCE)
+    ids = WordVectors(table).ids
+    shapes = ((WIDTH + len(TOKEN_FEATURES) + 1, 8), (25, 8), (25, 8), (16 + counts + 1, 4), (5, len(names)))
+    networks = [
+        Network(
+            draw.integers(-127, 128, (ids, WIDTH)).astype(np.int8), np.array(0.01, np.float32),
+            *(draw.normal(0, 0.1, shape).astype(np.float16) for shape in shapes),
+        )
+        for _ in range(2)
+    ]  # fmt: skip
     inputs = counts + 2 * 128
     landmarks = Landmarks(
         np.zeros(inputs, np.float32), np.ones(inputs, np.float32), draw.normal(0, 0.1, (3, inputs)).astype(np.float16),
-        draw.normal(0, 0.1, (3, len(names))).astype(np.float32),
+        draw.normal(0, 0.1, (3, len(ASPECTS))).astype(np.float32),
     )  # fmt: skip
     linear = LinearModel(
         Layout(bits=6), names, draw.normal(0, 0.1, (64, len(names))).astype(np.float16),
         np.zeros((len(COUNTS), len(names)), np.float32), np.zeros(len(COUNTS), np.float32), np.ones(len(COUNTS), np.float32),
-        np.full(len(names), 2.0, np.float32), {},
+        np.full(len(names), 2.0, np.float32), {"examples": 0},
     ).rounded()  # fmt: skip
-    half = (np.zeros(counts, np.float32), np.ones(counts, np.float32))
-    return CombinedModel(linear, table, landmarks, networks, *half, {"examples": 0})
+    return CombinedModel(linear, table, landmarks, networks)
 
 
 @pytest.mark.parametrize("reply", ["", "...", "你好", "The bread! Your grandmother's quilt?", "word " * 3_000])
-def test_marks_of_any_reply_are_finite_and_in_range(model: CombinedModel, reply: str) -> None:
-    marks = model.predict(reply, CONTEXT)
-    assert marks.shape == (len(ASPECTS),)
-    assert ((marks >= 0.0) & (marks <= 4.0)).all()
-    assert model.parts(reply, Context(()))[1].shape == (2, len(ASPECTS) + 1)
+def test_predictions_of_any_reply_are_finite(model: CombinedModel, reply: str) -> None:
+    for context in (CONTEXT, Context(())):
+        values = model.predict(reply, context)
+        assert values.shape == (len(model.outputs),)
+        assert np.isfinite(values).all()
+
+
+def test_aspects_are_the_mean_of_ridge_and_networks(model: CombinedModel) -> None:
+    linear, table, landmarks, networks = model.linear, model.table, model.landmarks, model.networks
+    ridge, both, first, second = (
+        CombinedModel(linear, table, landmarks, some).predict("The bread!", CONTEXT)
+        for some in ((), networks, networks[:1], networks[1:])
+    )
+    np.testing.assert_allclose(both, (first + second) / 2, atol=1e-5)
+    assert not np.allclose(ridge[: len(ASPECTS)], both[: len(ASPECTS)])
+    assert ridge[-1] == both[-1]
+    assert len({CombinedModel(linear, table, landmarks, some).hash for some in ((), networks, networks[:1])}) == 3
 
 
 def test_nearness_to_what_the_reply_is_about(table: Table) -> None:

@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 
 from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
+from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
-from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.network import WIDTH, Network, starting_vectors
 from heartloop.appraisal.reader import EMBEDDED, MEMBERS
+from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
+from heartloop.fitting import network
 from heartloop.fitting.embedded import change_of, fit_effect, fit_reader, folds, readings
 from heartloop.fitting.examples import Example
 
+WORDS = ("fine", "hello", "rot")
+TABLE = Table(WORDS, np.random.default_rng(0).integers(-127, 128, (3, 128)).astype(np.int8), np.ones(3, np.float16))
 VOICES, TIERS = ("plain", "warm", "odd"), ("good", "middling", "poor", "harmful")
 
 
@@ -61,7 +66,7 @@ def test_a_change_as_one_number_is_a_share_of_the_range() -> None:
 def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() -> None:
     rows = examples()
     labels = {row.id: ("A-1",) if "fine" in row.reply else ("F-4",) for row in rows[:120]}
-    fitted = fit_reader(rows, labels)
+    fitted = fit_reader(rows, labels, TABLE, networks=0)
     model = fitted.model
     assert model.outputs == (*ASPECTS, *(f"change-{n}" for n in range(MEMBERS)), *STRATEGIES)
     good, bad = (model.predict(text, Context(("Hello.",))) for text in ("fine fine fine fine word1", "rot rot rot word1"))
@@ -77,15 +82,61 @@ def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() ->
         assert group["weights"]["emotion"]["understanding"] > 0 >= group["weights"]["emotion"]["hostility"]
 
 
-def test_the_file_keeps_the_weights_to_the_last_step() -> None:
+def test_the_same_seed_gives_the_same_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "EPOCHS", 2)
     rows = examples(60)
-    model = fit_reader(rows, {row.id: ("A-1",) for row in rows[:30]}).model
-    text = "fine fine rot word3"
-    assert np.array_equal(model.predict(text, Context(())), model.rounded().predict(text, Context(())))
+    labels = {row.id: ("A-1",) for row in rows[:30]}
+    first, again, other = (fit_reader(rows, labels, TABLE, 1, processes, seed) for processes, seed in ((1, 0), (2, 0), (1, 1)))
+    np.testing.assert_array_equal(first.held_out, again.held_out)
+    assert np.isfinite(first.held_out).all()
+    assert first.model.hash == again.model.hash != other.model.hash
+
+
+def test_a_network_learns_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    ids = [draw.integers(0, 9, int(length)) for length in draw.integers(1, 12, 300)]
+    marked = np.array([[3.0 if 4 in row else 1.0] for row in ids])
+    inputs = network.Inputs(ids, [np.zeros((len(row), 2), np.float32) for row in ids], np.zeros((300, 3), np.float32))
+    start = starting_vectors(draw.normal(size=(9, WIDTH)).astype(np.float32))
+    fitted = network.fit_network(inputs, marked, np.ones(1), start, 8, 0).wide()
+    vectors = start + fitted.moves * fitted.size
+    predicted = [
+        fitted.apply(vectors[row], np.zeros((len(row), 2), np.float32), np.zeros(3, np.float32))[0] for row in inputs.ids
+    ]
+    assert np.corrcoef(predicted, marked[:, 0])[0, 1] > 0.8
+
+
+def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_CHANNELS", 5), ("_HIDDEN", 4), ("_DROPOUT", 0.0), ("_UNKNOWN", 0.0)):
+        monkeypatch.setattr(network, name, value)
+    draw = np.random.default_rng(0)
+    layers = network._initial(draw.normal(size=(9, 3)).astype(np.float32), 2, 3, 2, draw)
+    ids = [draw.integers(0, 9, length) for length in (1, 4, 2, 6)]
+    features = [draw.normal(size=(len(row), 2)).astype(np.float32) for row in ids]
+    dense, goals = draw.normal(size=(4, 3)).astype(np.float32), draw.normal(size=(4, 2)).astype(np.float32)
+    importance = np.array([0.5, 1.5], np.float32)
+    gradient = network._gradient(layers, network._packed(ids, features, dense), goals, importance, 0, draw)
+
+    def loss() -> float:
+        applied = Network(np.zeros((9, 3), np.int8), np.zeros((), np.float32), *layers[1:])
+        rows = zip(ids, features, dense, strict=True)
+        errors = np.array([applied.apply(layers[0][row], some, counts) for row, some, counts in rows]) - goals
+        return float((errors.astype(np.float64) ** 2 * importance).sum() / len(goals))
+
+    for layer, slopes in zip(layers, gradient, strict=True):
+        for _ in range(8):
+            place = tuple(int(draw.integers(0, size)) for size in layer.shape)
+            before, step = float(layer[place]), 2e-3
+            layer[place] = before + step
+            above = loss()
+            layer[place] = before - step
+            below = loss()
+            layer[place] = before
+            assert (above - below) / (2 * step) == pytest.approx(float(slopes[place]), abs=4e-3)
 
 
 def test_what_ships_fits_what_the_environments_declare() -> None:
-    assert LinearModel.load(EMBEDDED).card["examples"] > 5_000
+    assert CombinedModel.load(EMBEDDED).card["examples"] > 5_000
     for name, reading in readings().items():
         table = json.loads((resources.files(reading.package) / "effect.json").read_text(encoding="utf-8"))
         assert [Output(**row) for row in table["outputs"]] == list(reading.outputs), name

@@ -55,7 +55,7 @@ class Landmarks(NamedTuple):
 
 
 class CombinedModel:
-    """Aspects: the mean of a ridge on n-grams, counts and landmarks, and of networks. Everything else: ridge on n-grams and counts.
+    """Aspects: the mean of ridge on n-grams, counts and landmarks, and of networks. All else: ridge on n-grams and counts.
 
     Args:
         linear: its first outputs are `ASPECTS`; its card is the model's.

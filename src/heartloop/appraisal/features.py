@@ -39,6 +39,7 @@ _LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
 _QUOTED = re.compile(r'"[^"\n]{3,}"')
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
+_SHIFT = np.uint64(29)
 
 
 class Layout(NamedTuple):
@@ -130,8 +131,11 @@ def _tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(folded(text)))
 
 
+@lru_cache(maxsize=1_000)
 def folded(text: str) -> str:
     """A text in lower case, with plain quotes and no accents."""
+    if text.isascii():
+        return text.replace("`", "'").lower()
     text = text.translate(_QUOTES)
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
@@ -147,25 +151,28 @@ def _hash_of(word: str) -> int:
     return value
 
 
-def _grams(codes: NDArray[np.uint64], order: int, salt: int, bits: int) -> NDArray[np.int64]:
-    """The bucket of every n-gram of this order."""
-    if len(codes) < order:
-        return np.empty(0, np.int64)
-    value = np.full(len(codes) - order + 1, salt, np.uint64)
-    with np.errstate(over="ignore"):
-        for n in range(order):
-            value = (value ^ codes[n : n + len(value)]) * _PRIME
-            value ^= value >> np.uint64(29)
-        mixed: NDArray[np.int64] = ((value * _MIX) >> np.uint64(64 - bits)).astype(np.int64)
-    return mixed
+def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.uint64]:
+    """A hash of every n-gram of this order."""
+    count = max(0, len(codes) - order + 1)
+    value: NDArray[np.uint64] = (codes[:count] ^ np.uint64(salt)) * _PRIME
+    value ^= value >> _SHIFT
+    for n in range(1, order):
+        value ^= codes[n : n + count]
+        value *= _PRIME
+        value ^= value >> _SHIFT
+    return value
 
 
 def _weighted(codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
     """Distinct buckets of the n-grams of these orders, with their weights at Euclidean length 1 together."""
-    whole = np.concatenate([np.empty(0, np.int64), *(_grams(codes, order, salt + order, layout.bits) for order in orders)])
-    buckets, often = np.unique(whole, return_counts=True)
-    values = np.sqrt(often).astype(np.float32)
-    return buckets, values / np.float32(np.linalg.norm(values) or 1.0)
+    hashes = [_grams(codes, order, salt + order) for order in orders]
+    whole = (np.concatenate(hashes) * _MIX) >> np.uint64(64 - layout.bits) if hashes else np.empty(0, np.uint64)
+    if not len(whole):
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    whole.sort()
+    starts = np.concatenate([[0], np.flatnonzero(whole[1:] != whole[:-1]) + 1, [len(whole)]])
+    values = np.sqrt((starts[1:] - starts[:-1]).astype(np.float32))  # the squares add up to the number of n-grams
+    return whole[starts[:-1]].astype(np.int64), values / np.float32(np.sqrt(len(whole)))
 
 
 def _line(text: str) -> NDArray[np.uint64]:
@@ -206,27 +213,32 @@ def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset().union(*map(_content, texts))
 
 
+_RUN = 3
+"""Words in a row from which a run is copied."""
+
+
 @lru_cache(maxsize=5_000)
-def _runs(text: str, order: int) -> frozenset[tuple[str, ...]]:
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
     tokens = _tokens(text[:READ_CHARACTERS])
-    return frozenset(tokens[n : n + order] for n in range(len(tokens) - order + 1))
+    return frozenset(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
 
 
 def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:
     """Words in the longest run that stands in one of the texts, and the share of words in runs of three or more."""
-    order = 3
-    marked = np.zeros(len(tokens), bool)
-    pools = [_runs(text, order) for text in texts]
+    grams = list(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
+    theirs = frozenset(grams).intersection(frozenset().union(*map(_runs, texts)))
+    if not theirs:
+        return 0, 0.0
+    marked: set[int] = set()
     longest = run = 0
-    for n in range(len(tokens) - order + 1):
-        gram = tokens[n : n + order]
-        if any(gram in pool for pool in pools):
-            marked[n : n + order] = True
-            run = run + 1 if run else order
+    for n, gram in enumerate(grams):
+        if gram in theirs:
+            marked.update(range(n, n + _RUN))
+            run = run + 1 if run else _RUN
             longest = max(longest, run)
         else:
             run = 0
-    return longest, float(marked.mean()) if len(tokens) else 0.0
+    return longest, len(marked) / len(tokens)
 
 
 def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
@@ -243,7 +255,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
     ends = len(_SENTENCE_END.findall(text.strip() + " ")) or 1
     copied_run, copied_share = _copied(tokens, context.messages)
     own_run, _ = _copied(tokens, context.replies)
-    letters = max(1, sum(c.isalpha() for c in text))
+    letters = max(1, sum(map(str.isalpha, text)))
     count = max(1, len(tokens))
     values = (
         np.log1p(len(tokens)) / 4.0,
@@ -255,9 +267,9 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         np.log1p(text.count("\n")),
         np.log1p(len(_LIST_MARK.findall(text))),
         min(4, text.count("**") // 2) / 2.0,
-        min(3, len(_QUOTED.findall(text.translate(_QUOTES)))),
-        sum(c.isdigit() for c in text) / count,
-        sum(c.isupper() for c in text) / letters * 10.0,
+        min(3, len(_QUOTED.findall(folded(text)))),
+        sum(map(str.isdigit, text)) / count,
+        sum(map(str.isupper, text)) / letters * 10.0,
         float(text[:1].islower()),
         min(12, copied_run) / 6.0,
         copied_share,
