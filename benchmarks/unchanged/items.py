@@ -8,18 +8,18 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.unchanged.models import Draw, LongPolicy, OddPolicy, Policy, Scripted, Watched, requests_of
+from benchmarks.unchanged.models import Draw, OddPolicy, Policy, Scripted, Watched, requests_of
 from benchmarks.unchanged.reference import Items, Json, hash_of, text_of
 from benchmarks.unchanged.training import ROOT, learned, recipe_parts, recipes, training_environment
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import HeartloopError
-from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
+from heartloop.environments.empa.direct_judge import LLMDirectJudge
 from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.episode import play
@@ -28,7 +28,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.stored import judged_prompts, rejudged
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.models.baselines import BASELINES
 from heartloop.models.cache import AnswerCache, Cached, dialogue_scope
 from tests.eqbench_checkout import write_checkout
 from tests.released_eibench import record as eibench_record
@@ -104,12 +103,10 @@ IMPORTED = ("sage", "eibench", "perm")
 """Environments with scenarios in a released form."""
 SEVERAL_TURNS = ("sage", "eibench", "empa")
 SEEDS = (0, 3)
-FEW = ("reflector", "assistant", "lecturer", "rigid")
-"""Baselines in cases other than the default."""
-ASKED = ("reflector", "flatterer")
-"""Baselines where a scripted model plays the roles."""
 SAMPLING: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 300, "seed": 11}
-"""Sampling settings where some are given."""
+"""Sampling settings of the roles, and of the policy, where some are given."""
+TABLES = ("eibench/manners", "eibench/pools", "empa/perturbations", "environments/names", "environments/people", "sage/pools")
+"""TOML tables from which scenarios, perturbations and names are made."""
 SCORE_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "eibench": ({"preset": "paper", "relation_weight": 0.0}, {"preset": "released", "relation_weight": 0.8}),
     "perm": (
@@ -220,11 +217,6 @@ class Stored(NamedTuple):
     case: Case
     transcript: Transcript
 
-    @property
-    def policy(self) -> str:
-        """Name of the policy, and of the model that plays the roles."""
-        return self.key.split("/")[3]
-
 
 class Recorder:
     """Makes items.
@@ -242,35 +234,33 @@ class Recorder:
         """All items."""
         for environment in [self.only] if self.only else ENVIRONMENTS:
             self.stored.clear()
-            for kind in (self.files, self.choices, self.embedded, self.models, self.cache, self.again, self.cards):
+            for kind in (self.files, self.choices, self.dialogues, self.cache, self.again, self.cards):
                 started = time.perf_counter()
                 with self.items.making(f"whole/{environment}/{kind.__name__}"):
                     await kind(load_environment(environment))
                 print(f"{environment:8} {kind.__name__:9} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
         if self.only is None:
-            self.items.add(
-                "catalogue/all", {"all": sorted(n for n in environment_names() if (ROOT / "environments" / n).is_dir())}
-            )
-            self._folders(lambda owner: owner not in ENVIRONMENTS)
+            own = sorted(name for name in environment_names() if (ROOT / "environments" / name).is_dir())
+            self.items.add("catalogue/all", {"all": own})
+            for owner in sorted({"environments", *(path.parts[-3] for path in ROOT.rglob("prompts/*.md"))} - {*ENVIRONMENTS}):
+                self._folder(owner)
         with self.items.making(f"whole/{self.only}/training"):
             await self.training()
 
-    def _folders(self, wanted: Callable[[str], bool]) -> None:
-        """Prompt files, TOML tables and scenario files by the folder they lie in."""
-        for path in sorted(ROOT.rglob("prompts/*.md")):
-            if wanted(path.parts[-3]):
-                self.items.add(f"prompt/{path.parts[-3]}/{path.name}", {"text": path.read_text(encoding="utf-8")})
-        for path in sorted(ROOT.rglob("*.toml")):
-            if wanted(path.parts[-2]):
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
-                self.items.add(f"table/{path.parts[-2]}/{path.name}", {"content": table})
-        for path in sorted(ROOT.rglob("scenarios/*.jsonl")):
-            if wanted(path.parts[-3]):
-                self.items.add(f"file/{path.parts[-3]}/{path.name}", {"sha256": hash_of(path.read_bytes())})
+    def _folder(self, owner: str) -> None:
+        """Prompt files, TOML tables and scenario files of a folder."""
+        for path in sorted(ROOT.rglob(f"{owner}/prompts/*.md")):
+            self.items.add(f"prompt/{owner}/{path.name}", {"text": path.read_text(encoding="utf-8")})
+        for name in TABLES:
+            if name.startswith(f"{owner}/"):
+                [path] = ROOT.rglob(f"{name}.toml")
+                self.items.add(f"table/{name}.toml", {"content": tomllib.loads(path.read_text(encoding="utf-8"))})
+        for path in sorted(ROOT.rglob(f"{owner}/scenarios/*.jsonl")):
+            self.items.add(f"file/{owner}/{path.name}", {"sha256": hash_of(path.read_bytes())})
 
     async def files(self, spec: EnvironmentSpec) -> None:
         """Files, names and scenarios."""
-        self._folders(lambda owner: owner == spec.name)
+        self._folder(spec.name)
         self.items.add(f"catalogue/{spec.name}", {"all": catalogue(spec)})
         for name in [*(spec.scenarios.sets or ["checkout"]), *(["imported"] if spec.name in IMPORTED else [])]:
             if (spec.name, name) != ("eibench", "train"):
@@ -295,22 +285,7 @@ class Recorder:
                 seeds = [dialogue_seed(seed, one.id, repeat) for one in first for seed in (0, 3) for repeat in (0, 2)]
                 self.items.add(f"seed/{spec.name}/{name}", {"seeds": seeds})
 
-    async def embedded(self, spec: EnvironmentSpec) -> None:
-        """Dialogues with the embedded user."""
-        for case in CASES[spec.name]:
-            main = case.name == DEFAULT
-            for scenario in chosen(spec, case, 4 if main else 2, of=8):
-                for repeat, seed in enumerate(SEEDS if main else SEEDS[:1]):
-                    for name in BASELINES if main else FEW:
-                        sampling = SAMPLING if name == "lecturer" and not main else None
-                        await self._play(spec, case, scenario, Policy(name), {}, seed, repeat, sampling)
-                await self._play(spec, case, scenario, OddPolicy(), {})
-                if main or spec.name not in SEVERAL_TURNS:
-                    await self._play(spec, case, scenario, LongPolicy("reflector"), {})
-                if main:
-                    await self._play(spec, case, scenario, OddPolicy(fails=True), {})
-
-    async def models(self, spec: EnvironmentSpec) -> None:
+    async def dialogues(self, spec: EnvironmentSpec) -> None:
         """Dialogues with scripted models in the roles."""
         cases = list(CASES[spec.name])
         if spec.name in IMPORTED:
@@ -320,21 +295,23 @@ class Recorder:
             main = case.name == DEFAULT
             some = chosen(spec, case, 4 if main else 2, of=16)
             for scenario in some:
-                for repeat, seed in enumerate(SEEDS if main else SEEDS[:1]):
-                    for name in ASKED:
-                        sampling = SAMPLING if name == "flatterer" and not main else None
+                for seed in SEEDS if main else SEEDS[:1]:
+                    for name in ("policy", "other"):
+                        sampling = SAMPLING if name == "other" and not main else None
                         model = Scripted()
-                        await self._play(spec, case, scenario, Policy(name), {"user": model}, seed, repeat, sampling)
+                        await self._play(spec, case, scenario, Policy(name), model, seed=seed, sampling=sampling)
                         if model.requests and main and (spec.name in SEVERAL_TURNS or scenario is some[0]):
                             short = Scripted(last=len(model.requests) - 1)  # the same dialogue without the last answer
-                            await self._play(spec, case, scenario, Policy(name), {"user": short}, seed, repeat, label="last")
+                            await self._play(spec, case, scenario, Policy(name), short, label=f"{name}-last", seed=seed)
                 if main:
-                    failing = Scripted("unchanged/fails", fails=True)
-                    await self._play(spec, case, scenario, Policy("assistant"), {"user": failing})
-                await self._play(spec, case, scenario, OddPolicy(), {"user": Scripted("unchanged/heard")})
+                    failing = Scripted("fails", fails=True)
+                    await self._play(spec, case, scenario, Policy("policy"), failing, label="policy-fails")
+                    await self._play(spec, case, scenario, OddPolicy(fails=True), Scripted())
+                if main or spec.name not in SEVERAL_TURNS:
+                    await self._play(spec, case, scenario, Policy("long", sentences=90), Scripted())
+                await self._play(spec, case, scenario, OddPolicy(), Scripted())
                 if len(spec.roles) > 1:
-                    by_role = {role: Scripted(f"unchanged/{role.replace('user', 'person')}") for role in spec.role_names}
-                    await self._play(spec, case, scenario, Policy("fixer"), by_role)
+                    await self._play(spec, case, scenario, Policy("policy"), label="policy-roles")
 
     async def _play(
         self,
@@ -342,26 +319,21 @@ class Recorder:
         case: Case,
         scenario: Any,
         policy: Watched,
-        models: Mapping[str, Watched],
-        seed: int = 0,
-        repeat: int = 0,
-        sampling: Mapping[str, Any] | None = None,
+        user: Watched | None = None,
+        *,
         label: str = "",
+        seed: int = 0,
+        sampling: Mapping[str, Any] | None = None,
     ) -> None:
-        """A dialogue with the embedded user, a model in every role (`user`), or models by role; sampling is theirs, without any
-        the policy's."""
-        kind, name = "llm" if models else "play", policy.name.split("/")[1]
-        if models:
-            name += f"-{label or models['user'].name.split('/')[1]}"
-        key = f"{kind}/{spec.name}/{case.name}/{name}/{scenario.id}/{seed}"
+        """A dialogue with one model in all roles, or without any with a model for each."""
+        key = f"play/{spec.name}/{case.name}/{label or policy.name.split('/')[1]}/{scenario.id}/{seed}"
         if not self.items.wants(key):
             return
         with self.items.making(key):
-            transcript = await self._dialogue(spec, case.options, scenario, policy, models, seed, repeat, sampling)
-            requests = requests_of([policy, *models.values()])
-            if not models:
-                requests = {"policy": {"asked": requests["asked"], "keys": requests["keys"]}}
-            self.items.add(key, {**parts_of(transcript), **requests})
+            models = {role: user or Scripted(role) for role in spec.role_names}
+            transcript = await self._dialogue(spec, case.options, scenario, policy, models, seed, sampling)
+            asked = requests_of({id(model): model for model in (policy, *models.values())}.values())
+            self.items.add(key, {**parts_of(transcript), **asked})
             self.stored.append(Stored(key, scenario, case, transcript))
 
     async def _dialogue(
@@ -372,16 +344,12 @@ class Recorder:
         policy: ChatModel,
         models: Mapping[str, ChatModel],
         seed: int = 0,
-        repeat: int = 0,
         given: Mapping[str, Any] | None = None,
     ) -> Transcript:
         """As `_play`; the transcript is written and read again."""
         sampling = None if given is None else Sampling(**given)
-        by_role = {role: models.get(role, models["user"]) for role in spec.role_names} if models else {}
-        player = spec.players(by_role, dict.fromkeys(by_role, sampling) if sampling else {})
-        made = spec.make([scenario], player, options)
-        of_policy = None if models else sampling
-        transcript = await play(made, scenario.id, policy, seed=seed, repeat=repeat, sampling=of_policy)
+        made = spec.make([scenario], spec.players(models, dict.fromkeys(models, sampling) if sampling else {}), options)
+        transcript = await play(made, scenario.id, policy, seed=seed, repeat=SEEDS.index(seed), sampling=sampling)
         return Transcript.model_validate_json(write_line(transcript))
 
     async def cache(self, spec: EnvironmentSpec) -> None:
@@ -392,10 +360,10 @@ class Recorder:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "answers.sqlite"
             with AnswerCache(path) as answers:
-                policy, user = Cached(Policy("reflector"), answers, "policy"), Cached(Scripted(), answers, "user")
+                policy, user = Cached(Policy("policy"), answers, "policy"), Cached(Scripted(), answers, "user")
                 for _ in range(2):
                     with dialogue_scope():
-                        await self._dialogue(spec, options, scenario, policy, {"user": user})
+                        await self._dialogue(spec, options, scenario, policy, dict.fromkeys(spec.role_names, user))
                 counts = [answers.hits, answers.misses]
             columns = "hex(question), repeat, attempt, nth, model, role, text, finish_reason, prompt_tokens, completion_tokens"
             file = sqlite3.connect(path)
@@ -407,25 +375,16 @@ class Recorder:
         """Stored dialogues by other options and other judges."""
         presets = spec.options.choices("preset")
         for one in self.stored:
-            if one.key.startswith("play/") and one.policy not in ("reflector", "odd", "fails", "long"):
-                continue
             key = f"rescored/{one.key}"
             if self.items.wants(key):
                 with self.items.making(key):
                     self.items.add(key, {"all": self._rescored(spec, one)})
             draw = Draw(one.key)
-            preset = draw.pick("preset", presets)
-            if one.policy != "fails" and one.case.scenarios != "imported":
-                await self._rejudge(spec, one, f"rejudged/{one.key}/embedded-{preset}", preset)
-            if one.policy != "fails" and draw.number("asks", 3) == 0:
-                sampling = Sampling(**SAMPLING) if draw.number("drawn", 2) else None
-                model = Scripted("unchanged/judge")
-                await self._rejudge(spec, one, f"rejudged/{one.key}/llm-{preset}", preset, model, sampling)
-        short = [one for one in self.stored if one.case.name == "eight-turns" and one.transcript.scored]
-        short = [one for one in short if one.key.startswith("llm/") or one.policy in ("reflector", "odd")]
-        for one in short[:3]:
-            await self._perturb(spec, one, None, presets)
-            await self._perturb(spec, one, Scripted("unchanged/judge"), presets[:1])
+            sampling = Sampling(**SAMPLING) if draw.number("drawn", 2) else None
+            await self._rejudge(spec, one, draw.pick("preset", presets), sampling)
+        for one in [one for one in self.stored if one.case.name == "eight-turns" and one.transcript.scored][:3]:
+            for preset in presets:
+                await self._perturb(spec, one, preset)
 
     def _options(self, spec: EnvironmentSpec, one: Stored, **given: Any) -> Options:
         return spec.read_options({"max_turns": spec.read_options(one.case.options).max_turns, **given})
@@ -442,18 +401,12 @@ class Recorder:
                 results[text_of(given)] = type(error).__name__
         return results
 
-    async def _rejudge(
-        self,
-        spec: EnvironmentSpec,
-        one: Stored,
-        key: str,
-        preset: str,
-        model: Scripted | None = None,
-        sampling: Sampling | None = None,
-    ) -> None:
+    async def _rejudge(self, spec: EnvironmentSpec, one: Stored, preset: str, sampling: Sampling | None) -> None:
+        key = f"rejudged/{one.key}/{preset}"
         if not self.items.wants(key):
             return
         with self.items.making(key):
+            model = Scripted("judge")
             judge = spec.judge(model, sampling)
             states: Json
             rest: Json
@@ -463,41 +416,40 @@ class Recorder:
                 states = rest.pop("states")
             except HeartloopError as error:
                 states, rest = type(error).__name__, {}
-            requests = requests_of([model] if model else [])
+            requests = requests_of([model])
             self.items.add(key, {"states": states, "rest": rest, "asked": requests.pop("asked"), "keys": requests})
 
-    async def _perturb(self, spec: EnvironmentSpec, one: Stored, model: Scripted | None, presets: Sequence[str]) -> None:
+    async def _perturb(self, spec: EnvironmentSpec, one: Stored, preset: str) -> None:
         """A dialogue of EMPA in every variant of its validity suite."""
-        for preset in presets:
-            key = f"perturbed/{one.key}/{'llm' if model else 'embedded'}-{preset}"
-            if self.items.wants(key):
-                with self.items.making(key):
-                    judge: Any = spec.judge(model)
-                    direct = LLMDirectJudge(model) if model else EmbeddedDirectJudge()
-                    results: dict[str, Transcript] = {}
-                    for variant in PERTURBATIONS:
-                        results[variant] = await perturbed(
-                            one.transcript, one.scenario, judge, direct,
-                            variant=variant, preset=preset, original=results[ORIGINAL] if variant in ATTACKS else None,
-                        )  # fmt: skip
-                    questions = requests_of([model] if model else [])
-                    self.items.add(key, {"all": {**{name: record(t) for name, t in results.items()}, "questions": questions}})
+        key = f"perturbed/{one.key}/{preset}"
+        if self.items.wants(key):
+            with self.items.making(key):
+                model = Scripted("judge")
+                judge: Any = spec.judge(model)
+                results: dict[str, Transcript] = {}
+                for variant in PERTURBATIONS:
+                    results[variant] = await perturbed(
+                        one.transcript, one.scenario, judge, LLMDirectJudge(model),
+                        variant=variant, preset=preset, original=results[ORIGINAL] if variant in ATTACKS else None,
+                    )  # fmt: skip
+                self.items.add(key, {"all": {**{name: record(t) for name, t in results.items()}, "asked": requests_of([model])}})
 
     async def cards(self, spec: EnvironmentSpec) -> None:
         """Numbers of score cards."""
-        for name, kind in (("embedded", "play/"), ("llm", "llm/")) if self.items.whole else ():
-            run = [one.transcript for one in self.stored if one.case.name == DEFAULT and one.key.startswith(kind)]
-            settings = {
-                "environment": spec.name,
-                "models": list(dict.fromkeys(transcript.model for transcript in run)),
-                "scenarios": dict.fromkeys(transcript.scenario for transcript in run),
-                "repeats": 2,
-                "prices": {"heartloop/reflector": (1.0, 2.5), "unchanged/user": (3.0, 4.0)},
-            }
-            card = {k: v for k, v in score_card(run, settings).model_dump(mode="json").items() if k not in DROPPED}
-            for row in card.pop("models"):
-                self.items.add(f"card/{spec.name}/{name}/{row['model'].split('/')[1]}", {"card": row})
-            self.items.add(f"card/{spec.name}/{name}", {"card": card})
+        if not self.items.whole:
+            return
+        run = [one.transcript for one in self.stored if one.case.name == DEFAULT]
+        settings = {
+            "environment": spec.name,
+            "models": list(dict.fromkeys(transcript.model for transcript in run)),
+            "scenarios": dict.fromkeys(transcript.scenario for transcript in run),
+            "repeats": 2,
+            "prices": {"unchanged/policy": (1.0, 2.5), "unchanged/user": (3.0, 4.0)},
+        }
+        card = {k: v for k, v in score_card(run, settings).model_dump(mode="json").items() if k not in DROPPED}
+        for row in card.pop("models"):
+            self.items.add(f"card/{spec.name}/{row['model'].split('/')[1]}", {"card": row})
+        self.items.add(f"card/{spec.name}", {"card": card})
 
     async def training(self) -> None:
         """Recipes, and what is learned from their dialogues."""

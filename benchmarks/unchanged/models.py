@@ -1,12 +1,13 @@
 """Models that answer by rule, and record what they are asked.
 
-Answers follow from a hash of the request, so items of `llm` depend on the words of prompts. The titles in a schema do not change
+Answers follow from a hash of the request, so dialogues depend on the words of prompts. The titles in a schema do not change
 an answer; they count in the recorded schemas and keys.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +16,9 @@ from benchmarks.unchanged.reference import Json, hash_of
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError
-from heartloop.models.baselines import Baseline
 from heartloop.models.cache import AnswerCache, Cached
 
-__all__ = ["SENTENCES", "Draw", "LongPolicy", "OddPolicy", "Policy", "Scripted", "Watched", "requests_of"]
+__all__ = ["SENTENCES", "Draw", "OddPolicy", "Policy", "Scripted", "Watched", "requests_of"]
 
 SENTENCES = (
     "I keep thinking about what was said that evening.",
@@ -70,7 +70,7 @@ class Watched:
     """A model whose requests are recorded."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = f"unchanged/{name}"
         self.requests: list[Request] = []
 
     async def complete(
@@ -107,35 +107,31 @@ def requests_of(models: Iterable[Watched]) -> dict[str, Json]:
 
 
 class Policy(Watched):
-    """A baseline."""
+    """Some sentences, drawn by the messages, in the form that the prompt asks for."""
 
-    def __init__(self, baseline: str) -> None:
-        self._model = Baseline(baseline)
-        super().__init__(self._model.name)
-
-    async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
-        return await self._model.complete(messages, sampling=sampling)
-
-
-class LongPolicy(Policy):
-    """A baseline with dozens of sentences after each reply."""
-
-    def __init__(self, baseline: str) -> None:
-        super().__init__(baseline)
-        self.name = "unchanged/long"
+    def __init__(self, name: str, sentences: int = 4) -> None:
+        super().__init__(name)
+        self._sentences = sentences
 
     async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
-        text = (await super().answer(messages, schema, sampling)).text
-        draw = Draw(text)
-        more = (draw.pick(str(number), SENTENCES) for number in range(draw.pick("long", (40, 90))))
-        return _reply(f"{text} {' '.join(more)}", messages)
+        draw = Draw(json.dumps([self.name, self.requests[-1].messages]))
+        role, last = messages[0].content, messages[-1].content
+        headings = (
+            ["Analysis", "Response"] if "\n# Response\n" in role else re.findall(r"^# (\S.*?)\s*\n\s*<", last, re.MULTILINE)
+        )
+        parts = []
+        for place in range(len(headings) or 1):
+            number = 1 + draw.number(f"length {place}", self._sentences)
+            parts.append(" ".join(draw.pick(f"{place} {sentence}", SENTENCES) for sentence in range(number)))
+        text = "\n\n".join(f"# {head}\n{part}" for head, part in zip(headings, parts, strict=True)) if headings else parts[0]
+        return _reply(f"<think>{draw.pick('thought', SENTENCES)}</think>\n{text}" if "<think>" in role else text, messages)
 
 
 class OddPolicy(Watched):
     """A policy of silences, think blocks, broken answer forms and cut replies; with `fails` its third call fails."""
 
     def __init__(self, *, fails: bool = False) -> None:
-        super().__init__("unchanged/fails" if fails else "unchanged/odd")
+        super().__init__("fails" if fails else "odd")
         self._fails = fails
 
     async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
@@ -161,12 +157,14 @@ class Scripted(Watched):
     One first answer in eight is unusable, and one in six of the answers to a re-ask.
 
     Args:
+        spoils: whether it gives unusable answers.
         fails: one call in nine fails for good.
         last: number of requests it answers; later calls fail.
     """
 
-    def __init__(self, name: str = "unchanged/user", *, fails: bool = False, last: int | None = None) -> None:
+    def __init__(self, name: str = "user", *, spoils: bool = True, fails: bool = False, last: int | None = None) -> None:
         super().__init__(name)
+        self._spoils = spoils
         self._fails = fails
         self._last = last
 
@@ -177,7 +175,7 @@ class Scripted(Watched):
         again = any(message.role == "assistant" for message in messages)
         question = next(message.content for message in messages if message.role == "user")
         fields = _fitted(_filled(schema, schema, draw, ""), question, messages[0].content, draw, again=again)
-        spoiled = draw.number("spoiled", 6 if again else 8) == 0
+        spoiled = self._spoils and draw.number("spoiled", 6 if again else 8) == 0
         kind = draw.pick("kind", SPOILED) if spoiled else ""
         text, reason = _spoiled(fields, kind, draw), "length" if kind == "cut" else "stop"
         if not kind:

@@ -28,7 +28,7 @@ Json = Any
 REFERENCE = Path(__file__).parents[1] / "results" / "unchanged.json"
 KINDS = (
     "whole", "file", "scenario", "prompt", "table", "catalogue", "composed", "stratified", "seed", "recipe", "training", "play",
-    "llm", "cache", "rescored", "rejudged", "perturbed", "card",
+    "cache", "rescored", "rejudged", "perturbed", "card",
 )  # fmt: skip
 """Kinds of items in the order in which differences are listed: causes first."""
 CHEAP = ("file", "scenario", "prompt", "table", "catalogue")

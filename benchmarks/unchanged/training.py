@@ -9,24 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import heartloop
-from benchmarks.unchanged.models import SENTENCES, Draw
+from benchmarks.unchanged.models import SENTENCES, Draw, OddPolicy, Policy, Scripted, Watched
 from benchmarks.unchanged.reference import Json, plain
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
 from heartloop.environments.spec import Ready
-from heartloop.models.baselines import Baseline
 from heartloop.scoring.credit import group_advantages, rewards_to_go, turn_advantages
 from heartloop.training import rollouts
 from heartloop.training.dataset import rows, split_of
-from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 from heartloop.training.verl_config import RunPaths, verl_settings
 
 __all__ = ["ROOT", "learned", "recipe_parts", "recipes", "training_environment"]
 
 ROOT = Path(str(resources.files(heartloop)))
-POLICIES = {"reflector": 9000, "assistant": 2600, "garbage": 9000, "silent": 9000}
-"""Baselines of a group of rollouts, and the maximum number of prompt tokens of each."""
+POLICIES = {"policy": 9000, "other": 2600, "third": 9000, "odd": 9000}
+"""Policies of a group of rollouts, and the maximum number of prompt tokens of each."""
 END = 256
 """Token that ends a message of `Letters`."""
 
@@ -58,10 +56,10 @@ def recipe_parts(recipe: Recipe) -> dict[str, Json]:
 
 
 def training_environment(recipe: Recipe) -> Ready:
-    """A recipe's environment with the embedded user over the held-out scenarios."""
-    environment = recipe.environment.model_dump(mode="json")
-    more = {"environment": environment, "scenarios": [recipe.scenarios.held_out], "user": "embedded", "seed": recipe.seed}
-    return DialogueSettings.model_validate({**recipe.dialogue.model_dump(mode="json"), **more}).build()[0]
+    """A recipe's environment with a scripted model in the roles over the held-out scenarios."""
+    spec, options = recipe.environment.spec, recipe.environment.played
+    player = spec.players(dict.fromkeys(spec.role_names, Scripted(spoils=False)))
+    return spec.make(spec.load(recipe.scenarios.held_out, variant=options.variant), player, options)
 
 
 async def learned(recipe: Recipe, environment: Ready, scenario: Any) -> dict[str, Json]:
@@ -70,7 +68,7 @@ async def learned(recipe: Recipe, environment: Ready, scenario: Any) -> dict[str
     group = []
     for name, longest in POLICIES.items():
         letters = Letters()
-        server = LettersServer(letters, name, think=dialogue.think)
+        server = LettersServer(letters, OddPolicy() if name == "odd" else Policy(name), think=dialogue.think)
         policy = rollouts.TokenPolicy(server, letters, ends={END}, max_prompt=longest, max_tokens=600)
         group.append((await play(environment, scenario.id, policy, seed=5, sampling=Sampling(seed=9)), policy))
     rewards, samples, terms = [], [], []
@@ -124,11 +122,11 @@ class Letters:
 
 
 class LettersServer:
-    """A token server that samples a baseline's replies; with `think` nearly always after a think block."""
+    """A token server that samples a policy's replies; with `think` nearly always after a think block."""
 
-    def __init__(self, prompt_format: Letters, baseline: str, *, think: bool) -> None:
+    def __init__(self, prompt_format: Letters, policy: Watched, *, think: bool) -> None:
         self._format = prompt_format
-        self._policy = Baseline(baseline)
+        self._policy = policy
         self._think = think
 
     async def generate(self, prompt: Sequence[int], drawing: rollouts.Drawing) -> rollouts.Generated:
@@ -137,6 +135,6 @@ class LettersServer:
         draw = Draw(f"{drawing.seed}|{self._format.messages[0].content}|{text}")
         if self._think and draw.number("think", 40):
             text = f"<think>{draw.pick('thought', SENTENCES)}</think>\n{text}"
-        tokens = [*text.encode(), END]
+        tokens = [*text.encode(errors="replace"), END]
         cut = tokens[: drawing.max_tokens]
         return rollouts.Generated(cut, [-(one % 7) / 8 for one in cut], "stop" if len(cut) == len(tokens) else "length")
