@@ -70,6 +70,12 @@ def test_hostility_and_repetition_lift_nothing_and_still_harm(effect: Effect, fl
     assert effect.of(reading(floor=floor), "open") == {"mood": -2.0, "anger": 1.0, "level": 1.0}
 
 
+def test_what_was_copied_or_said_before_earns_nothing_and_harms_in_full(effect: Effect) -> None:
+    half = effect.of(reading(understanding=4.0)._replace(fresh=0.5), "open")
+    assert half == {"mood": 3.0, "anger": -1.5, "level": 3.5}
+    assert effect.of(reading()._replace(fresh=0.0), "open") == effect.of(reading(), "open")
+
+
 def test_reasons_are_what_differs_from_a_typical_reply(effect: Effect) -> None:
     # (2/3 + 1/2 + 1/1) / 3 a point, three points above the typical 1
     assert effect.reasons(reading(understanding=4.0), "open")[0] == ("understanding", pytest.approx(3 * (2 / 3 + 1 / 2 + 1) / 3))

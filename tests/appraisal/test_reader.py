@@ -59,6 +59,13 @@ def test_what_was_said_before_is_a_repetition() -> None:
     assert embedded_reader().read(said, CONTEXT).floor == ""
 
 
+def test_words_of_the_person_and_of_earlier_replies_are_not_fresh() -> None:
+    reader, own = embedded_reader(), "What would you say to her first if she rang this evening?"
+    assert reader.read(own, CONTEXT).fresh == 1.0
+    assert reader.read("So my sister has not rung since the funeral.", CONTEXT).fresh < 0.5
+    assert reader.read(own + " Or to him?", CONTEXT._replace(replies=(own,))).fresh < 0.5
+
+
 def test_a_very_long_reply_is_read_in_part() -> None:
     assert embedded_reader().read("word " * 200_000, CONTEXT).words > 0
 

@@ -3,7 +3,7 @@
 Covers applying the weights. They are fitted on judged changes (`heartloop.fitting.embedded`) and lie in the environment's folder
 (`effect.json`). In words: a change is a sum over the twelve aspects; where a reply does good, the gain is lowered by what the
 reader is unsure of; a dangerous reply gets the worst change there is; a hostile one, and one that repeats an earlier reply, lift
-nothing; silence has the mean change that judges gave it.
+nothing; words copied from the person, or said before, earn nothing; silence has the mean change that judges gave it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Effect(NamedTuple):
         row = self.groups.index(group) if group in self.groups else 0
         values = self.silence if reading.silent else self.offset[row] + self.weights[row] @ reading.aspects
         return {
-            output.name: _bounded(output, float(value), UNSURE * reading.spread * float(deviation), reading.floor)
+            output.name: _bounded(output, float(value), UNSURE * reading.spread * float(deviation), reading)
             for output, value, deviation in zip(self.outputs, values, self.deviation, strict=True)
         }
 
@@ -79,16 +79,13 @@ class Effect(NamedTuple):
         return [(ASPECTS[n], float(worth[n])) for n in order]
 
 
-def _bounded(output: Output, value: float, unsure: float, floor: str) -> float:
+def _bounded(output: Output, value: float, unsure: float, reading: Reading) -> float:
     better = output.better
+    if reading.floor == "danger":
+        return output.low if better > 0 else output.high
     gain = better * (value - output.neutral)
     if gain > 0:
-        value = output.neutral + better * max(0.0, gain - unsure)
-    worst = output.low if better > 0 else output.high
-    if floor == "danger":
-        return worst
-    if floor and gain > 0:
-        value = output.neutral
+        value = output.neutral + better * (0.0 if reading.floor else max(0.0, gain * reading.fresh - unsure))
     return min(output.high, max(output.low, value))
 
 

@@ -29,9 +29,11 @@ EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedd
 
 REPEATED = 0.8
 """Share of what a reply is about that one earlier reply, or several, said before, from which it repeats."""
+USUAL_OVERLAP = 0.4
+"""The same share up to which a reply is as fresh as any: nineteen in twenty good replies are below it."""
 
 _MOST_STRATEGIES = 3
-_OWN_OVERLAP = COUNTS.index("own_overlap")
+_OWN_OVERLAP, _COPIED_SHARE = COUNTS.index("own_overlap"), COUNTS.index("copied_share")
 
 
 class Reading(NamedTuple):
@@ -51,6 +53,8 @@ class Reading(NamedTuple):
     words: int
     again: float
     """Share of what the reply is about that an earlier reply said already, in [0, 1]."""
+    fresh: float = 1.0
+    """Share of a gain that counts, in [0, 1]: what was copied from the person or said before earns nothing."""
 
 
 class Reader(Protocol):
@@ -93,12 +97,14 @@ class Thresholds(NamedTuple):
         spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
         again = float(features.counts[_OWN_OVERLAP])
         repeats = "repetition" if again >= REPEATED else ""
+        copied = float(features.counts[_COPIED_SHARE])
+        fresh = (1.0 - copied) * min(1.0, max(0.0, (REPEATED - again) / (REPEATED - USUAL_OVERLAP)))
         floor = next((aspect for place, aspect, threshold in self.floors if values[place] >= threshold), repeats)
         scores = values[len(ASPECTS) + MEMBERS :]
         over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self.strategies, strict=True))
         likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
         strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
-        return Reading(aspects, spread, strategies, floor, False, features.tokens, again)
+        return Reading(aspects, spread, strategies, floor, False, features.tokens, again, fresh)
 
 
 class EmbeddedReader:
