@@ -277,7 +277,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         _overlap(mine, said),
         len(mine - said - own) / count,
         min(12, own_run) / 6.0,
-        _overlap(mine, own),
+        max((_overlap(mine, _content(reply)) for reply in context.replies), default=0.0),
         (len(tokens) - len(set(tokens))) / count,
         min(4, len(new & _content_of(context.unsaid))) / 2.0,
         min(4, len(new & _content_of(context.sore))) / 2.0,

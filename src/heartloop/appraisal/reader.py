@@ -28,7 +28,7 @@ EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedd
 """The shipped weights."""
 
 REPEATED = 0.8
-"""Share of what a reply is about that one earlier reply, or several, said before, from which it repeats."""
+"""Share of what a reply is about that one earlier reply said before, from which it repeats."""
 USUAL_OVERLAP = 0.4
 """The same share up to which a reply is as fresh as any: nineteen in twenty good replies are below it."""
 
