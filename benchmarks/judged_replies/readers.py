@@ -1,9 +1,10 @@
 """How well readers predict judged changes, cross-validated on the tuning part. `python -m benchmarks.judged_replies.readers`
 
 What is predicted is of another voice and another scenario than everything that was fitted on. Replies that nobody wrote (those
-of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Two readers: ridge on
-n-grams and counts, and a kernel on the hidden states of a small language model (`hidden_states`), where those were computed. The
-sealed part is not read.
+of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Readers: ridge on
+n-grams and counts; the same with a kernel on word vectors, relevance and counts; a network over word vectors; the mean of the last
+two, which ships; and the change not predicted at once but from the aspects of that mean, as environments do. With `--states` also a
+kernel on the hidden states of a small language model (`hidden_states`), where those were computed. The sealed part is not read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,11 @@ from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
-from heartloop.fitting.embedded import folds
+from heartloop.fitting.combined import prepared, together
+from heartloop.fitting.embedded import SECOND_READER, folds
 from heartloop.fitting.examples import Example, read_examples, standardised
 from heartloop.fitting.ridge import design_of, predict_folds
+from heartloop.fitting.word_vectors import read_table
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
 PAGE = DOCS / "results" / "readers.md"
@@ -106,25 +110,51 @@ def hidden_kernel(rows: Sequence[Example], states: Path) -> NDArray[np.float64]:
     return kernel
 
 
-def measure(states: Path | None) -> dict[str, Any]:
-    rows = examples()
-    change = judged_change(rows)[:, None]
+def by_aspects(rows: Sequence[Example], marks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The change as a linear map of predicted aspects, shape (rows, ASPECTS), fitted for each environment on other scenarios."""
+    judged = judged_change(rows)
+    design = np.hstack([marks, np.ones((len(rows), 1))])
+    names, part = (np.array(column) for column in ([row.environment for row in rows], [_quarter(row.scenario) for row in rows]))
+    predicted = np.zeros(len(rows))
+    for name in sorted(set(names)):
+        for number in range(4):
+            train, test = (names == name) & (part != number), (names == name) & (part == number)
+            square = design[train].T @ design[train] + np.eye(design.shape[1])
+            predicted[test] = design[test] @ np.linalg.solve(square, design[train].T @ judged[train])
+    return predicted
+
+
+def _quarter(scenario: str) -> int:
+    return crc32(scenario.encode()) % 4
+
+
+def measure(states: Path | None, processes: int) -> dict[str, Any]:
+    rows = [row for row in examples() if row.voice not in SECOND_READER]
+    change = judged_change(rows)
     marks = np.array([row.aspects for row in rows])
     written = np.array([row.tier != "none" for row in rows])
-    kernels = {"n-grams and counts": (ngram_kernel(rows), NGRAM_ALPHA)}
+    pairs = list(folds(rows))
+    shared = prepared(rows, change, read_table(FOLDER / "word_vectors.npz"))
+    ridge, networks = shared.held_out_ridge(pairs), shared.held_out_networks(pairs, processes=processes)
+    mean = together(ridge, networks)
+    predicted = {
+        "n-grams and counts": predict_folds(shared.design.kernel, shared.targets, pairs, NGRAM_ALPHA),
+        "with a kernel": ridge,
+        "network": networks,
+        "both": mean,
+        "both, by aspects": np.column_stack([mean[:, : len(ASPECTS)], by_aspects(rows, mean[:, : len(ASPECTS)])]),
+    }
     if states is not None:
-        hidden = hidden_kernel(rows, states)
-        kernels["hidden states"] = (hidden, HIDDEN_ALPHA)
-        kernels["both"] = (hidden + kernels["n-grams and counts"][0], HIDDEN_ALPHA)
-    results: dict[str, Any] = {}
-    for name, (kernel, alpha) in kernels.items():
-        predicted = predict_folds(kernel, np.hstack([change, marks]), folds(rows), alpha)
-        results[name] = {
-            **agreement(rows, predicted[:, 0]),
-            "aspects": {aspect: r(predicted[written, n + 1], marks[written, n]) for n, aspect in enumerate(ASPECTS)},
+        predicted["hidden states"] = predict_folds(hidden_kernel(rows, states), shared.targets, pairs, HIDDEN_ALPHA)
+    results = {
+        name: {
+            **agreement(rows, values[:, -1]),
+            "aspects": {aspect: r(values[written, n], marks[written, n]) for n, aspect in enumerate(ASPECTS)},
         }
+        for name, values in predicted.items()
+    }
     lengths = np.log1p([len(row.reply.split()) for row in rows])
-    return {**machine("numpy", "scipy"), "length_r": r(lengths[written], change[written, 0]), "readers": results}
+    return {**machine("numpy", "scipy"), "length_r": r(lengths[written], change[written]), "readers": results}
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -161,7 +191,9 @@ def table(results: Mapping[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--states", type=Path, help="file that benchmarks.judged_replies.hidden_states wrote")
-    results = measure(parser.parse_args().states)
+    parser.add_argument("--processes", type=int, default=2, help="processes that fit networks")
+    chosen = parser.parse_args()
+    results = measure(chosen.states, chosen.processes)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "judged_replies/readers", table(results))
     print(table(results))

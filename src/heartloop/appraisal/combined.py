@@ -67,7 +67,7 @@ class CombinedModel:
         self.linear, self.table, self.landmarks, self.networks = linear, table, landmarks, tuple(networks)
         self.words = WordVectors(table)
         self._landmarks = landmarks._replace(points=landmarks.points.astype(np.float32))
-        self._ngrams = linear.ngrams.astype(np.float32)
+        self._ngrams, self._size = linear.steps()  # a byte each: memory is what takes time
         self._networks = [network.wide() for network in networks]
         start = starting_vectors(self.words.vectors)
         self._vectors = [start + network.moves * network.size for network in networks]
@@ -90,7 +90,8 @@ class CombinedModel:
         """The outputs for what was computed of a reply, shape (outputs,)."""
         linear, count = self.linear, len(ASPECTS)
         counts = (features.counts - linear.center) / linear.spread
-        values: NDArray[np.float32] = linear.offset + counts @ linear.counts + features.values @ self._ngrams[features.buckets]
+        ngrams = features.values @ self._ngrams[features.buckets].astype(np.float32) * self._size
+        values: NDArray[np.float32] = linear.offset + counts @ linear.counts + ngrams
         inputs = kernel_inputs(features.counts, tokens, self.words)
         values[:count] += self._landmarks.near(inputs) @ self._landmarks.weights
         if self.networks:

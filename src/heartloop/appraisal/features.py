@@ -6,6 +6,7 @@ always gives the same features. Does not cover weights, nor what a reply does to
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from functools import lru_cache
@@ -258,14 +259,14 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
     letters = max(1, sum(map(str.isalpha, text)))
     count = max(1, len(tokens))
     values = (
-        np.log1p(len(tokens)) / 4.0,
+        math.log1p(len(tokens)) / 4.0,
         sum(map(len, tokens)) / count / 5.0,
-        np.log1p(ends),
+        math.log1p(ends),
         min(4, sum(map(text.count, "?？"))) / 2.0,
         min(6, sum(map(text.count, "!！"))) / 3.0,
         sum(map(text.count, ",，")) / count * 5.0,
-        np.log1p(text.count("\n")),
-        np.log1p(len(_LIST_MARK.findall(text))),
+        math.log1p(text.count("\n")),
+        math.log1p(len(_LIST_MARK.findall(text))),
         min(4, text.count("**") // 2) / 2.0,
         min(3, len(_QUOTED.findall(folded(text)))),
         sum(map(str.isdigit, text)) / count,
@@ -287,7 +288,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         min(6, len(mine & _content_of(context.wrongs))) / 3.0,
         min(10, len(context.replies)) / 5.0,
         float(not context.messages),
-        np.log1p(len(tokens_of(last))) / 4.0,
+        math.log1p(len(tokens_of(last))) / 4.0,
         sum(len(part.split()) == 1 for part in _SENTENCE_END.split(text)) / ends,
     )
     return np.array(values, np.float32)

@@ -56,6 +56,10 @@ class LinearModel(NamedTuple):
         steps, size = _in_bytes(self.ngrams)
         return self._replace(ngrams=_from_bytes(steps, size))
 
+    def steps(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """N-gram weights as whole steps, shape (buckets, outputs), and the size of a step of each output, shape (outputs,)."""
+        return _in_bytes(self.ngrams)
+
     def to_bytes(self) -> bytes:
         """The file: an NPZ archive, the same bytes for the same model. N-gram weights take one byte where none is lost by it."""
         head = {

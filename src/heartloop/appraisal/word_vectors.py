@@ -7,7 +7,6 @@ of the same for the whole reply (`RELEVANCE`). Does not cover where the vectors 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ __all__ = ["PARTS", "RELEVANCE", "TOKEN_FEATURES", "Table", "Tokens", "WordVecto
 PARTS = ("last", "messages", "unsaid", "sore", "known", "demand", "replies")
 """Parts of a context that a reply is compared with: `known` includes what the policy could offer, `demand` what it did wrong."""
 
+_MESSAGES = PARTS.index("messages")
 _OF_A_PART = ("mean", "near", "same", "nearest", "centre", "sum")
 RELEVANCE = (
     *(f"{part}_{name}" for part in PARTS for name in _OF_A_PART),
@@ -41,8 +41,8 @@ _CONTENT = 0.35
 _NEAR, _SAME, _HALF = 0.6, 0.99, 0.5
 _SKIPPED, _WIDTH = 2, 64
 """Nearness leaves out the first components, which tell how frequent a word is, and uses this many after them."""
-_KEPT = 20_000
-"""Texts whose words are kept in memory."""
+_KEPT = 2_000
+"""Texts, and parts of contexts, whose words are kept in memory."""
 
 
 class Table(NamedTuple):
@@ -67,6 +67,17 @@ class Tokens(NamedTuple):
     """Shape (RELEVANCE,)."""
 
 
+class _Part(NamedTuple):
+    """Some texts of a context."""
+
+    ids: NDArray[np.int64]
+    """Content words, each once."""
+    near: NDArray[np.float32]
+    """Their vectors, shape (words, _WIDTH)."""
+    centre: NDArray[np.float32]
+    """Direction of their weighted sum, shape (_WIDTH,)."""
+
+
 class WordVectors:
     """Vectors of words, of an unknown word and of punctuation marks."""
 
@@ -83,16 +94,16 @@ class WordVectors:
         self._ends = np.zeros(len(self.vectors), bool)
         self._ends[[self._place[mark] for mark in _ENDS]] = True
         self._texts: dict[str, NDArray[np.int64]] = {}
-        self._parts: dict[tuple[str, ...], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
+        self._parts: dict[tuple[str, ...], _Part] = {}
 
     @cached_property
     def ids(self) -> int:
         """Number of ids."""
         return len(self.vectors)
 
-    def _stream(self, text: str) -> NDArray[np.int64]:
+    def _stream(self, text: str) -> list[int]:
         place, unknown = self._place, self.unknown
-        return np.array([place.get(token, unknown) for token in _STREAM.findall(folded(text[:READ_CHARACTERS]))], np.int64)
+        return [place.get(token, unknown) for token in _STREAM.findall(folded(text[:READ_CHARACTERS]))]
 
     def _content(self, text: str) -> NDArray[np.int64]:
         """Content words of a text, each once."""
@@ -105,13 +116,13 @@ class WordVectors:
             self._texts[text] = known
         return known
 
-    def _part(self, texts: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Content words of some texts, each once, and the direction of their weighted sum, shape (_WIDTH,)."""
+    def _part(self, texts: tuple[str, ...]) -> _Part:
         known = self._parts.get(texts)
         if known is None:
             ids = np.unique(np.concatenate([np.empty(0, np.int64), *map(self._content, texts)]))
-            centre = self._weights[ids] @ self._near[ids]
-            known = ids, (centre / max(1e-6, float(np.linalg.norm(centre)))).astype(np.float32)
+            near = self._near[ids]
+            centre = self._weights[ids] @ near
+            known = _Part(ids, near, (centre / max(1e-6, float(np.linalg.norm(centre)))).astype(np.float32))
             if len(self._parts) >= _KEPT:
                 self._parts.clear()
             self._parts[texts] = known
@@ -119,9 +130,10 @@ class WordVectors:
 
     def read(self, reply: str, context: Context) -> Tokens:
         """The tokens of a reply in its context."""
-        ids = self._stream(reply)[:_LONGEST]
-        if not len(ids):
-            ids = np.array([self.unknown])
+        order: dict[int, int] = {}
+        stream = self._stream(reply)[:_LONGEST] or [self.unknown]
+        place = np.array([order.setdefault(token, len(order)) for token in stream])
+        ids, distinct = np.array(stream), np.array(list(order))
         parts = [
             self._part(texts)
             for texts in (
@@ -129,52 +141,61 @@ class WordVectors:
                 context.demand + context.wrongs, context.replies,
             )
         ]  # fmt: skip
-        distinct, place = np.unique(ids, return_inverse=True)
-        best = np.zeros((len(distinct), len(PARTS)), np.float32)
-        filled = [n for n, (part, _) in enumerate(parts) if len(part)]
+        features = np.zeros((len(distinct), len(TOKEN_FEATURES)), np.float32)
+        best = features[:, : len(PARTS)]
+        mine = self._near[distinct]
+        filled = [n for n, part in enumerate(parts) if len(part.ids)]
         if filled:
-            near = self._near[np.concatenate([parts[n][0] for n in filled])]
-            starts = np.cumsum([0, *(len(parts[n][0]) for n in filled[:-1])])
-            best[:, filled] = np.maximum.reduceat(self._near[distinct] @ near.T, starts, axis=1)
+            starts = np.cumsum([0, *(len(parts[n].ids) for n in filled[:-1])])
+            near = np.concatenate([parts[n].near for n in filled])
+            best[:, filled] = np.maximum.reduceat(near @ mine.T, starts, axis=0).T
         weights = self._weights[distinct]
-        messages = np.zeros(self.ids, bool)
-        messages[parts[1][0]] = True
-        said = messages[distinct]
-        features = np.column_stack([best, said, weights, distinct == self.unknown]).astype(np.float32)[place]
-        return Tokens(ids, features, self._relevance(ids, distinct, place, best, parts, filled))
+        said = parts[_MESSAGES].ids
+        if len(said):
+            features[:, len(PARTS)] = said[np.minimum(said.searchsorted(distinct), len(said) - 1)] == distinct
+        features[:, len(PARTS) + 1] = weights
+        features[:, len(PARTS) + 2] = distinct == self.unknown
+        relevance = self._relevance(ids, place, mine, weights, best, np.array([part.centre for part in parts]))
+        return Tokens(ids, features[place], relevance)
 
     def _relevance(
         self,
         ids: NDArray[np.int64],
-        distinct: NDArray[np.int64],
         place: NDArray[np.int64],
+        near: NDArray[np.float32],
+        weights: NDArray[np.float32],
         best: NDArray[np.float32],
-        parts: Sequence[tuple[NDArray[np.int64], NDArray[np.float32]]],
-        filled: Sequence[int],
+        centres: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        weights = self._weights[distinct]
-        content = weights > _CONTENT
+        """The summary of a reply.
+
+        Args:
+            place: of each token among the distinct ones, whose vectors, weights and nearness follow.
+        """
+        content = np.flatnonzero(weights > _CONTENT)
         out = np.zeros((len(PARTS), len(_OF_A_PART)), np.float32)
         rest = np.array([0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0], np.float32)
-        if content.any():
+        if len(content):
             mine, scale = best[content], weights[content]
             share = scale / scale.sum()
             out[:, 0], out[:, 1], out[:, 2] = share @ mine, share @ (mine > _NEAR), share @ (mine > _SAME)
             out[:, 3] = np.sort(mine, axis=0)[-3:].mean(0)
             out[:, 5] = np.minimum(scale @ np.maximum(mine - _HALF, 0.0), 3.0)
-            centre = scale @ self._near[distinct[content]]
-            length = max(1e-6, float(np.linalg.norm(centre)))
-            out[:, 4] = np.array([direction for _, direction in parts]) @ (centre / length)
-            nearest = mine.max(1)
+            centre = scale @ near[content]
+            out[:, 4] = centres @ (centre / max(1e-6, float(np.sqrt(centre @ centre))))
+            highest = best.max(1)
+            nearest = highest[content]
             rest[4:6] = share @ nearest, scale @ (1.0 - nearest) / 5.0
-            sentence = np.cumsum(self._ends[ids])
-            here = content[place]
-            total = np.bincount(sentence[here], weights[place][here])
-            kept = total > 0
-            for n, values in ((0, best.max(1)), (2, best[:, 1])):
-                means = np.bincount(sentence[here], (weights * values)[place][here])[kept] / total[kept]
-                rest[n], rest[n + 1] = means.min(), means.max()
-            rest[6] = kept.sum() / 4.0
+            here = np.flatnonzero((weights > _CONTENT)[place])
+            tokens = place[here]
+            sentence = np.cumsum(self._ends[ids])[here]
+            starts = np.concatenate([[0], np.flatnonzero(sentence[1:] != sentence[:-1]) + 1])
+            weighted = weights[tokens]
+            rows = np.stack([weighted, weighted * highest[tokens], weighted * best[tokens, _MESSAGES]])
+            sums = np.add.reduceat(rows, starts, axis=1)
+            means = sums[1:] / sums[0]
+            rest[0:4:2], rest[1:4:2] = means.min(1), means.max(1)
+            rest[6] = len(starts) / 4.0
         return np.concatenate([out.ravel(), rest])
 
 

@@ -27,7 +27,7 @@ from heartloop.fitting.examples import Example
 from heartloop.fitting.network import Inputs, fit_network
 from heartloop.fitting.ridge import COUNTS_WEIGHT, Design, design_of, dual_of, predict_folds
 
-__all__ = ["ALPHA", "DISPLACED", "LANDMARKS", "Displaced", "Prepared", "displaced", "prepared"]
+__all__ = ["ALPHA", "DISPLACED", "LANDMARKS", "Displaced", "Folds", "Prepared", "displaced", "prepared", "together"]
 
 ALPHA = 2.0
 LANDMARKS = 500
@@ -46,6 +46,8 @@ _GOOD = 0.8
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 _Mask = NDArray[np.bool_]
+Folds = Sequence[tuple[_Mask, _Mask]]
+"""Masks over the examples: what is fitted on, what is predicted."""
 
 
 class Displaced(NamedTuple):
@@ -147,24 +149,25 @@ class Prepared(NamedTuple):
         targets = np.vstack([self.targets[rows], *means])
         return fit_network(inputs, targets, weights, starting_vectors(self.words.vectors), self.words.unknown, seed)
 
-    def held_out(self, folds: Sequence[tuple[_Mask, _Mask]], networks: int, seed: int, processes: int = 1) -> NDArray[np.float64]:
-        """The marks of each example as predicted by fits on folds, shape (examples, ASPECTS); nan where no fold tests it."""
-        marks = self.targets[:, : len(ASPECTS)]
-        ridge = predict_folds(self.design.kernel + self.terms @ self.terms.T, marks, folds, ALPHA)
-        if not networks:
-            return np.clip(ridge, 0.0, 4.0)
-        return np.clip(ridge + NETWORK_SHARE * (self.held_out_networks(folds, seed, processes) - ridge), 0.0, 4.0)
+    def held_out_ridge(self, folds: Folds) -> NDArray[np.float64]:
+        """The targets as predicted by fits of ridge on folds, shape (examples, ASPECTS + 1); nan where no fold tests a row."""
+        return predict_folds(self.design.kernel + self.terms @ self.terms.T, self.targets, folds, ALPHA)
 
-    def held_out_networks(self, folds: Sequence[tuple[_Mask, _Mask]], seed: int, processes: int) -> NDArray[np.float64]:
-        """Likewise, by one network for each fold."""
+    def held_out_networks(self, folds: Folds, seed: int = 0, processes: int = 1) -> NDArray[np.float64]:
+        """Likewise by one network for each fold."""
         global _shared  # forked processes see it without a copy
         _shared = self
-        marks = np.full((len(self.examples), len(ASPECTS)), np.nan)
+        predicted = np.full_like(self.targets, np.nan)
         with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
             jobs = [pool.submit(_fold, train, test, seed) for train, test in folds]
             for (_, test), job in zip(folds, jobs, strict=True):
-                marks[test] = job.result()
-        return marks
+                predicted[test] = job.result()
+        return predicted
+
+    def held_out(self, folds: Folds, networks: int, seed: int = 0, processes: int = 1) -> NDArray[np.float64]:
+        """Likewise by the two together, or by ridge where there are no networks."""
+        ridge = self.held_out_ridge(folds)
+        return together(ridge, self.held_out_networks(folds, seed, processes)) if networks else ridge
 
 
 _shared: Prepared
@@ -176,8 +179,13 @@ def _fold(train: _Mask, test: _Mask, seed: int) -> NDArray[np.float64]:
         network = _shared.network(train, seed).wide()
         vectors = start + network.moves * network.size
         rows = [(_shared.tokens[n], _shared.dense[n]) for n in np.flatnonzero(test).tolist()]
-        marks = [network.apply(vectors[tokens.ids], tokens.features, dense)[: len(ASPECTS)] for tokens, dense in rows]
-        return np.array(marks, np.float64).reshape(-1, len(ASPECTS))
+        predicted = [network.apply(vectors[tokens.ids], tokens.features, dense) for tokens, dense in rows]
+        return np.array(predicted, np.float64).reshape(-1, _shared.targets.shape[1])
+
+
+def together(ridge: NDArray[np.float64], networks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the combined model makes of the predictions of its parts."""
+    return ridge + NETWORK_SHARE * (networks - ridge)
 
 
 def prepared(examples: Sequence[Example], change: NDArray[np.float64], table: Table, seed: int = 0) -> Prepared:

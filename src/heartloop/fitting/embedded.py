@@ -141,7 +141,8 @@ def fit_reader(
     outputs = {name: reading.outputs for name, reading in readings().items()}
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
     shared = prepared(examples, change, table, seed)
-    held_out = shared.held_out(list(folds(examples)), networks, seed, processes)
+    predicted = shared.held_out(list(folds(examples)), networks, seed, processes)
+    held_out = np.clip(predicted[:, : len(ASPECTS)], 0.0, 4.0)
     aspects, landmarks = shared.ridge()
     members = _members(examples, shared.design, change)
     strategies, thresholds = _strategies(examples, shared.design, labels)
