@@ -2,8 +2,8 @@
 
 What is predicted is of another voice and another scenario than everything that was fitted on. Replies that nobody wrote (those
 of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Readers: ridge on
-n-grams and counts; the same with a kernel on word vectors, relevance and counts; a network over word vectors; the mean of the last
-two, which ships; and the change not predicted at once but from the aspects of that mean, as environments do. With `--states` also a
+n-grams and counts; the same with a kernel on word vectors, relevance and counts; a network over word vectors; the mean of the
+last two, which ships; and the change predicted from the aspects of that mean, as environments do. With `--states` also a
 kernel on the hidden states of a small language model (`hidden_states`), where those were computed. The sealed part is not read.
 """
 

@@ -109,7 +109,7 @@ class WordVectors:
         """Content words of a text, each once."""
         known = self._texts.get(text)
         if known is None:
-            ids = np.unique(self._stream(text))
+            ids = np.unique(np.array(self._stream(text), np.int64))
             known = ids[self._weights[ids] > _CONTENT]
             if len(self._texts) >= _KEPT:
                 self._texts.clear()
