@@ -24,7 +24,7 @@ from heartloop.appraisal.reader import embedded_reader
 from heartloop.fitting.embedded import SECOND_READER, change_of, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
 
-CONTEXTS, STEPS, STARTS = 90, 250, 2
+CONTEXTS, STEPS, STARTS = 120, 250, 2
 LONGEST = 6
 """Sentences of a candidate."""
 
