@@ -3,8 +3,9 @@
 What is predicted is of another voice and another scenario than everything that was fitted on. Replies that nobody wrote (those
 of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Readers: ridge on
 n-grams and counts; the same with a kernel on word vectors, relevance and counts; a network over word vectors; the mean of the
-last two, which ships; and the change predicted from the aspects of that mean, as environments do. With `--states` also a
-kernel on the hidden states of a small language model (`hidden_states`), where those were computed. The sealed part is not read.
+last two, which ships. With `--states` also a kernel on the hidden states of a small language model (`hidden_states`), where
+those were computed. A reader predicts aspects; the change is predicted from them by a linear map, as environments do. The sealed
+part is not read.
 """
 
 from __future__ import annotations
@@ -130,31 +131,33 @@ def _quarter(scenario: str) -> int:
 
 def measure(states: Path | None, processes: int) -> dict[str, Any]:
     rows = [row for row in examples() if row.voice not in SECOND_READER]
-    change = judged_change(rows)
-    marks = np.array([row.aspects for row in rows])
-    written = np.array([row.tier != "none" for row in rows])
     pairs = list(folds(rows))
-    shared = prepared(rows, change, read_table(FOLDER / "word_vectors.npz"))
+    shared = prepared(rows, judged_change(rows), read_table(FOLDER / "word_vectors.npz"))
     ridge, networks = shared.held_out_ridge(pairs), shared.held_out_networks(pairs, processes=processes)
-    mean = together(ridge, networks)
     predicted = {
         "n-grams and counts": predict_folds(shared.design.kernel, shared.targets, pairs, NGRAM_ALPHA),
         "with a kernel": ridge,
         "network": networks,
-        "both": mean,
-        "both, by aspects": np.column_stack([mean[:, : len(ASPECTS)], by_aspects(rows, mean[:, : len(ASPECTS)])]),
+        "both": together(ridge, networks),
     }
     if states is not None:
         predicted["hidden states"] = predict_folds(hidden_kernel(rows, states), shared.targets, pairs, HIDDEN_ALPHA)
+    return results_of(rows, {name: np.clip(values[:, : len(ASPECTS)], 0.0, 4.0) for name, values in predicted.items()})
+
+
+def results_of(rows: Sequence[Example], predicted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """The agreement of readers by the aspects that they predict, shape (rows, ASPECTS)."""
+    marks = np.array([row.aspects for row in rows])
+    written = np.array([row.tier != "none" for row in rows])
     results = {
         name: {
-            **agreement(rows, values[:, -1]),
+            **agreement(rows, by_aspects(rows, values)),
             "aspects": {aspect: r(values[written, n], marks[written, n]) for n, aspect in enumerate(ASPECTS)},
         }
         for name, values in predicted.items()
     }
     lengths = np.log1p([len(row.reply.split()) for row in rows])
-    return {**machine("numpy", "scipy"), "length_r": r(lengths[written], change[written]), "readers": results}
+    return {**machine("numpy", "scipy"), "length_r": r(lengths[written], judged_change(rows)[written]), "readers": results}
 
 
 def table(results: Mapping[str, Any]) -> str:
