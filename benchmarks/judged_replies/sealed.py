@@ -2,7 +2,8 @@
 
 Each run opens the seal, and is logged in `data/judged_replies/openings.jsonl`; the design allows two. The sealed replies are of
 the held-out half of the scenarios, by three voices that nothing was fitted on, each judged twice. Predicted and judged changes
-are numbers in [-1, 1], the mean over an environment's outputs (`fitting.embedded.change_of`).
+are numbers in [-1, 1], the mean over an environment's outputs (`fitting.embedded.change_of`). `embedded-lm` needs the
+extra `local`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
 from heartloop.appraisal.effect import Effect, effect_of
+from heartloop.appraisal.lm_reader import lm_reader
 from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.fitting.embedded import change_of, labels_in, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
@@ -203,8 +205,10 @@ def main() -> None:
     opened = read_lines(LOG) if LOG.exists() else []
     if [row["opening"] for row in opened] != list(range(1, chosen.opening)):
         parser.error(f"--opening {chosen.opening}: {len(opened)} openings are logged in {LOG.name}")
+    both: Sequence[Reader] = (embedded_reader(), lm_reader())
     readers: dict[str, tuple[Reader, Mapping[str, Effect]]] = {
-        "embedded": (embedded_reader(), {name: effect_of(reading.package) for name, reading in readings().items()})
+        reader.name: (reader, {name: effect_of(reading.package, reader.name) for name, reading in readings().items()})
+        for reader in both
     }
     results = measure(readers)
     row = {
