@@ -103,6 +103,23 @@ def scripted(contexts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[st
     return rows
 
 
+GENERAL_SENTENCES = (
+    "I'm listening.", "Go on, if you like.", "There is no hurry.", "What was that like for you?", "What do you need right now?",
+    "I don't know what to say, but I want to hear it.", "Tell me more about that.", "How are you holding up?",
+    "That must have been a lot.", "You can say it here.", "What would help you most today?", "I believe you.",
+    "It's all right to feel that way.", "What happened then?", "I won't tell you what to do.",
+    "Thank you for trusting me with this.",
+    "And how is it for you now?", "Take your time.", "I'm not going anywhere.", "What part of it stays with you?",
+    "I can hear that this matters to you.", "That is a hard place to be.", "Is there anybody with you in this?",
+    "You don't have to explain it any better than that.", "I got that wrong before. Say it again and I'll listen.",
+    "What do you make of it yourself?", "You noticed it, and that counts for something.", "I'd like to understand it properly.",
+    "Nobody should have to carry that alone.", "What would you want to happen?", "That took something to say.",
+    "We can leave it there for a moment.", "I'm glad you said it.", "It makes sense that you are tired.",
+    "I'll stay with you in this.", "What is the hardest part?", "Say as much or as little as you want.",
+    "I was too quick. I'm sorry.", "Start wherever you like.", "That's worth a second look.",
+)  # fmt: skip
+"""What can be said to anybody: one to three of these are a policy that reads nothing."""
+
 NEW_BASELINES: Mapping[str, int] = {"hostile": 90, "reflector": 45, "assistant": 45}
 """Replies of the baselines that came after the first rounds, on contexts of the tuning half."""
 
@@ -122,11 +139,31 @@ def of_new_baselines(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     return [{"id": f"r{number}", **row} for number, row in zip(names, rows, strict=True)]
 
 
+def of_general_policies(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Replies that could be said to anybody, of `reflector` and of one to three general sentences; tuning half only."""
+    draw = random.Random("general policies")
+    tuning = [c for c in contexts if c["half"] == "tuning" and len(c["replies"]) == c["turn"]]
+    by_environment = [[c for c in tuning if c["environment"] == e] for e in sorted({c["environment"] for c in tuning})]
+    rows: list[dict[str, Any]] = []
+    for number in range(360):
+        context = draw.choice(by_environment[number % len(by_environment)])
+        if number % 3 == 0:
+            text = asyncio.run(Baseline("reflector", seed=draw.randrange(1000)).complete(chat(context))).text
+            voice, kind = "baseline", "reflector"
+        else:
+            text = " ".join(draw.sample(GENERAL_SENTENCES, draw.choice((1, 2, 2, 3))))
+            voice, kind = "attack", "general"
+        rows.append({"context": context["id"], "voice": voice, "kind": kind, "reply": text, "tier": "none", "words": 0})
+    names = draw.sample(range(60_000_000, 70_000_000), len(rows))
+    return [{"id": f"r{number}", **row} for number, row in zip(names, rows, strict=True)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model-replies", type=Path, help="JSON lines of `context` and `reply` by the small language model")
     parser.add_argument("--requests", type=Path, help="writes what the small language model is asked, and stops")
     parser.add_argument("--new-baselines", action="store_true", help="append the replies of the new baselines, and stop")
+    parser.add_argument("--general", action="store_true", help="append replies that could be said to anybody, and stop")
     chosen = parser.parse_args()
     contexts, replies = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "replies.jsonl")
     if chosen.requests:
@@ -135,6 +172,9 @@ def main() -> None:
         return
     if chosen.new_baselines:
         write(FOLDER / "replies.jsonl", [*replies, *of_new_baselines(contexts)])
+        return
+    if chosen.general:
+        write(FOLDER / "replies.jsonl", [*replies, *of_general_policies(contexts)])
         return
     written = [row for row in replies if row["voice"] not in ("baseline", "attack", "smollm2")]
     rows = scripted(contexts, written)
