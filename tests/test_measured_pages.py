@@ -25,12 +25,13 @@ from benchmarks import (
     esconv,
     learning,
     learning_replies,
+    order,
     perm_sweep,
     student,
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
-from benchmarks.judged_replies import card, readers, second_reader
+from benchmarks.judged_replies import card, readers, sealed, second_reader
 from benchmarks.page import part, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Transcript, Turn
@@ -50,6 +51,8 @@ from heartloop.models.completions import read_reply
         ("student", student.PAGE, student.RESULTS, student.table),
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
         ("judged_replies/second_reader", second_reader.PAGE, second_reader.RESULTS, second_reader.table),
+        ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
+        ("order", order.PAGE, order.RESULTS, order.table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
