@@ -7,10 +7,12 @@ Only the tuning half is read. The same data and seed give the same weights on th
    network over word vectors, which start from those of `word_vectors.npz` in the same folder (`fitting.word_vectors`). Ridge on
    n-grams and counts predicts the change in standard units (by an ensemble whose members each leave out a quarter of the
    scenarios) and which support strategies a reply uses.
-2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions, and
-   not from the judged marks, a linear map with bounded signs is fitted to the judged change of each environment: it knows how far
-   the reader can be trusted. It is then stretched to the spread of the judged changes (at most `STRETCH` times), since what is
-   ranked is a policy over many replies, and the errors of single replies average out.
+2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions and
+   from the judged marks together a linear map with bounded signs is fitted to the judged change of each environment. Predictions
+   alone give weights that lean on what is easy to predict, and lift whoever is merely coherent and honest; judged marks alone do
+   not know how far the reader can be trusted. The map is then stretched until held-out predictions have the spread of the judged
+   changes (at most `STRETCH` times), since what is ranked is a policy over many replies, and the errors of single replies
+   average out.
 3. The thresholds of the floors are those that one in 1,000 good replies passes, under the same held-out predictions.
 """
 
@@ -227,7 +229,8 @@ def fit_effect(
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
     for n, output in enumerate(reading.outputs):
-        weights, offsets = _one_output(held_out - typical, judged[:, n], kinds, groups, output)
+        marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
+        weights, offsets = _one_output(marks, np.tile(judged[:, n], 2), [*kinds, *kinds], groups, output)
         rows = [groups.index(kind) for kind in kinds]
         predicted = np.array([offsets[row] + weights[row] @ marks for row, marks in zip(rows, held_out - typical, strict=True)])
         stretch = min(STRETCH, float(judged[:, n].std() / (predicted.std() or 1.0)))
