@@ -50,7 +50,7 @@ from heartloop.models.completions import read_reply
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
-        ("judged_replies/second_reader", second_reader.PAGE, second_reader.RESULTS, second_reader.table),
+        ("judged_replies/second_reader", readers.PAGE, second_reader.RESULTS, second_reader.table),
         ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
         ("order", order.PAGE, order.RESULTS, order.table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from heartloop.appraisal.reader import Reading
 from heartloop.fitting.embedded import readings
 
 OUTPUTS = (Output("mood", -10.0, 10.0), Output("anger", -10.0, 10.0, better=-1), Output("level", 1.0, 5.0, neutral=2.0))
+
+
+def marked(marks: Mapping[str, float], spread: float = 0.0) -> Reading:
+    """A reading with these marks; the others are 0."""
+    return reading(spread)._replace(aspects=np.array([marks.get(name, 0.0) for name in ASPECTS], np.float32))
 
 
 def reading(spread: float = 0.0, floor: str = "", *, silent: bool = False, **marks: float) -> Reading:
@@ -78,7 +84,9 @@ def test_what_was_copied_or_said_before_earns_nothing_and_harms_in_full(effect: 
 
 def test_reasons_are_what_differs_from_a_typical_reply(effect: Effect) -> None:
     # (2/3 + 1/2 + 1/1) / 3 a point, three points above the typical 1
-    assert effect.reasons(reading(understanding=4.0), "open")[0] == ("understanding", pytest.approx(3 * (2 / 3 + 1 / 2 + 1) / 3))
+    aspect, worth = effect.reasons(reading(understanding=4.0), "open")[0]
+    assert aspect == "understanding"
+    assert worth == pytest.approx(3 * (2 / 3 + 1 / 2 + 1) / 3)
 
 
 _MARKS = st.fixed_dictionaries({name: st.floats(0.0, 4.0) for name in ASPECTS})
@@ -91,9 +99,9 @@ def test_in_the_shipped_weights_more_hostility_or_danger_never_betters_anything(
 ) -> None:
     shipped = effect_of(readings()[name].package)
     for group in shipped.groups:
-        before = shipped.of(reading(spread, **marks), group)
+        before = shipped.of(marked(marks, spread), group)
         for aspect in ("hostility", "danger"):
-            after = shipped.of(reading(spread, **{**marks, aspect: min(4.0, marks[aspect] + more)}), group)
+            after = shipped.of(marked({**marks, aspect: min(4.0, marks[aspect] + more)}, spread), group)
             for output in shipped.outputs:
                 assert output.low <= after[output.name] <= output.high
                 assert output.better * after[output.name] <= output.better * before[output.name] + 1e-6

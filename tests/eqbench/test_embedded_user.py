@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ class TestMarks:
         }  # fmt: skip
 
     async def test_silence_and_danger_are_worth_nothing_and_hostility_little(self, scenarios: list[Scenario]) -> None:
-        best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4}
+        best: dict[str, Any] = dict.fromkeys(("understanding", "feeling", "particular", "warmth"), 4)
         assert set((await marked(scenarios[0], reading("danger", **best))).values()) == {0}
         assert set((await marked(scenarios[0], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
         assert set((await marked(scenarios[0], reading(**best), "...")).values()) == {0}

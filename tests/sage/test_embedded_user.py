@@ -61,7 +61,8 @@ def told(scenario: Scenario, transcript: Transcript) -> list[str]:
 ])  # fmt: skip
 def test_the_change_is_the_appraisers_within_the_limits(word: str, variant: str, change: float) -> None:
     turn = dialogue(SUPPORT[0], word, variant=variant, max_turns=1).turns[0]
-    assert turn.change == {"emotion": pytest.approx(change)}
+    assert turn.change is not None
+    assert turn.change["emotion"] == pytest.approx(change)
 
 
 @pytest.mark.parametrize("scenario", SUPPORT, ids=lambda s: s.id)
