@@ -242,7 +242,8 @@ def _guess(replies: float) -> str:
 def _process(rules: _Rules) -> Iterator[Callable[[_Task], Labels]]:
     """A worker process and what asks it. Not `multiprocessing`: that would run a caller's script again in every worker."""
     command = [sys.executable, *_COMMAND, rules.spec.name, rules.scenario_set]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # each worker has a core
+    environment = {**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
     ) as process:
