@@ -16,8 +16,8 @@ window.heartloop = window.heartloop || {};
   const SVG = "http://www.w3.org/2000/svg";
   /** Aspects of which more is worse. */
   const HARMFUL = new Set(["pressure", "hostility", "danger", "performance"]);
-  /** Marks, of 0 to 4, from which an aspect is shown. */
-  const STANDS_OUT = 1.8;
+  /** Marks, of 0 to 4, from which an aspect is shown; of some the usual mark is higher. */
+  const STANDS_OUT = 1.8, OTHERS_STAND_OUT = { honesty: 2.6, owning: 2.6, coherence: 5 };
   const FLOORS = { danger: "read as dangerous", hostility: "read as hostile", repetition: "repeats an earlier reply" };
 
   /** What the environment's script answers; nothing where it has no such function. */
@@ -123,7 +123,7 @@ window.heartloop = window.heartloop || {};
     }
     if (evidence.floor) box.append(make("span", "flaw", "⚑ " + (FLOORS[evidence.floor] || evidence.floor)));
     for (const [aspect, mark] of Object.entries(evidence.aspects || {})) {
-      if (mark < STANDS_OUT) continue;
+      if (mark < (OTHERS_STAND_OUT[aspect] || STANDS_OUT)) continue;
       box.append(make("span", HARMFUL.has(aspect) ? "flaw" : "good", (HARMFUL.has(aspect) ? "⚑ " : "✧ ") + aspect + " " + mark));
     }
     return box;
