@@ -14,16 +14,12 @@ from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.judged_replies.contexts import FOLDER, write
 from heartloop.appraisal.aspects import ASPECTS
+from heartloop.fitting.embedded import readings
 from heartloop.fitting.examples import read_lines
 
-_BYSTANDER = ("relevant", "clear", "concise", "sober", "accurate")
-CHANGES: Mapping[str, Sequence[tuple[str, int, int]]] = {
-    "sage": (("emotion", -10, 10),),
-    "eibench": (("a", -10, 10), ("t", -10, 10)),
-    "empa": tuple((axis + sign, *((0, 2) if sign == "+" else (-2, 0))) for axis in "CAP" for sign in "+-"),
-    "perm": (("expression", 1, 5), ("reception", 1, 5), *((n, 0, 20) for n in _BYSTANDER)),
-    "daily": tuple((n, 1, 5) for n in ("empathy", "topic", "value", "intention", "fluency", "colloquial")),
-}  # fmt: skip
+CHANGES: Mapping[str, Sequence[tuple[str, float, float]]] = {
+    name: tuple((output.name, output.low, output.high) for output in reading.outputs) for name, reading in readings().items()
+}
 """Parts of a judged change, with their ranges, by environment."""
 
 

@@ -21,7 +21,7 @@ from heartloop.environments.reading import LearnedReading
 
 __all__ = [
     "SWING", "WEIGHTS", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
-    "reason_of", "swing",
+    "no_written_lines", "reason_of", "swing",
 ]  # fmt: skip
 
 WEIGHTS = "weights."
@@ -48,6 +48,12 @@ _REASONS: Mapping[str, tuple[str, str]] = {
     "performance": ("", "it was for show"),
 }
 """What is thought of each aspect, where it did good and where it did harm; a harm that was not done is no reason."""
+
+
+_MISSED_BY_ASPECT: Mapping[str, Missed] = {
+    "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
+}  # fmt: skip
+"""What was wrong where this aspect did the most harm; else it was vague."""
 
 
 class Appraisal(NamedTuple):
@@ -159,6 +165,14 @@ class StudentAppraiser:
         return Appraisal(change, silent=not replies[-1].strip(), words=features.tokens)
 
 
+def no_written_lines(scenario_id: str, player: str) -> InputError:
+    """For a scenario that an appraiser can judge, and that cannot be played for want of the person's own lines."""
+    return InputError(
+        f"scenario {scenario_id!r} has no written lines, and {player} replaces the judgement, not the words; "
+        "use a model (--user MODEL), or rejudge a played run (heartloop rejudge RUN --judge)"
+    )
+
+
 def swing(change: float, scenario_id: str, seed: int) -> float:
     """The change as this person takes it in a dialogue of this seed: gains and losses are up to a tenth larger or smaller."""
     return change * (1.0 + SWING * (2.0 * chance("up" if change > 0 else "down", scenario_id, seed) - 1.0))
@@ -182,10 +196,7 @@ def missed_by(appraisal: Appraisal) -> Missed:
         return "flattery"
     if worst == "pressure" or (group in ("F", "G") and marks["pressure"] >= 1.0):
         return "lecture" if appraisal.words > 40 or group == "G" else "advice"
-    by_aspect: Mapping[str, Missed] = {
-        "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
-    }  # fmt: skip
-    return by_aspect.get(worst, "vague")
+    return _MISSED_BY_ASPECT.get(worst, "vague")
 
 
 def reason_of(appraisal: Appraisal, *, good: bool) -> str:

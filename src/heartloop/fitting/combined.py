@@ -25,7 +25,7 @@ from heartloop.appraisal.network import Network, starting_vectors
 from heartloop.appraisal.word_vectors import Table, Tokens, WordVectors
 from heartloop.fitting.examples import Example
 from heartloop.fitting.network import Inputs, fit_network
-from heartloop.fitting.ridge import COUNTS_WEIGHT, Design, design_of, dual_of, predict_folds
+from heartloop.fitting.ridge import Design, design_of, dual_of, linear_of, predict_folds
 
 __all__ = ["ALPHA", "DISPLACED", "LANDMARKS", "Displaced", "Folds", "Prepared", "displaced", "prepared", "together"]
 
@@ -114,16 +114,7 @@ class Prepared(NamedTuple):
         design, marks = self.design, self.targets[:, : len(ASPECTS)]
         mean = marks.mean(0)
         dual = dual_of(design.kernel + self.terms @ self.terms.T, marks - mean, ALPHA)
-        linear = LinearModel(
-            DEFAULT_LAYOUT,
-            ASPECTS,
-            (design.ngrams.T @ dual).astype(np.float16),
-            (COUNTS_WEIGHT**2 * design.counts.T @ dual).astype(np.float32),
-            design.center.astype(np.float32),
-            design.spread.astype(np.float32),
-            mean.astype(np.float32),
-            {},
-        )
+        linear = linear_of(design, dual, mean, ASPECTS, DEFAULT_LAYOUT, {})
         return linear, self.landmarks._replace(weights=(self.root @ (self.terms.T @ dual)).astype(np.float32))
 
     def network(self, rows: _Mask, seed: int) -> Network:

@@ -228,11 +228,11 @@ def fit_effect(
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
+    rows = [groups.index(kind) for kind in kinds]
+    marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
     for n, output in enumerate(reading.outputs):
-        marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
         weights, offsets = _one_output(marks, np.tile(judged[:, n], 2), [*kinds, *kinds], groups, output)
-        rows = [groups.index(kind) for kind in kinds]
-        predicted = np.array([offsets[row] + weights[row] @ marks for row, marks in zip(rows, held_out - typical, strict=True)])
+        predicted = np.array([offsets[row] + weights[row] @ own for row, own in zip(rows, marks[: len(rows)], strict=True)])
         stretch = min(STRETCH, float(judged[:, n].std() / (predicted.std() or 1.0)))
         agreement[output.name] = {
             "r": round(float(np.corrcoef(predicted, judged[:, n])[0, 1]), 3), "stretch": round(stretch, 2),

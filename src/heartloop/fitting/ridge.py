@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from heartloop.appraisal.features import Features, Layout
 from heartloop.appraisal.linear import LinearModel
 
-__all__ = ["COUNTS_WEIGHT", "Design", "design_of", "dual_of", "fit", "predict_folds"]
+__all__ = ["COUNTS_WEIGHT", "Design", "design_of", "dual_of", "fit", "linear_of", "predict_folds"]
 
 COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
@@ -95,6 +95,18 @@ def fit(
     mean = targets[chosen].mean(0)
     dual = np.zeros_like(targets)
     dual[chosen] = dual_of(design.kernel[np.ix_(chosen, chosen)], targets[chosen] - mean, alpha)
+    return linear_of(design, dual, mean, names, layout, card)
+
+
+def linear_of(
+    design: Design,
+    dual: NDArray[np.float64],
+    mean: NDArray[np.float64],
+    names: Sequence[str],
+    layout: Layout,
+    card: Mapping[str, Any],
+) -> LinearModel:
+    """The linear model of a dual solution, shape (rows, outputs), of targets less their mean, shape (outputs,)."""
     return LinearModel(
         layout,
         tuple(names),

@@ -128,7 +128,18 @@ def student_of(model: ChatModel | None) -> LinearModel | None:
     return inner.weights if isinstance(inner, StudentModel) else None
 
 
-class StudentModel:
+class _JudgesOnly:
+    """Stands where a model is named, judges replies in its place, and does not chat."""
+
+    name: str
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
+
+
+class StudentModel(_JudgesOnly):
     """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat.
 
     Raises:
@@ -141,11 +152,6 @@ class StudentModel:
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
-
 
 def reader_of(model: ChatModel | None) -> Reader | None:
     """The reader of `embedded-lm`, where the model is that."""
@@ -153,7 +159,7 @@ def reader_of(model: ChatModel | None) -> Reader | None:
     return inner.reader if isinstance(inner, ReaderModel) else None
 
 
-class ReaderModel:
+class ReaderModel(_JudgesOnly):
     """`embedded-lm`, the second embedded user. It judges replies in place of a model and does not chat.
 
     Raises:
@@ -167,11 +173,6 @@ class ReaderModel:
         from heartloop.appraisal.lm_reader import lm_reader
 
         self.reader: Reader = lm_reader()
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
 
 
 async def close(models: Iterable[ChatModel]) -> None:

@@ -13,8 +13,15 @@ from typing import Any, NamedTuple
 
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.reader import REPEATED
-from heartloop.core.errors import InputError
-from heartloop.environments.appraising import Appraisal, Appraiser, LearnedAppraiser, evidence_of, missed_by, reason_of
+from heartloop.environments.appraising import (
+    Appraisal,
+    Appraiser,
+    LearnedAppraiser,
+    evidence_of,
+    missed_by,
+    no_written_lines,
+    reason_of,
+)
 from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.options import RELATION_WEIGHT
 from heartloop.environments.eibench.reading import READING
@@ -81,10 +88,7 @@ class EmbeddedUser:
             texts = [beat.text for beat in scenario.beats]
         self._appraiser.admit(scenario.id, (scenario.opening or "", *texts))
         if self._role != "judge" and isinstance(scenario, ReleasedScenario):
-            raise InputError(
-                f"scenario {scenario.id!r} has no written lines, and {self.name} replaces the judgement, not the words; "
-                "use a model (--user MODEL), or rejudge a played run (heartloop rejudge RUN --judge)"
-            )
+            raise no_written_lines(scenario.id, self.name)
 
     async def react(self, view: View, log: CallLog) -> Reaction:
         appraisal = self._appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)

@@ -11,8 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.core.errors import InputError
-from heartloop.environments.appraising import Appraisal, Appraiser, LearnedAppraiser, Missed, evidence_of, reason_of
+from heartloop.environments.appraising import (
+    Appraisal,
+    Appraiser,
+    LearnedAppraiser,
+    Missed,
+    evidence_of,
+    no_written_lines,
+    reason_of,
+)
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
 from heartloop.environments.sage.environment import Feeling, Speech, View
@@ -68,10 +75,7 @@ class EmbeddedUser:
         beats = () if isinstance(scenario, ReleasedScenario) else (beat.text for beat in scenario.beats)
         self._appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
         if self._role != "judge" and released:
-            raise InputError(
-                f"scenario {scenario.id!r} has no written lines, and {self.name} replaces the judgement, not the words; "
-                "use a model (--user MODEL), or rejudge a played run (heartloop rejudge RUN --judge)"
-            )
+            raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
         appraisal = self._appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
