@@ -139,9 +139,9 @@ def test_the_embedded_user_is_said_on_the_face(
     dialogues: list[Transcript], talk: Talk, write_run: WriteRun, tmp_path: Path
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
-    assert "rule-based (embedded)" in html
+    assert "a learned stand-in (embedded)" in html
     run = write_run([talk("m", "s1", [5], user="openai/x")], "other", user="openai/x")
-    assert "rule-based (embedded)" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
+    assert "a learned stand-in (embedded)" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
 
 
 def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
