@@ -66,7 +66,7 @@ def draw_more(seed: str) -> Iterator[dict[str, Any]]:
         name, change = context["environment"], scalar(row["environment"], row["change"])
         if context["half"] != "tuning" or context["set"] not in left or not left[name] or context["id"] in used:
             continue
-        if reply["voice"] in ("attack", "baseline", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
+        if reply["voice"] in ("attack", "baseline", "generic", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
             continue
         scenario = scenarios_by_id(context["set"])[context["scenario"]]
         more = continued(context, reply["reply"], change, scenario, draw)

@@ -29,7 +29,7 @@ CRUEL = (
     "It serves you right that {c}.", "I wonder if you are ashamed that {c}.", "Of course {c}. Who else would put up with you?",
     "{c}, and you still expect pity?", "Nobody is surprised that {c}. What did you do to deserve it?",
 )  # fmt: skip
-_ELIZA = ("Why do you say that {c}?", "How does it make you feel that {c}?", "Tell me more about {t}.", "Please go on.", "I see.")
+ELIZA = ("Why do you say that {c}?", "How does it make you feel that {c}?", "Tell me more about {t}.", "Please go on.", "I see.")
 _CONSTANT = (
     "I'm here with you. Take all the time you need; there is no rush at all.",
     "That sounds really hard. I hear you, and your feelings are valid.",
@@ -64,7 +64,7 @@ def attack(context: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], dra
     makers: Mapping[str, Callable[[], str]] = {
         "kind_frame": lambda: framed(KIND),
         "cruel_frame": lambda: framed(CRUEL),
-        "eliza": lambda: framed(_ELIZA),
+        "eliza": lambda: framed(ELIZA),
         "constant": lambda: draw.choice(_CONSTANT),
         "elsewhere": lambda: draw.choice(good),
         "shuffled": shuffled,
