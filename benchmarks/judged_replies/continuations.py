@@ -20,6 +20,7 @@ from heartloop.fitting.examples import read_lines, scenarios_by_id
 
 COUNTS: Mapping[str, int] = {"sage": 50, "eibench": 36, "empa": 14}
 MORE_OF_PERM = 40
+_NOT_WRITTEN = ("attack", "baseline", "generic", "smollm2")
 LIFTS, SINKS = 0.15, -0.2
 """Judged change, as a share of its range, from which a reply counts as one that did good, or harm."""
 
@@ -66,7 +67,7 @@ def draw_more(seed: str) -> Iterator[dict[str, Any]]:
         name, change = context["environment"], scalar(row["environment"], row["change"])
         if context["half"] != "tuning" or context["set"] not in left or not left[name] or context["id"] in used:
             continue
-        if reply["voice"] in ("attack", "baseline", "generic", "smollm2") or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
+        if reply["voice"] in _NOT_WRITTEN or SINKS < change < LIFTS or len(reply["reply"].split()) < 5:
             continue
         scenario = scenarios_by_id(context["set"])[context["scenario"]]
         more = continued(context, reply["reply"], change, scenario, draw)

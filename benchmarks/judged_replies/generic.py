@@ -1,7 +1,7 @@
 """Whole dialogues of policies that say what could be said to anybody, cut before a reply: what do judges think of the fifth one?
 
-Run `python -m benchmarks.judged_replies.generic`; it appends contexts and replies of the tuning half, once. In PERM and daily, where
-one reply is all, the policies answer contexts that exist. The policies are written apart from those of the gate (`benchmarks.gate`).
+Run `python -m benchmarks.judged_replies.generic`; it appends contexts and replies of the tuning half, once. In PERM and daily,
+where one reply is all, the policies answer contexts that exist. The policies are written apart from those of the gate.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DIALOGUES, SINGLE = 168, 40
 """Dialogues in each environment with several turns; replies in each with one."""
 DEEPEST = 6
 _WITH_WORDS = (
-    "{a} {b} {x}, {y}.", "{x}, {y}. {a} {b}", "{a} I mean the {x} and the {y}. {b}", "{a} {b} The {x}. The {y}.", "{x} and {y}: {a} {b}",
-    "So, {x}. {a} {b}",
+    "{a} {b} {x}, {y}.", "{x}, {y}. {a} {b}", "{a} I mean the {x} and the {y}. {b}", "{a} {b} The {x}. The {y}.",
+    "{x} and {y}: {a} {b}", "So, {x}. {a} {b}",
 )  # fmt: skip
 
 Say = Callable[[str, int], str]

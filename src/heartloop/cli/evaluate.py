@@ -26,7 +26,8 @@ def evaluate_command(
         typer.Option(
             "--model",
             "-m",
-            help="Model under test, repeatable: service/model, heartloop/BASELINE, python:module:function, checkpoint:DIR.",
+            help="Model under test, repeatable: service/model, local/smollm2, local/PATH.gguf, heartloop/BASELINE, "
+            "python:module:function, checkpoint:DIR.",
         ),
     ],
     user: Annotated[
@@ -74,6 +75,7 @@ def evaluate_command(
     from heartloop.evaluation.settings import Shard, read_samplings, settings_of, stratified
     from heartloop.models.budget import is_embedded
     from heartloop.models.cache import cache_at
+    from heartloop.models.local import PREFIX
     from heartloop.models.names import Meter, counted, is_paid, is_scripted, load_env, load_prices
 
     spec = load_environment(environment)
@@ -95,7 +97,8 @@ def evaluate_command(
         chosen = part.of(chosen)
     names = [*model, *model_names(roles)]
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
-    models = open_models(names, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=max_connections)
+    needed = min(max_connections, len(chosen) * repeats * len(model))
+    models = open_models(names, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
     answers = cache_at(cache)
     policies: dict[str, ChatModel] = {name: counted(models[name], meter, "policy", answers) for name in model}
     playing = {
@@ -103,10 +106,11 @@ def evaluate_command(
         for name, player_name in roles.items()
     }
     built = spec.make(chosen, spec.players(playing, samplings), options)
+    files = {name: getattr(opened, "source", "") for name, opened in models.items() if name.startswith(("checkpoint:", PREFIX))}
     settings = settings_of(
         built, model, roles=roles, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings, prices=meter.prices,
-        weights={name: getattr(models[name], "source", "") for name in model if name.startswith("checkpoint:")},
+        weights=files,
     )  # fmt: skip
     run = out or Path("runs") / f"{spec.name}-{settings.hash}"
     paid = [name for name in names if is_paid(name)]

@@ -34,7 +34,18 @@ from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
 from heartloop.models.budget import is_baseline
 from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
-from heartloop.models.names import Meter, close, counted, endpoint_habits, is_paid, is_scripted, load_env, load_prices, resolve
+from heartloop.models.names import (
+    Meter,
+    close,
+    counted,
+    endpoint_habits,
+    is_paid,
+    is_scripted,
+    load_env,
+    load_prices,
+    local_speed,
+    resolve,
+)
 from heartloop.report.site import write_site
 
 __all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
@@ -255,7 +266,7 @@ def play_run(
         started = datetime.now(UTC)
         ended: Run | None = None
         try:
-            with ProgressLine(meter) as line:
+            with ProgressLine(meter, speed=partial(local_speed, (opened or {}).values())) as line:
                 ended = asyncio.run(go(directory, line))
         finally:
             habits = endpoint_habits((opened or {}).values())

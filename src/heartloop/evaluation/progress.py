@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -34,10 +35,11 @@ class ProgressLine:
 
     Args:
         what: plural noun of the counted things.
+        speed: how fast local models are, as a short text.
     """
 
-    def __init__(self, spending: Spending, *, what: str = "dialogues") -> None:
-        self._spending = spending
+    def __init__(self, spending: Spending, *, what: str = "dialogues", speed: Callable[[], str] = str) -> None:
+        self._spending, self._speed = spending, speed
         self._what = what
         self._console = Console(stderr=True)
         self._latest: tuple[Progress, float] | None = None
@@ -88,5 +90,4 @@ class ProgressLine:
             parts.append(f"{clock(progress.remaining)} left")
         if progress.failed:
             parts.append(f"{progress.failed} failed")
-        spent = self._spending.summary()
-        return "  ".join([*parts, spent] if spent else parts)
+        return "  ".join([*parts, *filter(None, (self._spending.summary(), self._speed()))])

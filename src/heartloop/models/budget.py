@@ -16,6 +16,7 @@ from heartloop.core.chat import ChatModel, Reply, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.endpoint import LOCAL
+from heartloop.models.local import PREFIX
 
 __all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_embedded", "is_paid", "is_scripted", "load_prices"]
 
@@ -71,7 +72,9 @@ def is_paid(name: str) -> bool:
     >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
-    return not (is_scripted(name) or name.startswith(("python:", "checkpoint:")) or name.partition("/")[0].lower() in LOCAL)
+    return not (
+        is_scripted(name) or name.startswith(("python:", "checkpoint:", PREFIX)) or name.partition("/")[0].lower() in LOCAL
+    )
 
 
 class Spend(NamedTuple):

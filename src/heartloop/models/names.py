@@ -1,8 +1,9 @@
 """Model names: `resolve` turns a name into a `ChatModel`.
 
-Covers the three kinds of names (`service/model`, `heartloop/<baseline>`, `python:module:function`), API keys and addresses from
-the environment and `.env`, and models with a meter and a cache around them. Does not cover requests to an endpoint (`endpoint`),
-limits on spending (`budget`, whose names are exported here too), nor the baselines' replies (`baselines`).
+Covers the kinds of names (`service/model`, `local/...`, `heartloop/<baseline>`, `python:module:function`), API keys and addresses
+from the environment and `.env`, and models with a meter and a cache around them. Does not cover requests to an endpoint
+(`endpoint`), the process of a local model (`local`), limits on spending (`budget`, whose names are exported here too), nor the
+baselines' replies (`baselines`).
 """
 
 from __future__ import annotations
@@ -29,20 +30,22 @@ from heartloop.core.errors import BudgetSpent, InputError, ModelError, Transport
 from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
+from heartloop.models.local import LocalModel, is_local
 
 if TYPE_CHECKING:
     from heartloop.appraisal.linear import LinearModel
     from heartloop.appraisal.reader import Reader
 
 __all__ = [
-    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "ReaderModel", "Spend", "StudentModel", "close",
-    "counted", "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "reader_of", "resolve", "student_of",
+    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "ReaderModel", "Spend", "StudentModel", "close", "counted",
+    "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "local_speed", "reader_of", "resolve",
+    "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
-    "expected service/model (openai/gpt-4.1), heartloop/<baseline> (heartloop/reflector), python:module:function, or, as a judge "
-    "or user, student:FILE or embedded-lm"
+    "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
+    "python:module:function, or, as a judge or user, student:FILE or embedded-lm"
 )
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
@@ -91,6 +94,8 @@ def resolve(
         return StudentModel(name)
     if name == "embedded-lm":
         return ReaderModel()
+    if is_local(name):
+        return LocalModel(name, slots=max_connections)
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
@@ -176,11 +181,19 @@ class ReaderModel(_JudgesOnly):
 
 
 async def close(models: Iterable[ChatModel]) -> None:
-    """Closes the models' sockets, except those of shared `Connections`, which their owner closes."""
+    """Closes the models' sockets, except those of shared `Connections`, which their owner closes, and ends local servers."""
     for model in models:
         inner = _innermost(model)
-        if isinstance(inner, EndpointChat):
+        if isinstance(inner, (EndpointChat, LocalModel)):
             await inner.close()
+
+
+def local_speed(models: Iterable[ChatModel]) -> str:
+    """What the local models among these generate, e.g. `117 tokens/s`; empty without one, or before the first answer."""
+    inner = [_innermost(model) for model in models]
+    speeds = [model.speed for model in inner if isinstance(model, LocalModel)]
+    known = sum(speed for speed in speeds if speed is not None)
+    return f"{known:.0f} tokens/s" if known else ""
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:

