@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heartloop.appraisal.archive import packed
 from heartloop.appraisal.features import COUNTS, DEFAULT_LAYOUT, Context, Layout, features_of, tokens_of
-from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.linear import SHIPPED, STUDENT, LinearModel
 from heartloop.core.errors import InputError
 
 SAID = Context(("The chair was kept for me, with her bag on it.",), ("I see.",))
@@ -107,25 +106,31 @@ def test_a_file_gives_the_model_back(tmp_path: Path) -> None:
     assert model().to_bytes() == model().to_bytes()
 
 
-@pytest.mark.parametrize("damage", ["missing", "text", "other archive", "older counts"])
+@pytest.mark.parametrize("damage", ["missing", "text", "cut off", "other archive", "no head", "older counts"])
 def test_another_file_is_refused(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "one.student"
     if damage == "text":
         path.write_text("weights")
+    elif damage == "cut off":
+        path.write_bytes(model().to_bytes()[:-100])
     elif damage == "other archive":
-        file = io.BytesIO()
-        np.savez(file, x=np.zeros(3))
-        path.write_bytes(file.getvalue())
+        path.write_bytes(packed(STUDENT, {}, {"x": np.zeros(3)}))
+    elif damage == "no head":
+        with path.open("wb") as file:
+            np.savez(file, x=np.zeros(3))
     elif damage == "older counts":
-        with np.load(io.BytesIO(model().to_bytes())) as arrays:
-            rows = dict(arrays)
-        head = json.loads(rows["head"].tobytes()) | {"counts": ["words"]}
-        rows["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
-        file = io.BytesIO()
-        np.savez(file, **rows)
-        path.write_bytes(file.getvalue())
+        path.write_bytes(model().to_bytes(STUDENT._replace(fixed={**STUDENT.fixed, "counts": ["words"]})))
     with pytest.raises(InputError, match=r"one\.student"):
         LinearModel.load(path)
+
+
+def test_a_student_of_format_1_is_refused_since_its_counts_mean_something_else(tmp_path: Path) -> None:
+    """`own_overlap` was counted against all earlier replies; weights that are shipped stay in format 1."""
+    path = tmp_path / "one.student"
+    path.write_bytes(model().to_bytes(STUDENT._replace(fixed={**STUDENT.fixed, "format": 1})))
+    with pytest.raises(InputError, match=r"format 1; expected 2.*student fit"):
+        LinearModel.load(path)
+    assert LinearModel.load(path, SHIPPED).hash == model().hash
 
 
 def test_the_default_layout_is_that_of_the_shipped_weights() -> None:

@@ -5,28 +5,24 @@ Covers prediction, saving and loading; needs numpy only. Does not cover fitting 
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heartloop.appraisal.archive import Form, digest, opened, packed
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import COUNTS, Context, Features, features_of
-from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.linear import SHIPPED, LinearModel
 from heartloop.appraisal.network import Network, starting_vectors
 from heartloop.appraisal.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, Tokens, WordVectors
-from heartloop.core.errors import InputError
 
 __all__ = ["CLIP", "NETWORK_SHARE", "SHARPNESS", "CombinedModel", "Landmarks", "dense_inputs", "kernel_inputs"]
 
-_FORMAT = 1
+_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
 CLIP = 4.0
 """Standardised counts are cut to this for the network."""
 SHARPNESS = 2.0
@@ -110,24 +106,15 @@ class CombinedModel:
 
     def to_bytes(self) -> bytes:
         """The file: an NPZ archive, the same bytes for the same model."""
-        head = {"format": _FORMAT, "networks": len(self.networks), "relevance": RELEVANCE, "tokens": TOKEN_FEATURES}
-        file = io.BytesIO()
-        np.savez_compressed(
-            file,
-            head=np.frombuffer(json.dumps(head, sort_keys=True).encode(), np.uint8),
-            linear=np.frombuffer(self.linear.to_bytes(), np.uint8),
-            words=np.frombuffer("\n".join(self.table.words).encode(), np.uint8),
-            **self._arrays,  # type: ignore[arg-type]  # numpy's stub takes any further name for allow_pickle
-        )
-        return file.getvalue()
+        linear = np.frombuffer(self.linear.to_bytes(SHIPPED), np.uint8)
+        words = np.frombuffer("\n".join(self.table.words).encode(), np.uint8)
+        return packed(_READER, {"networks": len(self.networks)}, {"linear": linear, "words": words, **self._arrays})
 
     @cached_property
     def hash(self) -> str:
         """First 12 hex digits of the SHA-256 of the weights, the words and the layout; the card does not count."""
-        digest = hashlib.sha256(json.dumps([self.linear.hash, self.table.words, sorted(self._arrays)]).encode())
-        for _, array in sorted(self._arrays.items()):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:12]
+        names = sorted(self._arrays)
+        return digest([self.linear.hash, self.table.words, names], (self._arrays[name] for name in names))
 
     @classmethod
     def load(cls, path: Path) -> CombinedModel:
@@ -136,19 +123,11 @@ class CombinedModel:
         Raises:
             InputError: no such file, another format, or features that this version does not compute.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                head = json.loads(file["head"].tobytes())
-                arrays = {name: file[name] for name in file.files}
-            if head.get("format") != _FORMAT or head["relevance"] != [*RELEVANCE] or head["tokens"] != [*TOKEN_FEATURES]:
-                raise InputError(f"{path} was made by another version (format {head.get('format')}); fit it again")
+        with opened(_READER, path) as (head, arrays):
             networks = [Network(*(arrays[f"network-{n}-{name}"] for name in Network._fields)) for n in range(head["networks"])]
             landmarks = Landmarks(*(arrays[f"landmarks-{name}"] for name in Landmarks._fields))
             table = Table(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"], arrays["weights"])
-            linear = LinearModel.read(io.BytesIO(arrays["linear"].tobytes()), path)
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
-            raise InputError(f"{path} is no reader: {reason}; expected a file that `heartloop.fitting.embedded` wrote") from None
+            linear = LinearModel.load(path, SHIPPED, arrays["linear"].tobytes())
         return cls(linear, table, landmarks, networks)
 
 

@@ -5,23 +5,24 @@ Covers prediction, saving and loading. Does not cover fitting (`heartloop.fittin
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
-from zipfile import BadZipFile
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heartloop.appraisal.archive import Form, digest, opened, packed
 from heartloop.appraisal.features import COUNTS, Context, Features, Layout, features_of
-from heartloop.core.errors import InputError
 
-__all__ = ["LinearModel"]
+__all__ = ["SHIPPED", "STUDENT", "LinearModel"]
 
-_FORMAT = 1
+STUDENT = Form("`heartloop student fit`", {"format": 2, "counts": COUNTS})
+"""A user's file. Format 1 counted `own_overlap` against all earlier replies together, 2 against one of them."""
+SHIPPED = Form("`heartloop.fitting`", {"format": 1, "counts": COUNTS})
+"""Shipped weights, fitted with the features of their version, alone or within a reader's file."""
+
+_ROWS = ("ngrams", "counts", "center", "spread", "offset")
 
 
 class LinearModel(NamedTuple):
@@ -60,55 +61,37 @@ class LinearModel(NamedTuple):
         """N-gram weights as whole steps, shape (buckets, outputs), and the size of a step of each output, shape (outputs,)."""
         return _in_bytes(self.ngrams)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, form: Form = STUDENT) -> bytes:
         """The file: an NPZ archive, the same bytes for the same model. N-gram weights take one byte where none is lost by it."""
-        head = {
-            "format": _FORMAT, "layout": self.layout._asdict(), "outputs": self.outputs, "counts": COUNTS, "card": self.card,
-        }  # fmt: skip
-        file = io.BytesIO()
-        arrays = {name: getattr(self, name) for name in ("ngrams", "counts", "center", "spread", "offset")}
+        arrays = {name: getattr(self, name) for name in _ROWS}
         steps, size = _in_bytes(self.ngrams)
         if np.array_equal(_from_bytes(steps, size), self.ngrams):
             arrays |= {"ngrams": steps, "size": size}
-        np.savez_compressed(file, head=np.frombuffer(json.dumps(head, sort_keys=True).encode(), np.uint8), **arrays)
-        return file.getvalue()
+        return packed(form, {"layout": self.layout._asdict(), "outputs": self.outputs, "card": self.card}, arrays)
 
     @property
     def hash(self) -> str:
         """First 12 hex digits of the SHA-256 of the weights and the layout; the card does not count."""
-        digest = hashlib.sha256(json.dumps([self.layout, self.outputs]).encode())
-        for array in (self.ngrams, self.counts, self.center, self.spread, self.offset):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:12]
+        return digest([self.layout, self.outputs], (getattr(self, name) for name in _ROWS))
 
     @classmethod
-    def load(cls, path: Path) -> LinearModel:
-        """Reads a file that `to_bytes` made.
+    def load(cls, path: Path, form: Form = STUDENT, within: bytes | None = None) -> LinearModel:
+        """Reads a file that `to_bytes` made in this form.
+
+        Args:
+            within: the content of a file that lies within that of the path, which errors name.
 
         Raises:
             InputError: no such file, another format, or counts that this version does not compute.
         """
-        return cls.read(path, path)
-
-    @classmethod
-    def read(cls, file: Path | BinaryIO, path: Path) -> LinearModel:
-        """Reads an open file, or one within another, whose path errors name; otherwise as `load`."""
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                head = json.loads(arrays["head"].tobytes())
-                rows = {name: arrays[name] for name in ("ngrams", "counts", "center", "spread", "offset")}
-                if "size" in arrays:
-                    rows["ngrams"] = _from_bytes(rows["ngrams"], arrays["size"])
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
-            raise InputError(f"{path} is no student: {reason}; expected a file that `heartloop student fit` wrote") from None
-        known: Sequence[str] = head.get("counts", ())
-        if head.get("format") != _FORMAT or tuple(known) != COUNTS:
-            raise InputError(f"{path} was made by another version (format {head.get('format')}); fit it again")
-        layout: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in head["layout"].items()
-        }
-        return cls(Layout(**layout), tuple(head["outputs"]), **rows, card=head["card"])
+        with opened(form, path, within) as (head, arrays):
+            rows = {name: arrays[name] for name in _ROWS}
+            if "size" in arrays:
+                rows["ngrams"] = _from_bytes(rows["ngrams"], arrays["size"])
+            layout: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in head["layout"].items()
+            }
+            return cls(Layout(**layout), tuple(head["outputs"]), **rows, card=head["card"])
 
 
 def _in_bytes(ngrams: NDArray[np.float16]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -7,23 +7,19 @@ fitting (`heartloop.fitting.embedded_lm`).
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heartloop.appraisal.archive import Form, digest, opened, packed
 from heartloop.appraisal.features import DEFAULT_LAYOUT, Context, features_of
 from heartloop.appraisal.reader import Reading, Thresholds
 from heartloop.appraisal.states import CUT_SHA256, local_model
-from heartloop.core.errors import InputError
 
 __all__ = ["EMBEDDED_LM", "LM_WEIGHTS", "KernelModel", "LmReader", "kernel", "lm_reader", "rounded", "unit"]
 
@@ -31,7 +27,7 @@ EMBEDDED_LM = "embedded-lm"
 LM_WEIGHTS = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded-lm.npz"))
 """The shipped weights."""
 
-_FORMAT = 1
+_READER = Form("`heartloop.fitting.embedded_lm`", {"format": 1})
 _ARRAYS = ("center", "spread", "projection", "support", "dual", "offset")
 
 
@@ -86,19 +82,13 @@ class KernelModel(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The file: an NPZ archive, the same bytes for the same model."""
-        head = {"format": _FORMAT, "outputs": self.outputs, "card": self.card}
-        file = io.BytesIO()
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        np.savez_compressed(file, head=np.frombuffer(json.dumps(head, sort_keys=True).encode(), np.uint8), **arrays)
-        return file.getvalue()
+        return packed(_READER, {"outputs": self.outputs, "card": self.card}, arrays)
 
     @property
     def hash(self) -> str:
         """First 12 hex digits of the SHA-256 of the weights, the thresholds and the language model's file."""
-        digest = hashlib.sha256(json.dumps([self.outputs, self.card, CUT_SHA256], sort_keys=True).encode())
-        for name in _ARRAYS:
-            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        return digest.hexdigest()[:12]
+        return digest([self.outputs, self.card, CUT_SHA256], (getattr(self, name) for name in _ARRAYS))
 
     @classmethod
     def load(cls, path: Path) -> KernelModel:
@@ -107,16 +97,8 @@ class KernelModel(NamedTuple):
         Raises:
             InputError: no such file, or another format.
         """
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                head = json.loads(arrays["head"].tobytes())
-                rows = {name: arrays[name] for name in _ARRAYS}
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no archive of weights"
-            raise InputError(f"cannot read {path}: {reason}; expected weights of heartloop.fitting.embedded_lm") from None
-        if head.get("format") != _FORMAT:
-            raise InputError(f"{path} has format {head.get('format')}; expected {_FORMAT}: fit it again")
-        return cls(tuple(head["outputs"]), **rows, card=head["card"])
+        with opened(_READER, path) as (head, arrays):
+            return cls(tuple(head["outputs"]), **{name: arrays[name] for name in _ARRAYS}, card=head["card"])
 
 
 class LmReader:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from heartloop.appraisal.linear import LinearModel
 
 __all__ = ["student_app"]
 
@@ -41,12 +44,7 @@ def show(student: Annotated[Path, typer.Argument(help="File that `student fit` w
     _show(LinearModel.load(student))
 
 
-def _show(model: object) -> None:
-    from heartloop.appraisal.linear import LinearModel
-    from heartloop.core.errors import InputError
-
-    if not isinstance(model, LinearModel) or "held_out" not in model.card:
-        raise InputError("the file holds a reader, no student; expected a file that `heartloop student fit` wrote")
+def _show(model: LinearModel) -> None:
     card = model.card
     fitted, seen = card["fitted_on"], card["held_out"]
     typer.echo(f"Student of {', '.join(card['judges'])} in {card['environment']}, weights {model.hash}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.features import Context, Layout, features_of
-from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.linear import SHIPPED, LinearModel
 from heartloop.environments.grading import whole
 
 __all__ = ["LAYOUT", "OVERLAPS", "LearnedAnalysis", "combined"]
@@ -65,4 +65,4 @@ def combined(level: float, about: float) -> float:
 
 @cache
 def _loaded(path: Path) -> LinearModel:
-    return LinearModel.load(path)
+    return LinearModel.load(path, SHIPPED)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.features import COUNTS, Context, Features, features_of
-from heartloop.appraisal.linear import LinearModel
+from heartloop.appraisal.linear import SHIPPED, LinearModel
 from heartloop.environments.analyses import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.embedded import STRETCH, readings
@@ -151,8 +151,9 @@ def main() -> None:
     for name, reading in readings().items():
         if reading.analysis is not None:
             model = fit_analyses([one for one in analyses if one.environment == name])
-            reading.analysis.weights.write_bytes(model.to_bytes())
-            print(reading.analysis.weights.name, model.hash, len(model.to_bytes()), "bytes", model.card)
+            content = model.to_bytes(SHIPPED)
+            reading.analysis.weights.write_bytes(content)
+            print(reading.analysis.weights.name, model.hash, len(content), "bytes", model.card)
 
 
 if __name__ == "__main__":
