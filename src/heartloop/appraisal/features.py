@@ -112,8 +112,8 @@ class Features(NamedTuple):
 COUNTS: tuple[str, ...] = (
     "log_words", "word_length", "sentences", "questions", "exclamations", "commas", "newlines", "list_marks", "bold",
     "quotations", "digits", "capitals", "lower_start", "copied_run", "copied_share", "last_overlap", "story_overlap",
-    "novelty", "own_run", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap", "demand_overlap",
-    "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
+    "novelty", "own_run", "own_copied", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap",
+    "demand_overlap", "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
 )  # fmt: skip
 """Names of the counts, in their order."""
 
@@ -255,7 +255,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
     last = context.messages[-1] if context.messages else ""
     ends = len(_SENTENCE_END.findall(text.strip() + " ")) or 1
     copied_run, copied_share = _copied(tokens, context.messages)
-    own_run, _ = _copied(tokens, context.replies)
+    own_run, own_copied = _copied(tokens, context.replies)
     letters = max(1, sum(map(str.isalpha, text)))
     count = max(1, len(tokens))
     values = (
@@ -278,6 +278,7 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
         _overlap(mine, said),
         len(mine - said - own) / count,
         min(12, own_run) / 6.0,
+        own_copied,
         max((_overlap(mine, _content(reply)) for reply in context.replies), default=0.0),
         (len(tokens) - len(set(tokens))) / count,
         min(4, len(new & _content_of(context.unsaid))) / 2.0,

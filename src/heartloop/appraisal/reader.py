@@ -19,7 +19,7 @@ from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.features import COUNTS, Context, Features, features_of
 
-__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "EmbeddedReader", "Reader", "Reading", "Thresholds", "embedded_reader"]
+__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "EmbeddedReader", "Reader", "Reading", "Thresholds", "again_of", "embedded_reader"]
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
@@ -27,13 +27,19 @@ MEMBERS = 4
 EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded.npz"))
 """The shipped weights."""
 
-REPEATED = 0.8
-"""Share of what a reply is about that one earlier reply said before, from which it repeats."""
+REPEATED = 0.7
+"""Share of a reply that was said before, from which it repeats: of what it is about, by one earlier reply; or of its words, in
+runs of three or more that stand in earlier replies."""
 USUAL_OVERLAP = 0.4
 """The same share up to which a reply is as fresh as any: nineteen in twenty good replies are below it."""
 
 _MOST_STRATEGIES = 3
-_OWN_OVERLAP, _COPIED_SHARE = COUNTS.index("own_overlap"), COUNTS.index("copied_share")
+_OWN_OVERLAP, _OWN_COPIED, _COPIED_SHARE = map(COUNTS.index, ("own_overlap", "own_copied", "copied_share"))
+
+
+def again_of(features: Features) -> float:
+    """Share of a reply that earlier replies said already, in [0, 1] (`REPEATED`)."""
+    return float(max(features.counts[_OWN_OVERLAP], features.counts[_OWN_COPIED]))
 
 
 class Reading(NamedTuple):
@@ -47,12 +53,12 @@ class Reading(NamedTuple):
     """Support strategies (SAGE Table 4) with a confidence in (0, 1], most likely first."""
     floor: str
     """`danger` or `hostility` where the mark is above the threshold of at most one false alarm in 1,000 good replies;
-    `repetition` where an earlier reply said the same; else empty."""
+    `repetition` where earlier replies said the same (`REPEATED`); else empty."""
     silent: bool
     """Nothing was said: no letter and no digit."""
     words: int
     again: float
-    """Share of what the reply is about that an earlier reply said already, in [0, 1]."""
+    """Share of the reply that earlier replies said already, in [0, 1] (`REPEATED`)."""
     fresh: float = 1.0
     """Share of a gain that counts, in [0, 1]: what was copied from the person or said before earns nothing."""
 
@@ -95,7 +101,7 @@ class Thresholds(NamedTuple):
         """Of predicted aspects, `MEMBERS` changes and strategies, shape (outputs,)."""
         aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
         spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
-        again = float(features.counts[_OWN_OVERLAP])
+        again = again_of(features)
         repeats = "repetition" if again >= REPEATED else ""
         copied = float(features.counts[_COPIED_SHARE])
         fresh = (1.0 - copied) * min(1.0, max(0.0, (REPEATED - again) / (REPEATED - USUAL_OVERLAP)))

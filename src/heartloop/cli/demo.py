@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from heartloop.core.chat import ChatModel, Reply
+    from heartloop.core.dialogue import Message, Sampling
+    from heartloop.environments.spec import EnvironmentSpec
+    from heartloop.evaluation.runs import Run
 
 __all__ = ["demo_app"]
 
 SEED = 0
+REAL_MODEL = "local/smollm2"
+REAL_BESIDE = ("heartloop/counsellor", "heartloop/reflector", "heartloop/hostile")
+REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
+"""What the language model of the demo plays: dialogues, tokens of a reply, and seconds after which it stops."""
 
 demo_app = typer.Typer(rich_markup_mode=None)
 
 
 @demo_app.command()
 def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
-    """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network."""
+    """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
+
+    With the extra local a small language model plays four dialogues besides, within a minute.
+    """
     import shutil
 
     from heartloop.cli.running import play_run, write_report
@@ -24,15 +39,14 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     from heartloop.environments.registry import specs
     from heartloop.evaluation.roles import EMBEDDED
     from heartloop.evaluation.runner import player
-    from heartloop.evaluation.settings import settings_of, stratified
+    from heartloop.evaluation.settings import settings_of
     from heartloop.models.baselines import baseline_group
-    from heartloop.models.baselines.counsellor import written_scenarios
     from heartloop.models.names import Meter, resolve
 
-    marker = out / ".demo"
+    marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
-    for _, _, run in shown:  # of an earlier demo, whose settings may differ
+    for run in [*(run for _, _, run in shown), real_run]:  # of an earlier demo, whose settings may differ
         if (run / "settings.json").exists():
             if not marker.exists():
                 raise UseError(f"{run} contains a run that `heartloop demo` did not make; choose another --out")
@@ -42,18 +56,89 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     runs = []
     for spec, part, run in shown:
         models = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
-        written = written_scenarios()  # elsewhere `counsellor` says what `reflector` says
-        loaded = spec.load()
-        scenarios = [scenario for scenario in loaded if scenario.id in written] or loaded
-        environment = spec.make(stratified(scenarios, part.limit), spec.players())
+        environment = spec.make(_scenarios(spec, part.limit), spec.players())
         settings = settings_of(
             environment, models, roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
             limit=part.limit, seed=SEED,
         )  # fmt: skip
         policies = {model: resolve(model) for model in models}
         runs.append(play_run(run, settings, player(environment, policies), Meter(), max_connections=8)[1])
+    if shown and (real := _language_model(shown[0][0], real_run)) is not None:
+        runs.append(real)
     page = write_report(runs, out)
     typer.echo(
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
         f"Report: {page}"
     )
+
+
+def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
+    """Scenarios for which the counsellor's replies were written, if any; elsewhere it says what the reflector says."""
+    from heartloop.evaluation.settings import stratified
+    from heartloop.models.baselines.counsellor import written_scenarios
+
+    written = written_scenarios()
+    loaded = spec.load()
+    return stratified([scenario for scenario in loaded if scenario.id in written] or loaded, limit)
+
+
+def _language_model(spec: EnvironmentSpec, run: Path) -> Run | None:
+    """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
+    from heartloop.cli.running import play_run
+    from heartloop.core.dialogue import Sampling
+    from heartloop.core.errors import UseError
+    from heartloop.evaluation.roles import EMBEDDED
+    from heartloop.evaluation.runner import player
+    from heartloop.evaluation.settings import settings_of
+    from heartloop.models.names import Meter, resolve
+
+    try:
+        model = resolve(REAL_MODEL, max_connections=REAL_SCENARIOS)
+    except UseError as error:
+        typer.echo(f"\nWithout a language model: {error}.")
+        return None
+    typer.echo(f"\n{REAL_MODEL}, the one language model of this demo, has {REAL_SECONDS:.0f} s for {REAL_SCENARIOS} dialogues:")
+    environment = spec.make(_scenarios(spec, REAL_SCENARIOS), spec.players())
+    sampling = Sampling(max_tokens=REAL_TOKENS)
+    settings = settings_of(
+        environment, [*REAL_BESIDE, REAL_MODEL], roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
+        limit=REAL_SCENARIOS, seed=SEED, sampling={"policy": sampling}, weights={REAL_MODEL: getattr(model, "source", "")},
+    )  # fmt: skip
+    policies = {name: resolve(name) for name in REAL_BESIDE} | {REAL_MODEL: _Until(model, time.monotonic() + REAL_SECONDS)}
+    played = play_run(
+        run, settings, player(environment, policies, sampling), Meter(), max_connections=len(settings.jobs),
+        opened={REAL_MODEL: model},
+    )[1]  # fmt: skip
+    finished = {transcript.key for transcript in played.transcripts}
+    if missing := [job.scenario for job in settings.jobs if job.key not in finished]:
+        typer.echo(f"{REAL_MODEL} did not finish within {REAL_SECONDS:.0f} s: {', '.join(missing)}.")
+    return played if finished else None
+
+
+class _Until:
+    """A model that stops the run at a point in time.
+
+    Args:
+        end: value of `time.monotonic()`.
+    """
+
+    def __init__(self, model: ChatModel, end: float) -> None:
+        self.name, self._model, self._end = model.name, model, end
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One completion.
+
+        Raises:
+            BudgetSpent: the time is over.
+        """
+        import asyncio
+
+        from heartloop.core.errors import BudgetSpent
+
+        try:
+            async with asyncio.timeout(self._end - time.monotonic()):
+                return await self._model.complete(messages, schema=schema, sampling=sampling)
+        except TimeoutError:
+            raise BudgetSpent(f"{REAL_SECONDS:.0f} s are over") from None

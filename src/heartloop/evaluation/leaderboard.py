@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.measures import in_group_order, scale_of
-from heartloop.models.budget import is_embedded
+from heartloop.models.budget import is_baseline, is_embedded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["leaderboard", "terminal_table"]
+__all__ = ["leaderboard", "scripted_note", "terminal_table"]
 
 
 def terminal_table(title: str, caption: str) -> Table:
@@ -50,6 +50,16 @@ def leaderboard(card: ScoreCard) -> Table:
         table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     return table
+
+
+def scripted_note(models: Sequence[str]) -> str:
+    """Which of the models are scripts; empty where all are, or none is.
+
+    >>> scripted_note(["local/smollm2", "heartloop/reflector", "heartloop/silent"])
+    'scripted baselines: all but local/smollm2'
+    """
+    others = [model for model in models if not is_baseline(model)]
+    return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
 
 
 def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
@@ -100,6 +110,8 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append("same letter: not distinguished from the first model of that letter")
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
+    if note := scripted_note([row.model for row in card.models]):
+        lines.append(note)
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if any(map(is_embedded, card.simulators)):
         lines.append("The user simulator is embedded: compare only with runs of the same user simulator.")

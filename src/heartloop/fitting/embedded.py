@@ -32,9 +32,9 @@ from scipy.optimize import lsq_linear
 from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import DEFAULT_LAYOUT
+from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
 from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import EMBEDDED, MEMBERS
+from heartloop.appraisal.reader import EMBEDDED, MEMBERS, REPEATED, again_of
 from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
@@ -58,6 +58,7 @@ __all__ = [
     "main",
     "members_of",
     "readings",
+    "repeating",
     "without_words",
 ]
 
@@ -109,6 +110,15 @@ def change_of(example: Example, outputs: Sequence[Output]) -> float:
 def without_words(examples: Sequence[Example]) -> list[Example]:
     """The replies without a letter or a digit."""
     return [example for example in examples if not any(c.isalnum() for c in example.reply)]
+
+
+def repeating(examples: Sequence[Example]) -> list[Example]:
+    """The replies that repeat earlier ones of their dialogue."""
+    return [
+        example
+        for example in examples
+        if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
+    ]
 
 
 def readings() -> dict[str, LearnedReading]:
@@ -211,6 +221,7 @@ def fit_effect(
     reading: LearnedReading,
     *,
     silent: Sequence[Example] | None = None,
+    repeated: Sequence[Example] | None = None,
     groups: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`.
@@ -219,11 +230,14 @@ def fit_effect(
         examples: of this environment.
         held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
         silent: replies without words, which have no voice; default, those among the examples.
+        repeated: replies that repeat earlier ones, likewise. Where there are none, they are taken to do what silence does.
         groups: kinds of people, sorted; default, those of the examples. One without an example has the weights that all share.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
     quiet = np.array([example.change for example in (without_words(examples) if silent is None else silent)], np.float64)
+    said_again = [example.change for example in (repeating(examples) if repeated is None else repeated)]
+    again = np.array(said_again, np.float64) if said_again else quiet
     groups = groups or sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
@@ -246,6 +260,7 @@ def fit_effect(
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
         "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged.std(0), 3).tolist(), strict=True)),
         "silence": dict(zip((o.name for o in reading.outputs), np.round(quiet.mean(0), 2).tolist(), strict=True)),
+        "repetition": dict(zip((o.name for o in reading.outputs), np.round(again.mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
         "examples": len(examples),
         "groups": tables,

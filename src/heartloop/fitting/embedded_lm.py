@@ -2,9 +2,9 @@
 
 Covers the second reader (`appraisal/weights/embedded-lm.npz`) and its effect in each environment (`effect-lm.json` in its
 folder). It is fitted on replies of the tuning half in the voices of `SECOND_READER`, unknown to the n-gram reader. The
-marks and changes of a reply without words, which has no voice, are those of the whole tuning half. Otherwise as
-`fitting.embedded`. Needs the extra `local`. The states of the replies are kept in a scratch file, so that an interrupted
-computation goes on where it stopped.
+marks and changes of a reply without words, which has no voice, and of one that repeats are those of the whole tuning half.
+Otherwise as `fitting.embedded`. Needs the extra `local`. The states of the replies are kept in a scratch file, so that an
+interrupted computation goes on where it stopped.
 
 Support strategies are not predicted: no reply in these voices is labelled. There are too few good replies to count one false
 alarm in 1,000, so the thresholds of the floors continue the highest tenth of their marks by an exponential distribution.
@@ -35,6 +35,7 @@ from heartloop.fitting.embedded import (
     folds,
     members_of,
     readings,
+    repeating,
     without_words,
 )
 from heartloop.fitting.examples import Example, read_examples, standardised
@@ -147,7 +148,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=Path("states-lm.npz"), help="file that keeps the states")
     chosen = parser.parse_args()
     tuning = read_examples(chosen.folder, "tuning")
-    silent = without_words(tuning)
+    silent, again = without_words(tuning), repeating(tuning)
     examples = [example for example in tuning if example.voice in SECOND_READER]
     silence = np.mean([example.aspects for example in silent], axis=0).round(2).tolist()
     fitted = fit_lm(examples, states_of(examples, chosen.scratch), silence)
@@ -157,8 +158,10 @@ def main() -> None:
         mine = np.array([example.environment == name for example in examples])
         own = [example for example in examples if example.environment == name]
         quiet = [example for example in silent if example.environment == name]
+        said_again = [example for example in again if example.environment == name]
         groups = sorted({example.group for example in tuning if example.environment == name})
-        table = fit_effect(own, fitted.held_out[mine, : len(ASPECTS)], reading, silent=quiet, groups=groups)
+        marks = fitted.held_out[mine, : len(ASPECTS)]
+        table = fit_effect(own, marks, reading, silent=quiet, repeated=said_again, groups=groups)
         path = Path(str(resources.files(reading.package) / effect_file(EMBEDDED_LM)))
         path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         print(name, table["examples"], table["agreement"])
