@@ -1,6 +1,6 @@
 """How quickly does training go on a GPU? `python -m benchmarks.gpu_training --size 0.5b --out FILE.json` (extra `train`)
 
-A randomly initialised Llama of Qwen2.5's sizes, EIBench's people played by rules, CTC-GRPO through `heartloop train`'s own launch
+A randomly initialised Llama of Qwen2.5's sizes, EIBench with the embedded user, CTC-GRPO through `heartloop train`'s own launch
 (vLLM or SGLang where one is installed, otherwise our transformers server), against the same dialogues and the same tokens with
 nothing but transformers: `generate`, one reply at a time, and one forward and backward pass a dialogue. Tells tokens a second
 of rollout and update, peak memory, and where a step's time goes. A random policy hardly ever ends a reply: all are `--reply`

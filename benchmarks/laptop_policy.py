@@ -1,8 +1,8 @@
 """What can the laptop policy do? `python -m benchmarks.laptop_policy` (extra `train`)
 
-Makes the warm-started policy (or takes a checkpoint, `--model DIR`), lets it talk with people of EIBench's test set who are
-played by rules, several times with each, and tells: outcome by scene, how far rollouts with one person lie apart (what group
-methods learn from), how much better the best of each group is than its mean (what training can gain), how its replies end, and
+Makes the warm-started policy (or takes a checkpoint, `--model DIR`), lets it talk with the embedded users of EIBench's test set,
+several times with each, and tells: outcome by scene, how far rollouts with one person lie apart (what group methods learn from),
+how much better the best of each group is than its mean (what training can gain), how its replies end, and
 some of them to read. Does not train.
 """
 

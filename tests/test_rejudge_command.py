@@ -3,7 +3,7 @@
 1. Only the judge is called, once a reply; the source stays as it is; the new run opens in report and compare.
 2. The same judge with the same cache costs nothing and finds the same; the same command again resumes, over kill -9 as well.
 3. A judge who fails leaves dialogues unscored; a budget stops; wrong use is one sentence.
-4. Imported dialogues are read by a model; the rules understand English only.
+4. Imported dialogues are read by a model; the embedded user understands English only.
 """
 
 from __future__ import annotations

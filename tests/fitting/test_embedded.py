@@ -13,7 +13,7 @@ from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.appraisal.network import WIDTH, Network, starting_vectors
-from heartloop.appraisal.reader import EMBEDDED, MEMBERS
+from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, MEMBERS
 from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.fitting import network
@@ -138,7 +138,7 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_ships_fits_what_the_environments_declare() -> None:
-    assert CombinedModel.load(EMBEDDED).card["examples"] > 5_000
+    assert CombinedModel.load(EMBEDDED_WEIGHTS).card["examples"] > 5_000
     for name, reading in readings().items():
         table = json.loads((resources.files(reading.package) / "effect.json").read_text(encoding="utf-8"))
         assert [Output(**row) for row in table["outputs"]] == list(reading.outputs), name

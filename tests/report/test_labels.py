@@ -71,7 +71,7 @@ def test_a_transcript_holds_none_and_a_report_shows_them(run: Path, tmp_path: Pa
 
 
 def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path) -> None:
-    """The same talk, once played by rules, once as if a model had played it."""
+    """The same talk, once played with the embedded user, once as if a model had played it."""
     sage = Sage(PEOPLE, EmbeddedUser(), max_turns=4)
     played = asyncio.run(play(sage, PEOPLE[0].id, Baseline("assistant"), seed=1))
     as_model = [turn.model_copy(update={"evidence": {}}) for turn in played.turns]
@@ -82,8 +82,12 @@ def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path
         assert mine.items() <= turn.evidence.items()
 
 
-def test_embedded_dialogues_keep_their_own(run: Path) -> None:
+@pytest.mark.parametrize("user", ["embedded", "embedded-lm"])
+def test_embedded_dialogues_keep_their_own(run: Path, user: str) -> None:
+    """Also where an appraisal has no evidence, as a reply that a later version would label."""
     played = asyncio.run(play(Sage(PEOPLE, EmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("assistant")))
+    bare = tuple(turn.model_copy(update={"evidence": {}}) for turn in played.turns)
+    played = played.model_copy(update={"user": user, "turns": bare})
     given = read_run(run)._replace(transcripts=(played,))
     assert labelled(given) is given
     assert not (run / LABELS).exists()

@@ -140,8 +140,10 @@ def test_the_embedded_user_is_said_on_the_face(
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
     assert "a learned stand-in (embedded)" in html
-    run = write_run([talk("m", "s1", [5], user="openai/x")], "other", user="openai/x")
-    assert "a learned stand-in (embedded)" not in write_site([run], tmp_path / "two").read_text(encoding="utf-8")
+    for user, said in (("embedded-lm", True), ("openai/x", False)):
+        run = write_run([talk("m", "s1", [5], user=user)], user.replace("/", "-"), user=user)
+        html = write_site([run], tmp_path / f"site-{said}").read_text(encoding="utf-8")
+        assert (f"a learned stand-in ({user})" in html) is ("a learned stand-in" in html) is said
 
 
 def test_runs_that_do_not_compare_get_pages_of_their_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:

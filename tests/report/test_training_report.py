@@ -267,7 +267,7 @@ class TestSite:
         assert sorted(page.name for page in index.parent.glob("*.html")) == ["index.html", "numbers.html"]
         html = index.read_text(encoding="utf-8")
         for said in (
-            "simulator here is rule-based",
+            "simulator here is a learned stand-in (embedded)",
             "30 of 60 steps made",
             "Held-out score",
             "Spread within a group",
@@ -289,6 +289,12 @@ class TestSite:
         assert not list((site / "data").glob("training-*.js"))
         write_site([trained], site)
         assert not (site / "settings.html").exists()
+
+    @pytest.mark.parametrize(("user", "learned"), [("embedded-lm", True), ("openai/x", False)])
+    def test_a_learned_user_is_said_on_the_face(self, tmp_path: Path, user: str, learned: bool) -> None:
+        run = training_run(tmp_path / "run", f"dialogue.user={user}", made=2)
+        html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
+        assert (f"a learned stand-in ({user})" in html) is learned
 
     def test_hostile_names_never_become_markup(self, tmp_path: Path, hostile: str) -> None:
         run = training_run(tmp_path / "run", "batch.steps=2", data={f"dialogue/score/{hostile}": 0.5})

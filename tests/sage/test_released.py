@@ -56,7 +56,7 @@ async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_
     assert transcript.opening == scenario.first_message
     assert transcript.fingerprint == scenario.fingerprint
     assert (transcript.facts["intention"], transcript.facts["tags"]) == ("motives", "")
-    assert transcript.turns[0].evidence == {}, "the rules that label replies read English"
+    assert transcript.turns[0].evidence == {}, "the reader that labels replies reads English"
 
 
 async def test_an_unknown_wish_is_told_in_its_own_words() -> None:

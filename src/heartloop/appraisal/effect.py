@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.aspects import ASPECTS
+from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM
 from heartloop.appraisal.reader import Reading
 
 __all__ = ["UNSURE", "Effect", "Output", "effect_file", "effect_of", "read_effect"]
@@ -101,11 +102,11 @@ def effect_file(reader: str) -> str:
     >>> effect_file("embedded"), effect_file("embedded-lm")
     ('effect.json', 'effect-lm.json')
     """
-    return "effect-lm.json" if reader == "embedded-lm" else "effect.json"
+    return "effect-lm.json" if reader == EMBEDDED_LM else "effect.json"
 
 
 @cache
-def effect_of(package: str, reader: str = "embedded") -> Effect:
+def effect_of(package: str, reader: str = EMBEDDED) -> Effect:
     """The weights in an environment's folder for a reader, in its file (`effect_file`)."""
     text = (resources.files(package) / effect_file(reader)).read_text(encoding="utf-8")
     return read_effect(json.loads(text))

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from heartloop.appraisal.archive import Form, digest, opened, packed
 from heartloop.appraisal.features import DEFAULT_LAYOUT, Context, features_of
+from heartloop.appraisal.names import EMBEDDED_LM
 from heartloop.appraisal.reader import Reading, Thresholds
 from heartloop.appraisal.states import CUT_SHA256, local_model
 
-__all__ = ["EMBEDDED_LM", "LM_WEIGHTS", "KernelModel", "LmReader", "kernel", "lm_reader", "rounded", "unit"]
+__all__ = ["LM_WEIGHTS", "KernelModel", "LmReader", "kernel", "lm_reader", "rounded", "unit"]
 
-EMBEDDED_LM = "embedded-lm"
 LM_WEIGHTS = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded-lm.npz"))
 """The shipped weights."""
 

@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.features import COUNTS, Context, Features, features_of
+from heartloop.appraisal.names import EMBEDDED
 
-__all__ = ["EMBEDDED", "MEMBERS", "REPEATED", "EmbeddedReader", "Reader", "Reading", "Thresholds", "again_of", "embedded_reader"]
+__all__ = [
+    "EMBEDDED_WEIGHTS", "MEMBERS", "REPEATED", "EmbeddedReader", "Reader", "Reading", "Thresholds", "again_of", "embedded_reader",
+]  # fmt: skip
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
 
-EMBEDDED = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded.npz"))
+EMBEDDED_WEIGHTS = Path(str(resources.files("heartloop.appraisal") / "weights" / "embedded.npz"))
 """The shipped weights."""
 
 REPEATED = 0.7
@@ -120,7 +123,7 @@ class EmbeddedReader:
         model: its outputs are `ASPECTS`, `change-0` to `change-3` and strategies; its card is as in `Thresholds.of`.
     """
 
-    def __init__(self, model: CombinedModel, name: str = "embedded") -> None:
+    def __init__(self, model: CombinedModel, name: str = EMBEDDED) -> None:
         self.name, self.model = name, model
         self.hash = model.hash
         self._thresholds = Thresholds.of(model.card)
@@ -139,4 +142,4 @@ def embedded_reader() -> EmbeddedReader:
     Raises:
         InputError: the weights cannot be read.
     """
-    return EmbeddedReader(CombinedModel.load(EMBEDDED))
+    return EmbeddedReader(CombinedModel.load(EMBEDDED_WEIGHTS))

@@ -66,14 +66,14 @@ def evaluate_command(
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from contextlib import nullcontext
 
+    from heartloop.appraisal.names import EMBEDDED, is_embedded
     from heartloop.cli.running import Pilot, exit_code_of, open_models, play_run, read_options, write_report
     from heartloop.core.dialogue import Sampling
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import load_environment
-    from heartloop.evaluation.roles import EMBEDDED, assign_roles, model_names
+    from heartloop.evaluation.roles import assign_roles, model_names
     from heartloop.evaluation.runner import player
     from heartloop.evaluation.settings import Shard, read_samplings, settings_of, stratified
-    from heartloop.models.budget import is_embedded
     from heartloop.models.cache import cache_at
     from heartloop.models.local import PREFIX
     from heartloop.models.names import Meter, counted, is_paid, is_scripted, load_env, load_prices

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import UseError
@@ -25,7 +26,6 @@ from heartloop.core.wording import amount
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.roles import EMBEDDED
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run, work_through
 from heartloop.evaluation.runs import Run as Played

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from heartloop.environments.appraising import Appraisal, Appraiser, reason_of
+from heartloop.environments.appraising import Appraisal, AppraisingPlayer, reason_of
 from heartloop.environments.grading import Grade, whole
 from heartloop.environments.quotes import stands_in
 
-__all__ = ["AnswerAppraiser", "leveled", "quote_of", "reason_for"]
+__all__ = ["AnswerPlayer", "leveled", "quote_of", "reason_for"]
 
 _SILENCE = "Nothing was said."
 _NEUTRAL = "It neither helps nor hurts."
@@ -21,12 +21,11 @@ _GOOD_FROM = 3
 """The level from which a grade is explained by what did good."""
 
 
-class AnswerAppraiser:
-    """Appraises answers to a single message; an answer that several judges grade is appraised once."""
+class AnswerPlayer(AppraisingPlayer):
+    """Base of embedded judges of answers to a single message; an answer that several judges grade is appraised once."""
 
-    def __init__(self, appraiser: Appraiser) -> None:
-        self.appraiser = appraiser
-        self._last: tuple[tuple[str, str, int], Appraisal] | None = None
+    roles = ("judge",)
+    _last: tuple[tuple[str, str, int], Appraisal] | None = None
 
     def appraise(self, scenario: Any, answer: str, seed: int) -> Appraisal:
         """The appraisal of an answer to the scenario's `query`."""

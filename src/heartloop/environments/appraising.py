@@ -7,7 +7,7 @@ cover reading a reply (`heartloop.appraisal`), nor state rules and words (each e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.appraisal.effect import Effect, effect_of
@@ -16,12 +16,13 @@ from heartloop.appraisal.features import Context, features_of, han_share
 from heartloop.appraisal.linear import LinearModel
 from heartloop.appraisal.reader import REPEATED, Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
+from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.lines import chance
 from heartloop.environments.reading import LearnedReading
 
 __all__ = [
-    "SWING", "WEIGHTS", "Appraisal", "Appraiser", "LearnedAppraiser", "Missed", "StudentAppraiser", "evidence_of", "missed_by",
-    "no_written_lines", "reason_of", "swing",
+    "SWING", "WEIGHTS", "Appraisal", "Appraiser", "AppraisingPlayer", "LearnedAppraiser", "Missed", "StudentAppraiser",
+    "evidence_of", "missed_by", "no_written_lines", "reason_of", "swing",
 ]  # fmt: skip
 
 WEIGHTS = "weights."
@@ -163,6 +164,29 @@ class StudentAppraiser:
         values = self._weights.apply(features)
         change = {name: float(value) for name, value in zip(self._weights.outputs, values, strict=True)}
         return Appraisal(change, silent=not replies[-1].strip(), words=features.tokens)
+
+
+class AppraisingPlayer(EmbeddedPlayer):
+    """Base of the embedded users: an appraiser in place of a language model. One object serves any number of dialogues at once.
+
+    Args:
+        appraiser: default, the learned reader as the environment uses it.
+        role: the role that it plays; a `judge` of stored replies needs no written lines.
+    """
+
+    reading: ClassVar[LearnedReading]
+    roles: ClassVar[Sequence[str]] = ("user",)
+    """The roles that one object plays."""
+
+    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
+        self.appraiser, self.role = appraiser or LearnedAppraiser(self.reading), role
+        self.name = self.appraiser.name
+        super().__init__(self.roles, self.hashes)
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Of everything that its answers depend on, by name."""
+        return self.appraiser.hashes
 
 
 def no_written_lines(scenario_id: str, player: str) -> InputError:

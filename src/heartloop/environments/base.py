@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
@@ -36,14 +37,14 @@ Answer = TypeVar("Answer")
 
 
 class EmbeddedPlayer:
-    """Base of players by rules, without a model.
+    """Base of players without a language model.
 
     Args:
         roles: the roles that it plays.
-        prompts: hashes of its rules, by name.
+        prompts: hashes of what its answers depend on, such as rules or learned weights, by name.
     """
 
-    name = "embedded"
+    name = EMBEDDED
 
     def __init__(self, roles: Sequence[str] = ("user",), prompts: Mapping[str, str] | None = None) -> None:
         self._described = {"models": dict.fromkeys(roles, self.name), "prompts": dict(prompts or {})}

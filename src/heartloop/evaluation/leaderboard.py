@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.measures import in_group_order, scale_of
-from heartloop.models.budget import is_baseline, is_embedded
+from heartloop.models.budget import is_baseline
 
 if TYPE_CHECKING:
     from rich.table import Table

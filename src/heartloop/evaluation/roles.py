@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.models.budget import is_baseline
 
-__all__ = ["EMBEDDED", "assign_roles", "model_names"]
-
-EMBEDDED = "embedded"
-"""Name of the embedded user, which needs no model call."""
+__all__ = ["assign_roles", "model_names"]
 
 
 def assign_roles(

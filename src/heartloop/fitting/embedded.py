@@ -34,7 +34,7 @@ from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
 from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import EMBEDDED, MEMBERS, REPEATED, again_of
+from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, again_of
 from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
@@ -314,9 +314,9 @@ def main() -> None:
     examples = [example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER]
     vectors = read_table(folder / "word_vectors.npz")
     fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
-    EMBEDDED.parent.mkdir(exist_ok=True)
-    EMBEDDED.write_bytes(fitted.model.to_bytes())
-    print(EMBEDDED.name, fitted.model.hash, len(EMBEDDED.read_bytes()), "bytes", fitted.model.card["floors"])
+    EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)
+    EMBEDDED_WEIGHTS.write_bytes(fitted.model.to_bytes())
+    print(EMBEDDED_WEIGHTS.name, fitted.model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", fitted.model.card["floors"])
     for name, reading in readings().items():
         mine = np.array([example.environment == name for example in examples])
         table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], fitted.held_out[mine], reading)

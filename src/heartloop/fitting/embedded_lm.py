@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.effect import effect_file
-from heartloop.appraisal.lm_reader import EMBEDDED_LM, LM_WEIGHTS, KernelModel, kernel, rounded
+from heartloop.appraisal.lm_reader import LM_WEIGHTS, KernelModel, kernel, rounded
+from heartloop.appraisal.names import EMBEDDED_LM
 from heartloop.appraisal.reader import MEMBERS
 from heartloop.appraisal.states import CUT_SHA256, WIDTH, local_model
 from heartloop.fitting.embedded import (

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
@@ -65,7 +66,7 @@ def reward_function(
     environment: str,
     scenarios: str | None = None,
     *,
-    user: str = "embedded",
+    user: str = EMBEDDED,
     options: Mapping[str, Any] | None = None,
     max_connections: int = 64,
     seed: int = 0,
@@ -88,7 +89,7 @@ def reward_function(
         InputError: a scenario that does not fit.
     """
     spec, training, chosen = _of_one_answer(environment, options or {})
-    model = None if user == "embedded" else resolve(user, max_connections=max_connections)
+    model = None if user == EMBEDDED else resolve(user, max_connections=max_connections)
     player = spec.players(dict.fromkeys(spec.role_names, model))
     ready = spec.make(spec.load(scenarios, variant=chosen.variant), player, training.played(chosen))
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.core.chat import ChatModel, Reply, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.endpoint import LOCAL
 from heartloop.models.local import PREFIX
 
-__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_embedded", "is_paid", "is_scripted", "load_prices"]
+__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_paid", "is_scripted", "load_prices"]
 
 DEAREST = 1e12
 """Prices per million tokens from this value on are refused as mistakes."""
@@ -380,11 +381,6 @@ def is_scripted(model: str) -> bool:
     (True, True, False)
     """
     return is_embedded(model) or model.startswith("student:") or is_baseline(model)
-
-
-def is_embedded(model: str) -> bool:
-    """Whether a model is an embedded user: `embedded`, or `embedded-lm`, which reads by a small language model of its own."""
-    return model in ("embedded", "embedded-lm")
 
 
 def is_baseline(model: str) -> bool:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from heartloop.appraisal.names import EMBEDDED_LM
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
@@ -45,7 +46,7 @@ __all__ = [
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
     "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
-    "python:module:function, or, as a judge or user, student:FILE or embedded-lm"
+    "python:module:function, or, as a judge or user, student:FILE or " + EMBEDDED_LM
 )
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
@@ -92,7 +93,7 @@ def resolve(
         return PythonChat(name, timeout=timeout)
     if name.startswith("student:"):
         return StudentModel(name)
-    if name == "embedded-lm":
+    if name == EMBEDDED_LM:
         return ReaderModel()
     if is_local(name):
         return LocalModel(name, slots=max_connections)
@@ -172,7 +173,7 @@ class ReaderModel(_JudgesOnly):
         InputError: its weights or its language model cannot be used.
     """
 
-    name = "embedded-lm"
+    name = EMBEDDED_LM
 
     def __init__(self) -> None:
         from heartloop.appraisal.lm_reader import lm_reader

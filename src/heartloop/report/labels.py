@@ -22,6 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import environment_names, load_environment
@@ -100,7 +101,7 @@ def _rules_of(run: Run) -> _Rules | None:
 
 def _lacks(dialogue: Transcript, rules: _Rules) -> bool:
     """Whether the rules can read it and have not."""
-    if dialogue.environment != rules.spec.name or dialogue.user == "embedded" or not rules.labels.applies(dialogue):
+    if dialogue.environment != rules.spec.name or is_embedded(dialogue.user) or not rules.labels.applies(dialogue):
         return False
     return any(turn.state is not None and not turn.evidence for turn in dialogue.turns)
 

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.aspects import STRATEGIES
+from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
 from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
@@ -145,7 +146,7 @@ class Page:
     @property
     def instrument(self) -> str:
         """The user simulator or judge, and who rejudged the replies."""
-        played_by = "the embedded user" if self.embedded else " and ".join(self.card.simulators)
+        played_by = " and ".join("the embedded user" if name == EMBEDDED else name for name in self.card.simulators)
         return f"{played_by}, judged by {self.judge}" if self.judge else played_by
 
     @property
@@ -164,13 +165,18 @@ class Page:
     @cached_property
     def self_scored(self) -> frozenset[str]:
         """Models under test that also moved the feeling they are scored by: as the judge, or else as the simulator."""
-        instruments = [self.judge] if self.judge else [name for name in self.card.simulators if name != "embedded"]
+        instruments = [self.judge] if self.judge else [name for name in self.card.simulators if not is_embedded(name)]
         return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
+
+    @cached_property
+    def learned(self) -> list[str]:
+        """The learned readers that played a role."""
+        return sorted(filter(is_embedded, {*self.card.simulators, *roles_of(self.settings).values()}))
 
     @property
     def embedded(self) -> bool:
-        """Whether the embedded user played a role."""
-        return "embedded" in self.card.simulators or "embedded" in roles_of(self.settings).values()
+        """Whether a learned reader played a role."""
+        return bool(self.learned)
 
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
@@ -266,7 +272,7 @@ class Page:
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", self.title),
-            (self.played_by.capitalize(), "embedded" if self.embedded else ", ".join(card.simulators)),
+            (self.played_by.capitalize(), ", ".join(card.simulators)),
             ("Rejudged by", self.judge),
             ("Preset", ", ".join(card.presets)),
             *self.output.facts,

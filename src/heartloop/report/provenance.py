@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.measures import options_of, roles_of
 from heartloop.evaluation.runs import Run, judge_of
 from heartloop.evaluation.scores import model_names
-from heartloop.models.budget import is_embedded
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 

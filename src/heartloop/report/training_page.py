@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.report.curves import SMOOTHING, Band, Chart, Curve, band_of, chart_of
 from heartloop.report.lengths import COLOURS, dashes_of
 from heartloop.report.training_metrics import Group, Metric, groups_of, logged_metrics, turn_lengths
@@ -86,9 +87,10 @@ class TrainingPage:
         self.last = max(run.last for run in self.runs)
 
     @property
-    def embedded(self) -> bool:
-        """Whether the embedded user was used in any of the runs."""
-        return any(run.recipe.get("dialogue", {}).get("user") == "embedded" for run in self.runs)
+    def learned(self) -> list[str]:
+        """The learned readers that played the user in any of the runs."""
+        users = {str(run.recipe.get("dialogue", {}).get("user")) for run in self.runs}
+        return sorted(filter(is_embedded, users))
 
     @property
     def seeds(self) -> int:

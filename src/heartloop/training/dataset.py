@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
-from heartloop.models.budget import is_embedded
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings
 from heartloop.training.recipe import Recipe
 from heartloop.training.verl_config import RunPaths

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.environments.spec import Ready
 from heartloop.models.names import resolve
@@ -46,7 +47,7 @@ class DialogueSettings(Dialogue):
         """
         spec, options = self.environment.spec, self.environment.played
         scenarios = [one for name in dict.fromkeys(self.scenarios) for one in spec.load(name, variant=options.variant)]
-        if self.user == "embedded":
+        if self.user == EMBEDDED:
             return spec.make(scenarios, spec.players(), options), []
         model = resolve(self.user, max_connections=self.max_connections)
         player = spec.players(dict.fromkeys(spec.role_names, model), dict.fromkeys(spec.role_names, self.user_sampling))

@@ -10,8 +10,8 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.wording import amount
-from heartloop.models.budget import is_embedded
 from heartloop.training.dataset import Split
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
@@ -82,7 +82,7 @@ def plan_text(recipe: Recipe, split: Split | None) -> str:
     played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
     updates = amount(counts.updates, "update")
     lines += [
-        ("user", "embedded, no model" if dialogue.user == "embedded" else dialogue.user),
+        ("user", "embedded, no model" if dialogue.user == EMBEDDED else dialogue.user),
         ("policy", _policy(recipe)),
         ("algorithm", _algorithm(recipe)),
         ("optimiser", _optimiser(recipe)),

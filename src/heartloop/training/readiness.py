@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.errors import UseError
 from heartloop.models.names import resolve
 from heartloop.training.recipe import Recipe
@@ -120,7 +121,7 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
 
 
 def _user(recipe: Recipe) -> Iterator[Missing]:
-    if recipe.dialogue.user == "embedded":
+    if recipe.dialogue.user == EMBEDDED:
         return
     try:
         resolve(recipe.dialogue.user)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
@@ -109,7 +110,7 @@ class ScenarioSets(Section):
 class Dialogue(Section):
     """How rollouts are played, cut into samples, and rewarded."""
 
-    user: str = "embedded"
+    user: str = EMBEDDED
     """`embedded`, or the name of the model that plays the environment's roles."""
     user_sampling: Sampling = Sampling()
     """Sampling of that model: `temperature`, `top_p`, `max_tokens`, `seed`; by default the endpoint's own."""

@@ -9,14 +9,13 @@ report that used it says so. Does not cover state rules and the turn limit (`env
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.reader import REPEATED
 from heartloop.environments.appraising import (
     Appraisal,
-    Appraiser,
-    LearnedAppraiser,
+    AppraisingPlayer,
     evidence_of,
     missed_by,
     no_written_lines,
@@ -61,20 +60,10 @@ class _Felt(NamedTuple):
         return min(self.t, -self.a)
 
 
-class EmbeddedUser:
-    """The user whose changes an appraiser gives. One object serves any number of dialogues at once.
+class EmbeddedUser(AppraisingPlayer):
+    """The user whose changes an appraiser gives."""
 
-    Args:
-        appraiser: default, the learned reader.
-        role: `judge` to judge stored replies, which needs no written lines.
-    """
-
-    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
-        self._appraiser, self._role = appraiser or LearnedAppraiser(READING), role
-        self.name = self._appraiser.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"user": self.name}, "prompts": dict(self._appraiser.hashes)}
+    reading = READING
 
     def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
@@ -86,16 +75,16 @@ class EmbeddedUser:
             texts = [scenario.record.aggressor_profile.system_prompt]
         else:
             texts = [beat.text for beat in scenario.beats]
-        self._appraiser.admit(scenario.id, (scenario.opening or "", *texts))
-        if self._role != "judge" and isinstance(scenario, ReleasedScenario):
+        self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
+        if self.role != "judge" and isinstance(scenario, ReleasedScenario):
             raise no_written_lines(scenario.id, self.name)
 
     async def react(self, view: View, log: CallLog) -> Reaction:
-        appraisal = self._appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
+        appraisal = self.appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
         a, t = (round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, appraisal.change[axis])), 1) for axis in "at")
         state = (move(view.a, a), move(view.t, t))
         felt = _Felt(a, t, state, outcome(*state, *view.scenario.axes, RELATION_WEIGHT))
-        goes_on, line = (True, "") if self._role == "judge" else answer(view, appraisal, felt)
+        goes_on, line = (True, "") if self.role == "judge" else answer(view, appraisal, felt)
         return Reaction(a, t, line, goes_on, _thoughts(view.scenario.scene, appraisal, felt), evidence_of(appraisal))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from heartloop.environments.appraising import Appraiser, LearnedAppraiser, Missed
+from heartloop.environments.appraising import AppraisingPlayer, Missed
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.director import decide, open_beats
 from heartloop.environments.empa.environment import Judgement, View
@@ -36,21 +36,15 @@ COLD_AFTER = 3
 """Windows in a row without positive energy, from which the person grows cold."""
 
 
-class EmbeddedUser:
-    """The user, the judge and the director with one appraiser. One object serves any number of dialogues at once.
+class EmbeddedUser(AppraisingPlayer):
+    """The user, the judge and the director with one appraiser."""
 
-    Args:
-        appraiser: default, the learned reader.
-        role: `director` to direct only, which depends on no weights.
-    """
+    reading = READING
+    roles = ("user", "judge", "director")
 
-    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
-        self._appraiser, self._role = appraiser or LearnedAppraiser(READING), role
-        self.name = self._appraiser.name
-
-    def describe(self) -> Mapping[str, Any]:
-        weights = {} if self._role == "director" else dict(self._appraiser.hashes)
-        return {"models": dict.fromkeys(("user", "judge", "director"), self.name), "prompts": weights}
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
 
     def admit(self, scenario: Scenario) -> None:
         """Refuses a scenario that the appraiser does not understand.
@@ -58,17 +52,17 @@ class EmbeddedUser:
         Raises:
             InputError: says so.
         """
-        self._appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
+        self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
-        return judge(view, self._appraiser)
+        return judge(view, self.appraiser)
 
     async def direct(self, view: View, log: CallLog) -> Act:
         return decide(view)
 
     async def speak(self, view: View, log: CallLog) -> str:
         if view.ending is None and len(view.judgements) < len(view.heard):
-            return line_of(view, _effect_of(view, judge(view._replace(window=1), self._appraiser)))
+            return line_of(view, _effect_of(view, judge(view._replace(window=1), self.appraiser)))
         return line_of(view)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from heartloop.appraisal.names import is_embedded
 from heartloop.core.blocks import Column, Row, Table, Text
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
@@ -127,7 +128,7 @@ def _notes(shifts: PerturbationShifts) -> list[str]:
     unpaired = [f"{n} under {_NAMES[variant]}" for variant, n in shifts.left_out.items() if n]
     if unpaired:
         notes.append(f"Dialogues excluded because they are not scored in both: {', '.join(unpaired)}.")
-    if shifts.judge == "embedded":
+    if is_embedded(shifts.judge):
         notes.append("The judge is embedded: the shifts check the computation and do not transfer to a judge model.")
     if scenarios < _FEW_SCENARIOS:
         notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios: the intervals are too narrow.")

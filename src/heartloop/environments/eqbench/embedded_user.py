@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Any
 
 from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS
 from heartloop.appraisal.english import lacks_english
@@ -22,6 +21,7 @@ from heartloop.appraisal.features import Context
 from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
 from heartloop.environments.appraising import WEIGHTS
+from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Answer, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
@@ -41,15 +41,13 @@ HOSTILE_LIMIT = 5.0
 _HIGHEST_ASPECT = 4.0
 
 
-class EmbeddedUser:
+class EmbeddedUser(EmbeddedPlayer):
     """The judge. One object serves any number of dialogues at once."""
 
     def __init__(self, reader: Reader | None = None) -> None:
         self._reader = reader or embedded_reader()
         self.name = self._reader.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": self.name}, "prompts": {f"{WEIGHTS}reader": self._reader.hash}}
+        super().__init__(("judge",), {f"{WEIGHTS}reader": self._reader.hash})
 
     def admit(self, scenario: Scenario) -> None:
         """Refuses a scenario that is not in English, or of whose criteria none that counts is read.

@@ -11,11 +11,10 @@ report that used it says so. Does not cover the reward (`environment`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from heartloop.core.errors import InputError
-from heartloop.environments.answer_grades import AnswerAppraiser, leveled, quote_of, reason_for
-from heartloop.environments.appraising import WEIGHTS, Appraiser, LearnedAppraiser, evidence_of
+from heartloop.environments.answer_grades import AnswerPlayer, leveled, quote_of, reason_for
+from heartloop.environments.appraising import WEIGHTS, evidence_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import whole
 from heartloop.environments.perm.drawn import AnyScenario
@@ -34,20 +33,14 @@ _RESONATION: Mapping[int, str] = {
 }
 
 
-class EmbeddedUser:
-    """The four judges. One object serves any number of dialogues at once.
+class EmbeddedUser(AnswerPlayer):
+    """The four judges; the appraiser reads responses."""
 
-    Args:
-        appraiser: of responses; default, the learned reader.
-    """
+    reading = READING
 
-    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "judge") -> None:
-        self._answers = AnswerAppraiser(appraiser or LearnedAppraiser(READING))
-        self.name = self._answers.appraiser.name
-
-    def describe(self) -> Mapping[str, Any]:
-        hashes = {**self._answers.appraiser.hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
-        return {"models": {"judge": self.name}, "prompts": hashes}
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario that the appraiser does not understand, or that was drawn from EmpatheticDialogues.
@@ -60,7 +53,7 @@ class EmbeddedUser:
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "
                 "use --judge MODEL for drawn scenarios"
             )
-        self._answers.appraiser.admit(scenario.id, (scenario.scenario, scenario.query))
+        self.appraiser.admit(scenario.id, (scenario.scenario, scenario.query))
 
     async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
         scenario = view.scenario
@@ -68,7 +61,7 @@ class EmbeddedUser:
         if judge == "resonation":
             level, evidence = RESONATION.level(scenario, view.analysis)
             return Grade(level, _RESONATION[level], quote_of(view.analysis), evidence)
-        appraisal = self._answers.appraise(scenario, view.response, view.seed)
+        appraisal = self.appraise(scenario, view.response, view.seed)
         if judge != "bystander":
             grade = leveled(appraisal, judge, view.response)
             more = evidence_of(appraisal) if judge == "reception" else {}

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from heartloop.environments.appraising import (
     Appraisal,
-    Appraiser,
-    LearnedAppraiser,
+    AppraisingPlayer,
     Missed,
     evidence_of,
     no_written_lines,
@@ -50,20 +49,13 @@ _BY_VARIANT: Mapping[str, _Variant] = {
 """Ours; RLVER App. D describes the challenging user as reserved and critical."""
 
 
-class EmbeddedUser:
-    """The user whose changes an appraiser gives. One object serves any number of dialogues at once.
+class EmbeddedUser(AppraisingPlayer):
+    """The user whose changes an appraiser gives."""
 
-    Args:
-        appraiser: default, the learned reader.
-        role: `judge` to judge stored replies, which needs no written lines.
-    """
-
-    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
-        self._appraiser, self._role = appraiser or LearnedAppraiser(READING), role
-        self.name = self._appraiser.name
+    reading = READING
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        return {"models": {"user": self.name}, "prompts": dict(self._appraiser.hashes)}
+        return super().describe()
 
     def admit(self, scenario: AnyScenario) -> None:
         """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
@@ -73,12 +65,12 @@ class EmbeddedUser:
         """
         released = isinstance(scenario, ReleasedScenario)
         beats = () if isinstance(scenario, ReleasedScenario) else (beat.text for beat in scenario.beats)
-        self._appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
-        if self._role != "judge" and released:
+        self.appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
+        if self.role != "judge" and released:
             raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:
-        appraisal = self._appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
+        appraisal = self.appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
         raw, variant = appraisal.change["emotion"], _BY_VARIANT[view.variant]
         change = round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, raw * (variant.up if raw > 0 else variant.down))), 1)
         after = max(0.0, min(100.0, view.emotion + change))

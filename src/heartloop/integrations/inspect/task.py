@@ -26,13 +26,13 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Sampling, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
 from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.spec import EnvironmentSpec, Options, Scenario
-from heartloop.evaluation.roles import EMBEDDED
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
@@ -184,7 +184,7 @@ def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, InspectChat | None
 
 def _ask_for(roles: Sequence[str]) -> str:
     models = " ".join(f"--model-role {role}=provider/model" for role in roles)
-    return f"Pass {models}, or -T user={EMBEDDED} for the built-in rules"
+    return f"Pass {models}, or -T user={EMBEDDED} for the embedded user"
 
 
 def _policy_sampling(spec: EnvironmentSpec, config: GenerateConfig) -> Sampling:

@@ -34,7 +34,7 @@ AVERAGE = "Avg."
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
 _HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows their mean times 20."
-_RULES = " The embedded judge only recognises the words of a scenario's cues, not the same content in other words."
+_EMBEDDED = " The embedded judge reads no dates: an answer that puts an event on a wrong day is not noticed."
 
 
 def build(page: PanelInput) -> PanelOutput:
@@ -49,7 +49,7 @@ def build(page: PanelInput) -> PanelOutput:
     kinds = tuple(Row(kind, tuple(estimates)) for kind, estimates in by_kind.items())
     return PanelOutput(
         blocks=(
-            Table("Six metrics", columns, metrics, _HELP + _RULES * page.embedded, "Metric", "daily-metrics", models=True),
+            Table("Six metrics", columns, metrics, _HELP + _EMBEDDED * page.embedded, "Metric", "daily-metrics", models=True),
             Table("By kind of query", columns, kinds, "Mean of the six.", "Kind", "daily-kind", models=True),
         )
     )
