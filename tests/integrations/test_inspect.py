@@ -358,6 +358,18 @@ class TestCalls:
         assert sorted(body["seed"] for body in asked) == [9, 10, 11, 12, 13]
         assert played_in(samples(log)[0]).sampling["user"] == Sampling(temperature=0.7, seed=9)
 
+    async def test_every_sampling_setting_and_field_is_sent_and_recorded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        numbers: dict[str, Any] = {"presence_penalty": 1.5, "frequency_penalty": 0.5}
+        given = {"stop_seqs": ["END"], "reasoning_effort": "low", "extra_body": {"min_p": 0.1}}
+        async with FaultyServer(answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1}, **numbers, **given)
+        asked = [request.body for request in server.requests if request.part == "policy"]
+        sent = {**numbers, "stop": ["END"], "min_p": 0.1}  # Inspect sends an effort to models that it knows to reason
+        assert all({name: body.get(name) for name in sent} == sent for body in asked)
+        assert played_in(samples(log)[0]).sampling["policy"] == Sampling(
+            **numbers, stop=("END",), reasoning_effort="low", request={"min_p": 0.1}
+        )
+
     async def test_no_log_of_ours_holds_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer("unauthorized", answer=by_words) as server:
             [sample] = samples(await over_http(server, monkeypatch, task_args={"limit": 1}))

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm import scoring as perspectives
 from heartloop.environments.published import published
@@ -250,6 +251,13 @@ class TestSettings:
     def test_open_ended_settings_take_any_name(self) -> None:
         found = read_recipe("ctc_grpo_tiny", settings=["policy.template.enable_thinking=false", "verl.trainer.nnodes=2"])
         assert (found.policy.template, found.verl) == ({"enable_thinking": False}, {"trainer.nnodes": 2})
+
+    def test_the_users_requests_take_any_setting_and_field(self) -> None:
+        settings = ["user_sampling.top_k=20", "user_sampling.stop=END", "user_sampling.request.chat_template_kwargs.x=false"]
+        recipe = read_recipe("ctc_grpo_tiny", settings=[f"dialogue.{setting}" for setting in settings])
+        assert recipe.dialogue.user_sampling == Sampling(top_k=20, stop=("END",), request={"chat_template_kwargs": {"x": False}})
+        with pytest.raises(InputError, match=r"user_sampling.request.*messages"):
+            read_recipe("ctc_grpo_tiny", settings=["dialogue.user_sampling.request.messages=1"])
 
     @pytest.mark.parametrize(
         ("setting", "said"),

@@ -51,6 +51,14 @@ def evaluate_command(
         list[str] | None,
         typer.Option("--sampling", help="role.setting=value, e.g. policy.temperature=0.7 or user.max_tokens=800; repeatable."),
     ] = None,
+    request: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--request",
+            help="role.field=JSON: another field of the role's requests, e.g. policy.chat_template_kwargs.enable_thinking=false; "
+            "repeatable.",
+        ),
+    ] = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
     retries: given.Retries = 6,
@@ -73,10 +81,11 @@ def evaluate_command(
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.roles import assign_roles, model_names
     from heartloop.evaluation.runner import player
-    from heartloop.evaluation.settings import Shard, read_samplings, settings_of, stratified
+    from heartloop.evaluation.sampling import read_samplings
+    from heartloop.evaluation.settings import Shard, settings_of, stratified
     from heartloop.models.cache import cache_at
     from heartloop.models.local import PREFIX
-    from heartloop.models.names import Meter, counted, is_paid, is_scripted, load_env, load_prices
+    from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
 
     spec = load_environment(environment)
     options = spec.read_options(read_options(context, spec, option))
@@ -86,8 +95,8 @@ def evaluate_command(
     load_env()
     if judges := [name for name in model if name.startswith("student:") or is_embedded(name)]:
         raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
-    scripted = [name for name, player_name in roles.items() if is_scripted(player_name)]
-    samplings = read_samplings(sampling or [], roles=("policy", *spec.role_names), scripted=scripted)
+    playing_roles = {name: [player_name] for name, player_name in roles.items()}
+    samplings = read_samplings(sampling or [], request or [], models={"policy": model, **playing_roles})
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
     scenario_set = spec.set_of(scenarios)

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "Cache", "Embedder", "Judge", "JudgePilot", "JudgeSampling", "MaxConnections", "MaxCost", "MaxTokens", "NewRun",
-    "OptionValues", "Prices", "Retries", "RetryJudging", "Timeout", "WriterSampling", "WritingConnections", "Yes",
+    "Cache", "Embedder", "Judge", "JudgePilot", "JudgeRequest", "JudgeSampling", "MaxConnections", "MaxCost", "MaxTokens",
+    "NewRun", "OptionValues", "Prices", "Retries", "RetryJudging", "Timeout", "WriterRequest", "WriterSampling",
+    "WritingConnections", "Yes",
 ]  # fmt: skip
 
 OptionValues = Annotated[
@@ -32,6 +33,10 @@ Cache = Annotated[
 # Options of commands that read a finished run.
 NewRun = Annotated[Path | None, typer.Option(help="New run directory. Default: beside the run.")]
 Judge = Annotated[str, typer.Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
+JudgeRequest = Annotated[
+    list[str] | None,
+    typer.Option("--request", help="judge.field=JSON: another field of the judge's requests, e.g. judge.min_p=0.05."),
+]
 JudgeSampling = Annotated[list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")]
 JudgePilot = Annotated[bool, typer.Option("--pilot", help="Judge two dialogues, print the estimate and stop.")]
 RetryJudging = Annotated[bool, typer.Option("--retry-failed", help="Rejudge failed dialogues.")]
@@ -42,5 +47,9 @@ Embedder = Annotated[
 ]
 WriterSampling = Annotated[
     list[str] | None, typer.Option("--sampling", help="role.setting=value, e.g. writer.temperature=1, auditor.max_tokens=2000.")
+]
+WriterRequest = Annotated[
+    list[str] | None,
+    typer.Option("--request", help="role.field=JSON: another field of the role's requests, e.g. writer.min_p=0.05."),
 ]
 WritingConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")]

@@ -22,6 +22,7 @@ def rejudge(
     option: given.OptionValues = None,
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")] = None,
     sampling: given.JudgeSampling = None,
+    request: given.JudgeRequest = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
     retries: given.Retries = 6,
@@ -45,7 +46,7 @@ def rejudge(
     from heartloop.evaluation.runs import read_run
 
     by = Judging(
-        judge, sampling, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
+        judge, sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
         timeout=timeout, retries=retries, max_connections=max_connections,
     )  # fmt: skip
     spec = load_environment(played_settings(run).environment)

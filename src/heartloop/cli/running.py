@@ -30,8 +30,9 @@ from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run, work_through
 from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.runs import read_run, write_scores
+from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.evaluation.settings import EvaluationSettings, Job, read_samplings
+from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.models.budget import is_baseline
 from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
 from heartloop.models.names import (
@@ -40,7 +41,6 @@ from heartloop.models.names import (
     counted,
     endpoint_habits,
     is_paid,
-    is_scripted,
     load_env,
     load_prices,
     local_speed,
@@ -150,6 +150,7 @@ class Judging:
 
     Args:
         texts: sampling settings, `judge.setting=value`.
+        requests: further fields of a request, `judge.field=JSON`.
         pilot: stop after the estimate.
         yes: continue after the estimate without asking.
         how: further arguments of `models.names.resolve`.
@@ -159,14 +160,14 @@ class Judging:
     """
 
     def __init__(
-        self, judge: str, texts: Sequence[str] | None, *, max_tokens: int | None, max_cost: float | None, prices: Path | None,
-        cache: Path | None, pilot: bool, yes: bool, **how: Any,
+        self, judge: str, texts: Sequence[str] | None, requests: Sequence[str] | None, *, max_tokens: int | None,
+        max_cost: float | None, prices: Path | None, cache: Path | None, pilot: bool, yes: bool, **how: Any,
     ) -> None:  # fmt: skip
         load_env()
         if is_baseline(judge):
             raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        scripted = ("judge",) if is_scripted(judge) else ()
-        self.sampling: Sampling | None = read_samplings(texts or (), roles=("judge",), scripted=scripted).get("judge")
+        samplings = read_samplings(texts or (), requests or (), models={"judge": [judge]})
+        self.sampling: Sampling | None = samplings.get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
         self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}

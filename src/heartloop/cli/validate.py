@@ -30,6 +30,7 @@ def validate(
     option: given.OptionValues = None,
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")] = None,
     sampling: given.JudgeSampling = None,
+    request: given.JudgeRequest = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
     retries: given.Retries = 6,
@@ -61,7 +62,7 @@ def validate(
     if judge is None:
         raise UseError("--judge is missing; pass service/model, or embedded")
     by = Judging(
-        judge, sampling, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
+        judge, sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
         timeout=timeout, retries=retries, max_connections=max_connections,
     )  # fmt: skip
     judges = chosen.judges(spec, by.model, by.sampling)

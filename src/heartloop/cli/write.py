@@ -46,6 +46,7 @@ def write(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
     sampling: given.WriterSampling = None,
+    request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
     retries: given.Retries = 6,
@@ -55,7 +56,9 @@ def write(
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
-    by = _Calls(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    by = _Calls(
+        writer, auditor, embedder, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
+    )
     written, cost = _write(writing, out, by, n=n, seed=seed, only=only or ())
     raise typer.Exit(_report(written, out, cost))
 
@@ -79,6 +82,7 @@ def distil(
     embedder: given.Embedder = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
     sampling: given.WriterSampling = None,
+    request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
     retries: given.Retries = 6,
@@ -104,7 +108,9 @@ def distil(
     if writer is None or auditor is None or out is None:
         missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
         raise UseError(f"{' and '.join(missing)} missing; pass them, or use --dry-run to count first")
-    by = _Calls(writer, auditor, embedder, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    by = _Calls(
+        writer, auditor, embedder, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
+    )
     written, cost = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
     code = _report(written, out, cost)
     if too_many_refused:
@@ -124,6 +130,7 @@ def enrich(
     sampling: Annotated[
         list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
     ] = None,
+    request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
     retries: given.Retries = 6,
@@ -134,7 +141,9 @@ def enrich(
     """Complete imported scenarios with a model, e.g. with a persona. Rerun the same command to resume."""
     writing = _part(environment, "enrich")(source)
     n = limit or sys.maxsize
-    by = _Calls(writer, None, None, sampling or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
+    by = _Calls(
+        writer, None, None, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
+    )
     _print_removed(writing.removed(writing.seeds(n, 0)))
     written, cost = _write(writing, out, by, n=n, seed=0)
     raise typer.Exit(_report(written, out, cost))
@@ -166,6 +175,7 @@ class _Calls(NamedTuple):
     """`None`: no audit and no comparison with other scenarios."""
     embedder: str | None
     sampling: list[str]
+    request: list[str]
     max_connections: int
     timeout: float
     retries: int
@@ -185,7 +195,7 @@ def _write(
     from heartloop.authoring.written import WrittenFiles
     from heartloop.core.errors import UseError
     from heartloop.evaluation.progress import ProgressLine
-    from heartloop.evaluation.settings import read_samplings
+    from heartloop.evaluation.sampling import read_samplings
     from heartloop.models.endpoint import EndpointChat
     from heartloop.models.names import Meter, close, counted, is_scripted, load_env, load_prices, resolve
 
@@ -194,7 +204,8 @@ def _write(
     for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
         if name is not None and is_scripted(name):
             raise UseError(f"{flag} is {name}, a baseline that only replies; expected service/model")
-    samplings = read_samplings(by.sampling, roles=("writer", "auditor") if by.auditor else ("writer",))
+    writers = {"writer": [by.writer]} | ({"auditor": [by.auditor]} if by.auditor else {})
+    samplings = read_samplings(by.sampling, by.request, models=writers)
     names = [name for name in (by.writer, by.auditor, by.embedder) if name]
     meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
     models = {

@@ -9,11 +9,23 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from heartloop.core.errors import InputError
 from heartloop.core.renames import current_transcript
@@ -45,6 +57,10 @@ def writable(text: str) -> str:
 Text = Annotated[str, AfterValidator(writable)]
 
 
+def _listed(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
 def _without_nan(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -73,30 +89,99 @@ class Message(_Frozen):
     content: Text
 
 
+_OWN_FIELDS = {
+    "model": "it is the model's name",
+    "messages": "they are the dialogue",
+    "response_format": "it is the schema of the answer",
+    "stream": "answers are read whole",
+    "stream_options": "answers are read whole",
+    "n": "one answer is read from each call",
+}
+"""Fields of a request that no setting may replace, and why."""
+_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
+_ALWAYS_WRITTEN = ("temperature", "top_p", "max_tokens", "seed")
+
+
 class Sampling(_Frozen):
-    """Sampling settings of one role. `None`: the endpoint's default."""
+    """Sampling settings of one role. `None`: the endpoint's default.
+
+    Those after `seed` are written to JSON only where they are set, so that the files, hashes and cache keys of runs without them
+    are those of earlier versions.
+    """
 
     temperature: float | None = Field(default=None, ge=0.0, le=2.0)
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
     max_tokens: int | None = Field(default=None, gt=0)
     seed: int | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    """Number of the likeliest tokens to sample from; 0 or -1, by server, samples from all."""
+    presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
+    frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
+    stop: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...] | None, BeforeValidator(_listed)] = Field(
+        default=None, min_length=1
+    )
+    """Texts before which an answer ends; one text may be given without a list."""
+    reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z_-]+$")
+    """How long a reasoning model thinks: `none`, `minimal`, `low`, `medium`, `high`, ..., by model."""
+    request: dict[str, JsonValue] = Field(default_factory=dict)
+    """Any other field of the request's body by name, with any JSON value."""
+
+    @field_validator("request")
+    @classmethod
+    def _other_fields(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name in given:
+            setting = _OTHER_NAMES.get(name, name)
+            if name in _OWN_FIELDS:
+                raise ValueError(f"{name} cannot be set: {_OWN_FIELDS[name]}; expected another field of the request, or none")
+            if setting in cls.model_fields:
+                raise ValueError(f"{name} is a sampling setting; set {setting} there instead of in the request")
+        return given
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name in _ALWAYS_WRITTEN or value not in (None, {})}
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return self.chosen().items()
+
+    def chosen(self) -> dict[str, Any]:
+        """The settings that are set, by name, in the order of the fields.
+
+        >>> Sampling(seed=4, stop="END").chosen()
+        {'seed': 4, 'stop': ('END',)}
+        """
+        return {name: value for name, value in self if value is not None and value != {}}
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """The settings after `seed` that are set, by name."""
+        return {name: value for name, value in self.chosen().items() if name not in _ALWAYS_WRITTEN}
 
     def over(self, default: Sampling) -> Sampling:
-        """These settings, with those of `default` in place of `None`.
+        """These settings, with those of `default` in place of `None`; `request` is merged field by field.
 
-        >>> Sampling(seed=4).over(Sampling(temperature=0.7, seed=1))
-        Sampling(temperature=0.7, top_p=None, max_tokens=None, seed=4)
+        >>> Sampling(seed=4, request={"a": {"b": 1}}).over(Sampling(temperature=0.7, seed=1, request={"a": {"b": 0, "c": 0}}))
+        Sampling(temperature=0.7, seed=4, request={'a': {'b': 1, 'c': 0}})
         """
-        return default.model_copy(update=self.model_dump(exclude_none=True))
+        return default.model_copy(update={**self.chosen(), "request": _merged(default.request, self.request)})
 
     def seeded(self, seed: int, step: int) -> Sampling:
         """The settings of one call: the seed is the role's own, or else the given one, plus `step`.
 
         >>> Sampling(temperature=0.5).seeded(40, 2)
-        Sampling(temperature=0.5, top_p=None, max_tokens=None, seed=42)
+        Sampling(temperature=0.5, seed=42)
         """
-        seed = (seed if self.seed is None else self.seed) + step
-        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=seed)
+        return self.model_copy(update={"seed": (seed if self.seed is None else self.seed) + step})
+
+
+def _merged(default: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Both, with the fields of `given` first; objects are merged in turn."""
+    merged = {**default, **given}
+    for name, value in given.items():
+        beneath = default.get(name)
+        if isinstance(value, dict) and isinstance(beneath, dict):
+            merged[name] = _merged(beneath, value)
+    return merged
 
 
 class Usage(_Frozen):

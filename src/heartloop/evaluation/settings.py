@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import heartloop
 from heartloop.core.dialogue import Sampling
@@ -19,7 +19,7 @@ from heartloop.environments.registry import stratified
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
 
-__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "read_samplings", "settings_of", "stratified"]
+__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "settings_of", "stratified"]
 
 
 Scenario = TypeVar("Scenario", bound=AnyScenario)
@@ -134,36 +134,6 @@ def _parts(name: str, mine: Mapping[str, Any], other: object) -> list[str]:
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
     """A seed in [0, 2^31) for one dialogue; the same for every model, so that they are compared on equal terms."""
     return int(hashlib.sha256(f"{seed}|{scenario}|{repeat}".encode()).hexdigest()[:8], 16) >> 1
-
-
-def read_samplings(texts: Sequence[str], *, roles: Sequence[str], scripted: Collection[str] = ()) -> dict[str, Sampling]:
-    """Sampling settings by role, from `role.setting=value` texts.
-
-    Args:
-        scripted: roles without a language model, which have no settings.
-
-    Raises:
-        UseError: a text of another form, an unknown or scripted role, an unknown setting, or a value out of range.
-    """
-    values_by_role: dict[str, dict[str, str]] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        role, dot, setting = name.partition(".")
-        if not (equals and dot) or role not in roles or setting not in Sampling.model_fields:
-            raise UseError(
-                f"--sampling is {text!r}; expected role.setting=value with role {' or '.join(roles)} "
-                f"and setting {', '.join(Sampling.model_fields)}"
-            )
-        if role in scripted:
-            raise UseError(
-                f"--sampling is {text!r}, but {role} is embedded or a student and does not sample; omit it or pass a model"
-            )
-        values_by_role.setdefault(role, {})[setting] = value
-    try:
-        return {role: Sampling.model_validate(values) for role, values in values_by_role.items()}
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UseError(f"--sampling {first['loc'][0]}={first['input']}: {first['msg']}") from error
 
 
 def settings_of(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import sqlite3
 import time
@@ -51,7 +52,6 @@ _TABLE = """CREATE TABLE answers (
 _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
 _HEADS = 2048  # first messages whose digest is held in memory
-_SETTINGS = tuple(Sampling.model_fields)
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -364,7 +364,9 @@ class Cached:
                 self._heads.clear()
             known = self._heads[head] = hashlib.sha256(_joined((self.name, self._source, *head)))
         digest = known.copy()
-        settings = repr([getattr(sampling, name) for name in _SETTINGS])
+        settings = repr([sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed])
+        if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
+            settings += json.dumps(further, sort_keys=True)
         digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
         return digest.digest()
 

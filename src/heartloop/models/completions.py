@@ -25,7 +25,9 @@ __all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_refusal", "
 
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
-_OPTIONAL = ("temperature", "top_p", "seed")
+_OPTIONAL = ("temperature", "top_p", "seed", "top_k", "presence_penalty", "frequency_penalty")
+_REQUIRED = ("stop", "reasoning_effort")
+"""Settings without which an answer is another one altogether: a server that refuses them fails the call."""
 _INCOMPLETE = {"error", "abort", "insufficient_system_resource"}
 """Finish reasons of a generation that failed at the server."""
 _NO_MAX_TOKENS = re.compile(
@@ -68,14 +70,15 @@ class Habits(NamedTuple):
     def body(
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
     ) -> dict[str, Any]:
-        """The request body; sampling settings that are `None` are left out."""
+        """The request body; sampling settings that are `None` are left out. Those of `request` are never left out."""
         body: dict[str, Any] = {"model": model, "messages": [{"role": m.role, "content": m.content} for m in messages]}
-        for name in _OPTIONAL:
+        for name in (*_OPTIONAL, *_REQUIRED):
             value = getattr(sampling, name)
             if value is not None and name not in self.refused:
                 body[name] = value
         if sampling.max_tokens is not None:
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
+        body |= sampling.request
         if schema is not None and self.format == 0:
             # not strict: OpenAI refuses optional fields and ranges in strict schemas; answers are validated on reading anyway
             body["response_format"] = {

@@ -325,7 +325,7 @@ class EndpointChat:
                 404: f"check the model's name and {url}",
                 413: "use a model with a longer context, or fewer turns",
                 429: f"top up the account behind {key}",
-            }.get(trouble.status, "check the model's name and its sampling settings")
+            }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             if 300 <= trouble.status < 400:
                 advice = f"set {url} to the address it redirects to"
             return RefusedByServer(f"{self.name} at {self._address} answered {trouble.text}; {advice}")

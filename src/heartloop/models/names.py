@@ -28,7 +28,7 @@ from heartloop.appraisal.names import EMBEDDED_LM
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
+from heartloop.models.budget import Meter, Metered, Price, Spend, is_baseline, is_paid, is_scripted, load_prices
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
 from heartloop.models.local import LocalModel, is_local
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "ReaderModel", "Spend", "StudentModel", "close", "counted",
     "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "local_speed", "reader_of", "resolve",
-    "student_of",
+    "settings_taken_by", "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -126,6 +126,21 @@ def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None
     """The model with its calls counted under a role and, unless it is scripted, answered from the cache first."""
     metered = Metered(model, meter, role)
     return metered if cache is None or is_scripted(model.name) else Cached(metered, cache, role)
+
+
+def settings_taken_by(name: str) -> frozenset[str]:
+    """The fields of `Sampling` that a model of this name makes use of; empty for those that sample nothing.
+
+    >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-4.1")
+    (['seed'], True)
+    """
+    if is_baseline(name):
+        return frozenset({"seed"})
+    if is_scripted(name) or name.startswith("python:"):
+        return frozenset()
+    if name.startswith("checkpoint:"):
+        return frozenset({"temperature", "top_p", "top_k", "max_tokens", "seed"})
+    return frozenset(Sampling.model_fields)
 
 
 def student_of(model: ChatModel | None) -> LinearModel | None:

@@ -7,6 +7,7 @@ markup (`templates/`).
 from __future__ import annotations
 
 import inspect
+import json
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -291,9 +292,11 @@ class Page:
     def _sampling(self) -> list[str]:
         """What was set of each role's sampling; the dialogues of a page have the same."""
         by_role = self.dialogues[0].sampling if self.dialogues else {}
-        given = {role: sampling.model_dump(exclude_none=True) for role, sampling in sorted(by_role.items())}
+        given = {role: sampling.chosen() for role, sampling in sorted(by_role.items())}
         return [
-            f"{role} {', '.join(f'{name} {value}' for name, value in values.items())}" for role, values in given.items() if values
+            f"{role} {', '.join(f'{name} {_plain(value)}' for name, value in values.items())}"
+            for role, values in given.items()
+            if values
         ]
 
     @cached_property
@@ -418,6 +421,11 @@ class Page:
 def _words(values: object) -> list[str]:
     """Values of a setting over the runs, in words, without those that were not set."""
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
+
+
+def _plain(value: object) -> str:
+    """A setting's value: lists and objects as JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (tuple, dict)) else str(value)
 
 
 def _stop_words(stop: str) -> str:

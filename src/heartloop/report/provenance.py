@@ -168,8 +168,11 @@ def _sampling_flags(settings: Mapping[str, Any], *, only: str = "") -> Iterator[
     sampling = settings.get("sampling")
     for role, values in sorted(sampling.items()) if isinstance(sampling, Mapping) else ():
         for name, value in values.items() if isinstance(values, Mapping) and role == (only or role) else ():
-            if value is not None:
-                yield from ("--sampling", f"{role}.{name}={value}")
+            if name == "request" and isinstance(value, Mapping):
+                for field, content in value.items():
+                    yield from ("--request", f"{role}.{field}={json.dumps(content, ensure_ascii=False)}")
+            elif value is not None:
+                yield from ("--sampling", f"{role}.{name}={json.dumps(value) if isinstance(value, list) else value}")
 
 
 def _caveat(settings: Mapping[str, Any]) -> str:

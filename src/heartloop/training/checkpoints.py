@@ -98,6 +98,7 @@ class CheckpointModel:
             max_tokens=min(room, sampling.max_tokens or self._max_tokens),
             temperature=(defaults.temperature or 0.0) if sampling.temperature is None else sampling.temperature,
             top_p=(defaults.top_p or 1.0) if sampling.top_p is None else sampling.top_p,
+            top_k=sampling.top_k or 0,
             seed=sampling.seed,
         )
         drawn = await loaded.generator.generate(prompt, drawing)

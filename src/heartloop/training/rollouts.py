@@ -148,7 +148,7 @@ class TokenPolicy:
             max_tokens=min(self._max_tokens, sampling.max_tokens or self._max_tokens),
             temperature=self._temperature if sampling.temperature is None else sampling.temperature,
             top_p=self._top_p if sampling.top_p is None else sampling.top_p,
-            top_k=self._top_k,
+            top_k=self._top_k if sampling.top_k is None else sampling.top_k,
             seed=sampling.seed,
         )
         generated = await self._server.generate(prompt, drawing)

@@ -53,6 +53,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
 from heartloop.evaluation.measures import options_of
 from heartloop.evaluation.run_directory import saved_settings
+from heartloop.integrations.inspect.models import config_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, facts_of, messages_of, score_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import SCORER, metrics_of
 
@@ -254,9 +255,7 @@ def _by_model(usage: Mapping[str, Usage], models: Mapping[str, str]) -> dict[str
 
 
 def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfig:
-    given = sampling or Sampling()
-    seed = given.seed if given.seed is not None else seed
-    return GenerateConfig(temperature=given.temperature, top_p=given.top_p, max_tokens=given.max_tokens, seed=seed)
+    return config_of((sampling or Sampling()).over(Sampling(seed=seed)))
 
 
 def _scenarios(environment: str, settings: Mapping[str, Any]) -> Mapping[str, Scenario]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast, get_args
 from weakref import WeakKeyDictionary
 
 from inspect_ai._util.error import PrerequisiteError
@@ -34,6 +34,7 @@ from inspect_ai.model import (
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.tool import ToolChoice, ToolInfo
 from inspect_ai.util import JSONSchema, LimitExceededError
+from pydantic import ValidationError
 from tenacity import RetryError
 
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
@@ -42,10 +43,11 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.models.endpoint import scrub
 from heartloop.models.names import resolve
 
-__all__ = ["InspectChat", "as_inspect", "heartloop_provider", "sampling_of"]
+__all__ = ["InspectChat", "as_inspect", "config_of", "heartloop_provider", "sampling_of"]
 
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
+_EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])
 _FINISH = {"max_tokens": "length", "model_length": "length"}
 
 
@@ -56,8 +58,46 @@ def as_inspect(message: Message) -> ChatMessage:
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
-    """The part of a configuration that heartloop sends itself; the seed is left to the dialogue."""
-    return Sampling(temperature=config.temperature, top_p=config.top_p, max_tokens=config.max_tokens)
+    """The part of a configuration that heartloop sends itself; the seed is left to the dialogue.
+
+    Raises:
+        UseError: a value out of range, or a field of `extra_body` that heartloop sends itself.
+    """
+    try:
+        return Sampling(
+            temperature=config.temperature,
+            top_p=config.top_p,
+            max_tokens=config.max_tokens,
+            top_k=config.top_k,
+            presence_penalty=config.presence_penalty,
+            frequency_penalty=config.frequency_penalty,
+            stop=tuple(config.stop_seqs) if config.stop_seqs else None,
+            reasoning_effort=config.reasoning_effort,
+            request=config.extra_body or {},
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = {"stop": "stop_seqs", "request": "extra_body"}.get(str(first["loc"][0]), str(first["loc"][0]))
+        raise UseError(f"{name} is {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def config_of(sampling: Sampling) -> GenerateConfig:
+    """Sampling settings as Inspect has them; an effort that Inspect does not know is a field of `extra_body`."""
+    effort = sampling.reasoning_effort
+    known = effort if effort in _EFFORTS else None
+    extra = {**sampling.request, **({} if effort == known else {"reasoning_effort": effort})}
+    return GenerateConfig(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        seed=sampling.seed,
+        top_k=sampling.top_k,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        stop_seqs=list(sampling.stop) if sampling.stop else None,
+        reasoning_effort=cast(Any, known),
+        extra_body=extra or None,
+    )
 
 
 _given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
@@ -110,13 +150,12 @@ class InspectChat:
 
     def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
         own = self.inspect_model.config.attempt_timeout
-        return GenerateConfig(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens,
-            seed=sampling.seed if "seed" in asked else None,
-            attempt_timeout=active_generate_config().attempt_timeout if own is None else own,
-            response_schema=_schema(schema) if schema is not None and "schema" in asked else None,
+        return config_of(sampling).model_copy(
+            update={
+                "seed": sampling.seed if "seed" in asked else None,
+                "attempt_timeout": active_generate_config().attempt_timeout if own is None else own,
+                "response_schema": _schema(schema) if schema is not None and "schema" in asked else None,
+            }
         )
 
     def _error(self, cause: BaseException) -> ModelError:

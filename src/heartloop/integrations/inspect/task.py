@@ -28,7 +28,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import Call, Sampling, Turn
+from heartloop.core.dialogue import Call, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
 from heartloop.environments.registry import load_environment, stratified
@@ -122,14 +122,15 @@ def dialogue(
             tags = tuple(filter(None, exclude_tags.split(",")))
             scenario = _scenarios(environment, scenarios, chosen_options.variant, tags)[str(state.sample_id)]
             models = _models_of(spec, user)
+            samplings = {
+                role: sampling_of(model.inspect_model.config).model_copy(update={"seed": model.inspect_model.config.seed})
+                for role, model in models.items()
+                if model is not None
+            }
+            config = active_generate_config()
+            policy_sampling = sampling_of(config).over(spec.policy_sampling)
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
-        samplings = {
-            role: sampling_of(model.inspect_model.config).model_copy(update={"seed": model.inspect_model.config.seed})
-            for role, model in models.items()
-            if model is not None
-        }
-        config = active_generate_config()
         policy, repeat = InspectChat(get_model()), state.epoch - 1
         state.messages = []
         shown = _Shown(spec.make([scenario], spec.players(models, samplings), chosen_options), state, policy)
@@ -139,7 +140,7 @@ def dialogue(
             policy,
             seed=dialogue_seed(config.seed or 0, scenario.id, repeat),
             repeat=repeat,
-            sampling=_policy_sampling(spec, config),
+            sampling=policy_sampling,
         )
         state.messages = messages_of(played, shown.policy_prompt)
         state.metadata = {**state.metadata, **played.facts}
@@ -185,10 +186,6 @@ def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, InspectChat | None
 def _ask_for(roles: Sequence[str]) -> str:
     models = " ".join(f"--model-role {role}=provider/model" for role in roles)
     return f"Pass {models}, or -T user={EMBEDDED} for the embedded user"
-
-
-def _policy_sampling(spec: EnvironmentSpec, config: GenerateConfig) -> Sampling:
-    return sampling_of(config).over(spec.policy_sampling)
 
 
 def _metrics(spec: EnvironmentSpec, options: Options) -> list[Metric | dict[str, list[Metric]]]:
