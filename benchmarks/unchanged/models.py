@@ -1,7 +1,7 @@
 """Models that answer by rule, and record what they are asked.
 
-Answers follow from a hash of the request, so dialogues depend on the words of prompts. The titles in a schema do not change
-an answer; they count in the recorded schemas and keys.
+Answers follow from a hash of the messages and of the names of the fields asked for, so dialogues depend on the words of prompts.
+Titles and bounds in a schema do not change an answer; they count in the recorded schemas and keys.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Scripted(Watched):
         self._last = last
 
     async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
-        draw = Draw(json.dumps([self.name, self.requests[-1].messages, _untitled(schema)]))
+        draw = Draw(json.dumps([self.name, self.requests[-1].messages, _fields(schema, schema)]))
         if (self._fails and draw.number("fails", 9) == 0) or (self._last is not None and len(self.requests) > self._last):
             raise TransportError("the line is dead")
         again = any(message.role == "assistant" for message in messages)
@@ -184,20 +184,20 @@ class Scripted(Watched):
         return _reply(text, messages, reason, draw.pick("reasoning", (None, None, "They mean well.")))
 
 
-def _untitled(schema: Json) -> Json:
-    """A schema without the names of its classes."""
-    if isinstance(schema, dict):
-        rest = {name: _untitled(part) for name, part in schema.items() if name not in ("title", "description", "$ref")}
-        if isinstance(rest.get("$defs"), dict):
-            rest["$defs"] = list(rest["$defs"].values())
-        return rest
-    return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
+def _resolved(schema: Json, whole: Json) -> Json:
+    """The part of a schema that a reference stands for, or the part itself."""
+    return whole["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+
+
+def _fields(schema: Json, whole: Json) -> Json:
+    """The names of an answer's fields, in order, each with those within it."""
+    parts = _resolved(schema or {}, whole).get("properties", {})
+    return [[name, _fields(part, whole)] for name, part in parts.items()]
 
 
 def _filled(schema: Json, whole: Json, draw: Draw, path: str) -> Json:
     """A value that satisfies a schema."""
-    if "$ref" in schema:
-        return _filled(whole["$defs"][schema["$ref"].rsplit("/", 1)[1]], whole, draw, path)
+    schema = _resolved(schema, whole)
     for several in ("anyOf", "allOf", "oneOf"):
         if several in schema:
             return _filled(schema[several][0], whole, draw, path)
