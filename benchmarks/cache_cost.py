@@ -21,6 +21,7 @@ from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.schemas import schema_of
 from heartloop.environments.sage import llm_user
 from heartloop.models.cache import AnswerCache, Cached
 
@@ -30,7 +31,7 @@ CALLS = 1000
 IN_FLIGHT = 200
 ROUNDS = 30
 ANSWER = Reply("a" * 700, usage=Usage(prompt_tokens=2500, completion_tokens=180))
-SCHEMA = llm_user._FeelAnswer.model_json_schema()
+SCHEMA = schema_of(llm_user._FeelAnswer)
 SYSTEMS = [Message(role="system", content=f"{number} " + "persona " * 750) for number in range(IN_FLIGHT)]
 TOLD = "what was said so far "
 

@@ -21,6 +21,7 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
 from heartloop.core.judging import REASKS, _objects, ask
+from heartloop.core.schemas import schema_of
 from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 
@@ -72,7 +73,7 @@ async def test_raw_line_breaks_and_tabs_within_strings_are_read() -> None:
 
 async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
     _, model = await answer(GOOD, sampling=Sampling(temperature=0.0))
-    assert model.schemas == [Verdict.model_json_schema()]
+    assert model.schemas == [schema_of(Verdict)]
     assert model.samplings == [Sampling(temperature=0.0)]
 
 

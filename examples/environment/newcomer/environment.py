@@ -6,12 +6,13 @@ Ease lies in [0, 10] and moves by at most 3 a reply. At 10 the newcomer is ready
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from heartloop.core.dialogue import Message, StopReason
 from heartloop.core.judging import ask
+from heartloop.core.schemas import Sent
 from heartloop.environments.base import BaseEnvironment, EmbeddedPlayer, LoggedEpisode, RoleModel, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.records import Tag, Written
@@ -51,8 +52,8 @@ class Appraisal(BaseModel):
     """What a reply did, and what the newcomer says next."""
 
     change: int = Field(ge=-3, le=3)
-    reason: str
-    answer: str = Field(min_length=1)
+    reason: Annotated[str, Sent(maxLength=400)]
+    answer: Annotated[str, Sent(maxLength=800)] = Field(min_length=1)
 
 
 class EmbeddedUser(EmbeddedPlayer):

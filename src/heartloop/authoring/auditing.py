@@ -12,14 +12,17 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heartloop.authoring.neighbours import NEIGHBOURS
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
+from heartloop.environments.records import Tag
 
 __all__ = ["AUDIT_PROMPTS", "KEPT_WORDS", "Audited", "Correction", "audit", "corrected", "repeated"]
 
@@ -33,14 +36,21 @@ Ask = Callable[[str, str], ChatModel]
 """A model for a question, given the question's name and its prompt's hash."""
 
 
+_Number = Annotated[int, Sent(minimum=0, maximum=100)]  # ages, anchors and levels
+_Text = Annotated[str, Sent(maxLength=1200)]
+_Tags = Annotated[
+    list[Annotated[str, Sent(enum=list(get_args(Tag)))]], Sent(maxItems=len(get_args(Tag)) - 1)
+]  # the only whole list
+
+
 class Correction(BaseModel):
     """One value that was wrong."""
 
     model_config = ConfigDict(extra="ignore")
-    field: str = Field(min_length=2)
+    field: Annotated[str, Sent(maxLength=80)] = Field(min_length=2)
     """The path to it: `anchors.a.start`, `user.rules.2`, `tags`."""
-    value: int | str | list[str]
-    reason: str = Field(min_length=5)
+    value: _Number | _Text | _Tags
+    reason: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
 
 
 class _Audit(BaseModel):
@@ -50,8 +60,8 @@ class _Audit(BaseModel):
 
 class _Repeats(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    shared: str = Field(min_length=5)
-    repeats: list[str]
+    shared: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
+    repeats: Annotated[list[Annotated[str, Sent(maxLength=80)]], Sent(maxItems=NEIGHBOURS)]
 
 
 class Audited(NamedTuple):

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +19,7 @@ from pydantic_core import ErrorDetails, from_json
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, visible
 from heartloop.core.errors import AnswerError
+from heartloop.core.schemas import schema_of
 
 __all__ = ["REASKS", "answers_in", "ask", "parse"]
 
@@ -47,8 +46,9 @@ async def ask(
 ) -> Answer:
     """The model's answer as an instance of `answer`.
 
-    The JSON schema is sent to the endpoint. The answer is the JSON object in the reply's text, with or without other text around
-    it, since not every endpoint enforces a schema. Several objects that differ, and a reply cut by the token limit, are refused.
+    The JSON schema is sent to the endpoint (`schemas.schema_of`). The answer is the JSON object in the reply's text, with or
+    without other text around it, since not every endpoint enforces a schema. Several objects that differ, and a reply cut by the
+    token limit, are refused.
 
     Args:
         reasks: maximum number of re-asks.
@@ -60,7 +60,7 @@ async def ask(
         AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
         ModelError: a call failed for good.
     """
-    schema = _schema_of(answer)
+    schema = schema_of(answer)
     asked = list(messages)
     problem, last = "", ""
     for attempt in range(reasks + 1):
@@ -86,12 +86,6 @@ async def ask(
         ]
     shown = last if len(last) <= 120 else last[:117] + "..."
     raise AnswerError(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
-
-
-@cache
-def _schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
-    """The JSON schema of an answer class; computing it takes longer than a call."""
-    return MappingProxyType(answer.model_json_schema())
 
 
 def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -16,6 +16,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel, answered
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.quotes import stands_in
@@ -42,8 +43,8 @@ class Verdict(BaseModel):
     """What every judge model answers with."""
 
     model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
-    reason: str = Field(min_length=1)
-    quote: str = Field(min_length=1)
+    reason: Annotated[str, Sent(maxLength=800)] = Field(min_length=1)
+    quote: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
 
 
 class Level(Verdict):

@@ -18,12 +18,20 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.schemas import Sent
 
 __all__ = [
+    "Cue",
+    "Key",
+    "Line",
     "Matter",
     "Part",
+    "Passage",
     "Persona",
+    "Sentences",
+    "Short",
     "Tag",
+    "Tags",
     "Word",
     "Written",
     "check_tags",
@@ -43,6 +51,21 @@ Tag = Literal[
     "eating", "pregnancy-loss", "discrimination", "war", "none",
 ]  # fmt: skip
 """Content by which a user may want to exclude scenarios."""
+Tags = Annotated[tuple[Tag, ...], Field(min_length=1), Sent(maxItems=len(get_args(Tag)) - 1)]  # `none` stands alone
+
+Short = Annotated[str, Sent(maxLength=160)]
+"""A name, a title, a phrase. The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they
+are about twice what the shipped scenarios have."""
+Line = Annotated[str, Sent(maxLength=300)]
+"""A sentence, or what is said in one turn."""
+Sentences = Annotated[str, Sent(maxLength=600)]
+"""One to three sentences."""
+Passage = Annotated[str, Sent(maxLength=1200)]
+"""A paragraph."""
+Cue = Annotated[str, Sent(maxLength=60)]
+"""Words by which a reply would name something."""
+Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$"), Sent(pattern=r"^[a-z][a-z0-9-]{0,39}$", maxLength=40)]
+"""The name of a concern in a scenario; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
 
 
 class Part(BaseModel):
@@ -68,17 +91,17 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
 class Persona(Part):
     """Who speaks, where one answer is judged."""
 
-    name: str = Field(min_length=2)
+    name: Short = Field(min_length=2)
     age: int = Field(ge=14, le=96)
     gender: Literal["woman", "man", "non-binary"]
-    occupation: str = Field(min_length=4)
+    occupation: Short = Field(min_length=4)
 
 
 class Matter(Part):
     """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
 
-    text: str = Field(min_length=15)
-    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
+    text: Line = Field(min_length=15)
+    cues: tuple[Cue, ...] = Field(min_length=3, max_length=12)
 
 
 class _Tagged(Protocol):

@@ -80,7 +80,7 @@ class Habits(NamedTuple):
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
         body |= sampling.request
         if schema is not None and self.format == 0:
-            # not strict: OpenAI refuses optional fields and ranges in strict schemas; answers are validated on reading anyway
+            # not strict: a strict server refuses every keyword it does not know; answers are validated on reading anyway
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": _schema_name(str(schema.get("title", ""))), "strict": False, "schema": dict(schema)},

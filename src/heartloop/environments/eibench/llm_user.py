@@ -12,7 +12,7 @@ Then the dialogue is unscored. Missing values are never inferred.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -20,6 +20,7 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel, SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.eibench.environment import Reaction, View
@@ -54,22 +55,32 @@ _MEANS: Mapping[Scene, tuple[str, str]] = {
 """Meaning of a and of t in each scene (after EIBench Figure 9, in our words)."""
 
 
+_LIMIT = int(CHANGE_LIMIT)
+_Change = Annotated[StrictInt, Field(ge=-1000, le=1000)]  # larger values are not changes
+_NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
+
+
 class _Reflection(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    need: str = Field(min_length=1)
-    quality: str = Field(min_length=1)
-    inertia: str = Field(min_length=1)
-    changes: str = Field(min_length=1)
-    tone: str = Field(min_length=1)
+    need: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    quality: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    inertia: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    changes: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    tone: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
 
 
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     reflection: _Reflection
-    emotion_change: StrictInt = Field(ge=-1000, le=1000)  # larger values are not changes
-    relation_change: StrictInt = Field(ge=-1000, le=1000)
-    reply: str = Field(min_length=1)
+    emotion_change: _NarrowChange
+    relation_change: _NarrowChange
+    reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
     goes_on: Literal["yes", "no"] = Field(alias="continue")
+
+
+class _ReleasedAnswer(_Answer):
+    emotion_change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
+    relation_change: _Change
 
 
 class LLMUser(RoleModel):
@@ -103,7 +114,7 @@ class LLMUser(RoleModel):
                 self._system_prompts.of(view.scenario, "react", lambda: self._system_text(view.scenario)),
                 Message(role="user", content=self._turn_text(view)),
             ],
-            _Answer,
+            _Answer if view.preset == "paper" else _ReleasedAnswer,
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
             check=check,

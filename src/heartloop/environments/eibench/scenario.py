@@ -12,14 +12,15 @@ import re
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from heartloop.core.errors import InputError
+from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
-from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
+from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Short, Tags, Written, set_loader
 
 __all__ = [
     "LINES",
@@ -65,27 +66,27 @@ class Seed(Part):
 class UserProfile(Part):
     """The simulated person: what the simulator is told and the model is not."""
 
-    name: str = Field(min_length=2)
+    name: Short = Field(min_length=2)
     age: int = Field(ge=10, le=100)
-    gender: str = Field(min_length=3)
-    role: str = Field(min_length=10)
+    gender: Short = Field(min_length=3)
+    role: Line = Field(min_length=10)
     """Who they are to the model, and what they do: one line."""
-    background: str = Field(min_length=120)
-    speaking_style: str = Field(min_length=20)
-    rules: tuple[str, ...] = Field(min_length=3, max_length=5)
+    background: Passage = Field(min_length=120)
+    speaking_style: Line = Field(min_length=20)
+    rules: tuple[Line, ...] = Field(min_length=3, max_length=5)
     """How they react: what they hold back, what makes it worse, what they need before they soften."""
-    goal: str = Field(min_length=20)
+    goal: Line = Field(min_length=20)
 
 
 class ModelProfile(Part):
     """What the model under test is told: who it is, what it knows, what it may not do, what it is after."""
 
-    name: str = Field(min_length=2)
-    role: str = Field(min_length=10)
-    background: str = Field(min_length=60)
-    knows: tuple[str, ...] = Field(min_length=2, max_length=5)
-    limits: tuple[str, ...] = Field(min_length=1, max_length=4)
-    goal: str = Field(min_length=20)
+    name: Short = Field(min_length=2)
+    role: Line = Field(min_length=10)
+    background: Passage = Field(min_length=60)
+    knows: tuple[Line, ...] = Field(min_length=2, max_length=5)
+    limits: tuple[Line, ...] = Field(min_length=1, max_length=4)
+    goal: Line = Field(min_length=20)
 
 
 class AxisAnchors(Part):
@@ -110,47 +111,47 @@ class ScenarioAnchors(Part):
 class Concern(Part):
     """What moves this person: in Charm what they would like to talk of, elsewhere what weighs on them."""
 
-    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    key: Key
     depth: Literal["surface", "feeling", "core"]
-    text: str = Field(min_length=15)
-    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+    text: Line = Field(min_length=15)
+    cues: tuple[Cue, ...] = Field(min_length=4, max_length=12)
 
 
 class Beat(Part):
     """One written first-person line, ordered from surface to core, with the concern it reveals."""
 
     kind: Literal["fact", "feeling", "core"]
-    concern: str
+    concern: Annotated[str, Sent(maxLength=40)]
     text: str = Field(min_length=15, max_length=360)
 
 
 class Lines(Part):
     """Written lines in the person's own voice. The last group of eight belongs to single scenes."""
 
-    acks: tuple[str, ...] = Field(min_length=3, max_length=4)
-    missed: tuple[str, ...] = Field(min_length=3, max_length=4)
-    cold: tuple[str, ...] = Field(min_length=3, max_length=4)
-    repeat: tuple[str, ...] = Field(min_length=2, max_length=2)
-    silence: tuple[str, ...] = Field(min_length=2, max_length=2)
-    settled: tuple[str, ...] = Field(min_length=2, max_length=2)
+    acks: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    missed: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    repeat: tuple[Line, ...] = Field(min_length=2, max_length=2)
+    silence: tuple[Line, ...] = Field(min_length=2, max_length=2)
+    settled: tuple[Line, ...] = Field(min_length=2, max_length=2)
     """Said when they end the talk content."""
-    broken_off: tuple[str, ...] = Field(min_length=2, max_length=2)
+    broken_off: tuple[Line, ...] = Field(min_length=2, max_length=2)
     """Said when they end it in anger or despair."""
-    yielded: tuple[str, ...] = Field(default=(), max_length=2)
+    yielded: tuple[Line, ...] = Field(default=(), max_length=2)
     """Defense: the model gave in."""
-    ruled: tuple[str, ...] = Field(default=(), max_length=2)
+    ruled: tuple[Line, ...] = Field(default=(), max_length=2)
     """Defense: the model repeated the rule."""
-    excused: tuple[str, ...] = Field(default=(), max_length=2)
+    excused: tuple[Line, ...] = Field(default=(), max_length=2)
     """Repair: the model explained itself away."""
-    hollow: tuple[str, ...] = Field(default=(), max_length=2)
+    hollow: tuple[Line, ...] = Field(default=(), max_length=2)
     """Repair: an apology that names nothing."""
-    pressed: tuple[str, ...] = Field(default=(), max_length=2)
+    pressed: tuple[Line, ...] = Field(default=(), max_length=2)
     """Charm: questioned or pushed."""
-    flattered: tuple[str, ...] = Field(default=(), max_length=2)
+    flattered: tuple[Line, ...] = Field(default=(), max_length=2)
     """Charm: complimented without ground."""
-    advised: tuple[str, ...] = Field(default=(), max_length=2)
+    advised: tuple[Line, ...] = Field(default=(), max_length=2)
     """Support: told what to do."""
-    comforted: tuple[str, ...] = Field(default=(), max_length=2)
+    comforted: tuple[Line, ...] = Field(default=(), max_length=2)
     """Support: comforted with a phrase."""
 
 
@@ -160,7 +161,7 @@ class Scenario(Written):
     id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
     scene: Scene
     title: str = Field(min_length=5, max_length=80)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     seed: Seed
     place: str = Field(min_length=3)
     user: UserProfile

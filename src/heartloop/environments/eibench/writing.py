@@ -12,12 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.eibench.composer import Combination, combinations
 from heartloop.environments.eibench.scenario import (
     LINES,
@@ -36,7 +37,7 @@ from heartloop.environments.eibench.scenario import (
 )
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
 from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Tag
+from heartloop.environments.records import Matter, Sentences, Tags
 from heartloop.environments.writing import (
     Answer,
     Seeded,
@@ -53,16 +54,19 @@ __all__ = ["EIBenchWriting"]
 
 class _Profile(Answer):
     title: str = Field(min_length=5, max_length=80)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     user: UserProfile
     model: ModelProfile
     opening: str | None = Field(default=None, min_length=15, max_length=300)
 
 
+_Place = Annotated[int, Sent(minimum=0, maximum=100)]  # `check_anchors` says what is wrong with another
+
+
 class _State(Answer):
-    shows: str = Field(min_length=15)
-    a: int
-    t: int
+    shows: Sentences = Field(min_length=15)
+    a: _Place
+    t: _Place
 
 
 class _Anchors(Answer):
@@ -78,8 +82,8 @@ class _Anchors(Answer):
 class _Voice(Answer):
     concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
     demand: Matter | None = None
-    wrongs: tuple[Matter, ...] = ()
-    ways: tuple[Matter, ...] = ()
+    wrongs: Annotated[tuple[Matter, ...], Sent(maxItems=2)] = ()
+    ways: Annotated[tuple[Matter, ...], Sent(maxItems=3)] = ()
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
     beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
     lines: Lines

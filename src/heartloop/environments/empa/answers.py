@@ -7,11 +7,14 @@ checks of a whole scenario (`scenario`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from heartloop.core.errors import InputError
+from heartloop.core.schemas import Sent
 from heartloop.environments.empa.scenario import (
     Attempt,
     Axis,
@@ -32,7 +35,7 @@ from heartloop.environments.empa.scenario import (
     unquoted,
 )
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
-from heartloop.environments.records import Matter, Tag
+from heartloop.environments.records import Line, Matter, Passage, Sentences, Tags
 from heartloop.environments.writing import Answer, problems_of_tags
 
 __all__ = [
@@ -52,48 +55,51 @@ __all__ = [
 ]
 
 
+_Turn = Annotated[int, Sent(maximum=999)]  # `problems_of_filter` knows the last one
+
+
 class Filter(Answer):
     """Whether somebody needs empathy, in which turns (from 1 on), and what the dialogue touches."""
 
     needs: bool
     why: str = Field(min_length=10, max_length=400)
-    first: int = Field(ge=1)
-    last: int = Field(ge=1)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    first: _Turn = Field(ge=1)
+    last: _Turn = Field(ge=1)
+    tags: Tags
 
 
 class _Feeling(Answer):
     feeling: str = Field(min_length=3, max_length=40)
-    about: str = Field(min_length=5)
+    about: Line = Field(min_length=5)
     strength: int = Field(ge=1, le=5)
 
 
 class Features(Answer):
     """What is kept of a dialogue: the need, without anything by which somebody could be found."""
 
-    trouble: str = Field(min_length=30)
+    trouble: Passage = Field(min_length=30)
     feelings: tuple[_Feeling, ...] = Field(max_length=5)
-    beneath: str = Field(min_length=15)
-    cognitive: str = Field(min_length=10)
-    affective: str = Field(min_length=10)
-    proactive: str = Field(min_length=10)
-    tried: tuple[str, ...] = Field(max_length=6)
-    closes: tuple[str, ...] = Field(max_length=6)
-    reaches: tuple[str, ...] = Field(max_length=6)
+    beneath: Sentences = Field(min_length=15)
+    cognitive: Sentences = Field(min_length=10)
+    affective: Sentences = Field(min_length=10)
+    proactive: Sentences = Field(min_length=10)
+    tried: tuple[Line, ...] = Field(max_length=6)
+    closes: tuple[Line, ...] = Field(max_length=6)
+    reaches: tuple[Line, ...] = Field(max_length=6)
     threshold: Threshold
-    manner: str = Field(min_length=15)
-    life: tuple[str, ...] = Field(max_length=6)
-    earlier: tuple[str, ...] = Field(max_length=6)
+    manner: Sentences = Field(min_length=15)
+    life: tuple[Line, ...] = Field(max_length=6)
+    earlier: tuple[Line, ...] = Field(max_length=6)
 
 
 class Card(Answer):
     """The persona card."""
 
     title: str = Field(min_length=5, max_length=80)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     person: Person
     receptive: Prose
-    topic: str = Field(min_length=15)
+    topic: Line = Field(min_length=15)
     needs: Needs
     past: Past
     situation: Situation
@@ -107,13 +113,21 @@ class Crisis(Answer):
     sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
 
 
+class _Indicators:
+    """The nine indicators as fields of the schema that is sent; `problems_of_label` names the ones that are wrong or missing."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        indicator = handler(schema)["additionalProperties"]
+        return {"type": "object", "properties": dict.fromkeys(DEFICIT_POINTS, indicator)}
+
+
 class Label(Answer):
     """What they lack at the start, and what a set of cases is sorted by."""
 
     domain: Domain
     threshold: Threshold
     priorities: Priorities
-    iedr: Mapping[str, Indicator]
+    iedr: Annotated[Mapping[str, Indicator], _Indicators()]
 
 
 class Voice(Answer):

@@ -10,7 +10,7 @@ before it rounded to levels. It does not model how a language model judges witho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, source_text
 from heartloop.environments.empa.llm_user import dialogue_of
@@ -52,7 +53,7 @@ class DirectJudge(Protocol):
 
 class _Impression(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    reason: str = ""
+    reason: Annotated[str, Sent(maxLength=500)] = ""
     score: float = Field(ge=0, le=100, strict=True)
 
 

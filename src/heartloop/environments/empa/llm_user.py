@@ -11,7 +11,8 @@ that stays invalid raises, so that the dialogue is unscored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import chain
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -19,9 +20,10 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.base import SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
-from heartloop.environments.empa.acts import MEMORIES, MIN_TURNS, STAGES, Act, call_problem
+from heartloop.environments.empa.acts import FUNCTIONS, MEMORIES, MIN_TURNS, STAGES, Act, call_problem
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, render_released, source_text
 from heartloop.environments.empa.scenario import SOURCES, Scenario
@@ -47,22 +49,26 @@ _ENDING: Mapping[str, str] = {
 
 class _Speech(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    inside: str = ""
-    reply: str = Field(min_length=1)
+    inside: Annotated[str, Sent(maxLength=400)] = ""
+    reply: Annotated[str, Sent(maxLength=1200)] = Field(min_length=1)
+
+
+_Quote = Annotated[str, Sent(maxLength=200)]
+_Reason = Annotated[str, Sent(maxLength=200)]
 
 
 class _Progress(BaseModel):
     model_config = ConfigDict(extra="ignore")
     level: StrictInt = Field(ge=0, le=2)
-    quote: str = ""
-    reason: str = ""
+    quote: _Quote = ""
+    reason: _Reason = ""
 
 
 class _Regress(BaseModel):
     model_config = ConfigDict(extra="ignore")
     level: StrictInt = Field(ge=-2, le=0)
-    quote: str = ""
-    reason: str = ""
+    quote: _Quote = ""
+    reason: _Reason = ""
 
 
 class _Axis(BaseModel):
@@ -88,11 +94,11 @@ class _Form(BaseModel):
 
 class _Call(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    observed: str = ""
-    function: str
-    argument: str = ""
-    note: str = ""
-    reason: str = ""
+    observed: Annotated[str, Sent(maxLength=500)] = ""
+    function: Annotated[str, Sent(enum=list(FUNCTIONS))]
+    argument: Annotated[str, Sent(enum=["", *chain.from_iterable(FUNCTIONS.values())])] = ""
+    note: Annotated[str, Sent(maxLength=400)] = ""
+    reason: Annotated[str, Sent(maxLength=400)] = ""
 
 
 class LLMUser:

@@ -14,9 +14,10 @@ from typing import Annotated, Literal, Self, get_args
 import numpy as np
 from pydantic import Field, model_validator
 
+from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, plain_words, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
-from heartloop.environments.records import Matter, Part, Tag, Written, set_loader
+from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Sentences, Short, Tags, Written, set_loader
 
 __all__ = [
     "DOMAINS",
@@ -63,25 +64,25 @@ Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childho
 SOURCES: tuple[Source, ...] = get_args(Source)
 """The sources that the director can release; `opening` is released from the start."""
 
-Prose = Annotated[str, Field(min_length=60)]
+Prose = Annotated[Passage, Field(min_length=60)]
 
 
 class Person(Part):
     """Role and traits. `social` is who others meet, `inner` who is behind that."""
 
-    name: str = Field(min_length=2)
+    name: Short = Field(min_length=2)
     age: int = Field(ge=14, le=95)
-    gender: str = Field(min_length=3)
-    occupation: str = Field(min_length=3)
+    gender: Short = Field(min_length=3)
+    occupation: Short = Field(min_length=3)
     social: Prose
     inner: Prose
-    speaking_style: str = Field(min_length=30)
+    speaking_style: Sentences = Field(min_length=30)
 
 
 class Needs(Part):
     """What they want to pour out, what they hope is seen, and what closes them."""
 
-    vent: str = Field(min_length=120)
+    vent: Passage = Field(min_length=120)
     hopes: Prose
     constraints: Prose
 
@@ -90,7 +91,7 @@ class Priority(Part):
     """How much of one kind of empathy they need now, and why."""
 
     level: Literal["low", "medium", "high"]
-    why: str = Field(min_length=30)
+    why: Line = Field(min_length=30)
 
 
 class Priorities(Part):
@@ -118,56 +119,56 @@ class Situation(Part):
     """Where they stand."""
 
     circumstances: Prose
-    goal: str = Field(min_length=30)
-    vision: str = Field(min_length=30)
+    goal: Line = Field(min_length=30)
+    vision: Line = Field(min_length=30)
 
 
 class Stage(Part):
     """One stage of the story."""
 
     title: str = Field(min_length=3, max_length=80)
-    text: str = Field(min_length=180)
+    text: Passage = Field(min_length=180)
 
 
 class Story(Part):
     """A trigger, four stages (evoked memory, reflection, self-examination, eruption), how it stands, and what comes up late."""
 
-    trigger: str = Field(min_length=120)
+    trigger: Passage = Field(min_length=120)
     stages: tuple[Stage, Stage, Stage, Stage]
-    outcome: str = Field(min_length=40)
-    epilogue: str = Field(min_length=120)
+    outcome: Sentences = Field(min_length=40)
+    epilogue: Passage = Field(min_length=120)
 
 
 class Indicator(Part):
     """One line of the IEDR form: level 0 (nothing lacks) to 3, words of the card that show it, and the reason."""
 
     level: int = Field(ge=0, le=3)
-    evidence: str = Field(min_length=10)
-    reason: str = Field(min_length=15)
+    evidence: Line = Field(min_length=10)
+    reason: Line = Field(min_length=15)
 
 
 class Concern(Part):
     """Something that weighs on them, the axis on which they need to be met there, and words by which a reply would name it."""
 
-    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    key: Key
     axis: Axis
     depth: Literal["surface", "feeling", "core"]
-    text: str = Field(min_length=15)
-    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+    text: Line = Field(min_length=15)
+    cues: tuple[Cue, ...] = Field(min_length=4, max_length=12)
 
 
 class Attempt(Part):
     """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
 
-    text: str = Field(min_length=20)
-    cues: tuple[str, ...] = Field(min_length=3, max_length=8)
+    text: Line = Field(min_length=20)
+    cues: tuple[Cue, ...] = Field(min_length=3, max_length=8)
 
 
 class Beat(Part):
     """One written first-person line, and what has to be released before it can be said."""
 
     kind: Literal["fact", "feeling", "core"]
-    concern: str
+    concern: Annotated[str, Sent(maxLength=40)]
     source: Source
     text: str = Field(min_length=20, max_length=420)
 
@@ -175,29 +176,29 @@ class Beat(Part):
 class Lines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
-    acks: tuple[str, ...] = Field(min_length=8, max_length=10)
+    acks: tuple[Line, ...] = Field(min_length=8, max_length=10)
     """After a reply that helped, if there is no beat to say."""
-    moved: tuple[str, ...] = Field(min_length=3, max_length=4)
+    moved: tuple[Line, ...] = Field(min_length=3, max_length=4)
     """After a reply that helped a lot."""
-    unclear: tuple[str, ...] = Field(min_length=4, max_length=5)
+    unclear: tuple[Line, ...] = Field(min_length=4, max_length=5)
     """After a reply that did not understand the user (axis C)."""
-    unfelt: tuple[str, ...] = Field(min_length=4, max_length=5)
+    unfelt: tuple[Line, ...] = Field(min_length=4, max_length=5)
     """After a reply without empathy (axis A)."""
-    unhelped: tuple[str, ...] = Field(min_length=4, max_length=5)
+    unhelped: tuple[Line, ...] = Field(min_length=4, max_length=5)
     """After a reply that did not help the user to act (axis P)."""
-    template: tuple[str, ...] = Field(min_length=3, max_length=4)
+    template: tuple[Line, ...] = Field(min_length=3, max_length=4)
     """After stock sympathy or help-desk language."""
-    advice: tuple[str, ...] = Field(min_length=3, max_length=4)
+    advice: tuple[Line, ...] = Field(min_length=3, max_length=4)
     """After advice that came too early, or that proposes a failed attempt."""
-    lecture: tuple[str, ...] = Field(min_length=2, max_length=3)
-    flattery: tuple[str, ...] = Field(min_length=2, max_length=3)
-    repeat: tuple[str, ...] = Field(min_length=4, max_length=5)
-    silence: tuple[str, ...] = Field(min_length=3, max_length=4)
-    cold: tuple[str, ...] = Field(min_length=6, max_length=8)
+    lecture: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    flattery: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    repeat: tuple[Line, ...] = Field(min_length=4, max_length=5)
+    silence: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[Line, ...] = Field(min_length=6, max_length=8)
     """After several windows without positive energy."""
-    settled: tuple[str, ...] = Field(min_length=2, max_length=2)
+    settled: tuple[Line, ...] = Field(min_length=2, max_length=2)
     """At the end, after success."""
-    left: tuple[str, ...] = Field(min_length=2, max_length=2)
+    left: tuple[Line, ...] = Field(min_length=2, max_length=2)
     """At the end, without success."""
 
 
@@ -209,7 +210,7 @@ class Scenario(Written):
     axis: Axis
     domain: Domain
     threshold: Threshold
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     place: str = Field(min_length=3)
     person: Person
     receptive: Prose

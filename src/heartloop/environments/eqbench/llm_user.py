@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
+from heartloop.core.schemas import Sent
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Marked, View
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
@@ -31,6 +32,8 @@ __all__ = ["JUDGE_SAMPLING", "REASKS", "LLMUser", "rubric_prompt"]
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 """Sampling of the judge, as released."""
 
+_LONGEST_REASONING = 8_000
+"""Characters: 2,000 of the judge's 8,000 tokens; the released prompt asks for reasoning without a length."""
 _Mark = Annotated[float, Field(ge=0.0, le=HIGHEST_MARK, strict=True)]
 
 
@@ -67,5 +70,6 @@ def rubric_prompt(view: View) -> str:
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
     """The class of an answer: the reasons and a mark for every criterion."""
-    fields: dict[str, Any] = {"chain_of_thought_reasoning": (str, ...), **dict.fromkeys(criteria, (_Mark, ...))}
+    reasoning = Annotated[str, Sent(maxLength=_LONGEST_REASONING)]
+    fields: dict[str, Any] = {"chain_of_thought_reasoning": (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)

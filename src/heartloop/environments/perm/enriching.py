@@ -29,7 +29,7 @@ from heartloop.environments.dialogue_text import quoted
 from heartloop.environments.perm.drawn import DrawnScenario, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.places import places
-from heartloop.environments.records import Persona, Tag, crisis_tags
+from heartloop.environments.records import Persona, Tags, crisis_tags
 from heartloop.environments.registry import stratified
 from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
 
@@ -49,7 +49,7 @@ class _Enriched(Answer):
 
     persona: Persona
     scenario: str = Field(min_length=80, max_length=800)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
 
 
 def enriching(source: Path) -> PermEnriching:

@@ -23,6 +23,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel, SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.episode import CallLog
@@ -42,24 +43,30 @@ def _plain_number(value: object) -> object:
     return value
 
 
+_Change = Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(_plain_number)]  # far outside the range the answer is invalid
+_LIMIT = int(CHANGE_LIMIT)
+
+
 class _FeelAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    content: str = Field(min_length=1)
-    fit: str = Field(min_length=1)
-    activity: str = Field(min_length=1)
-    feeling: str = Field(min_length=1)
-    change: Annotated[int, BeforeValidator(_plain_number)] = Field(
-        ge=-1000, le=1000
-    )  # far outside the range the answer is invalid
+    content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    fit: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    feeling: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    change: Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
+
+
+class _ReleasedFeelAnswer(_FeelAnswer):
+    change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
 
 
 class _SpeakAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    attitude: str
-    aim: str
-    tone: str
-    matter: str
-    reply: str = Field(min_length=1)
+    attitude: Annotated[str, Sent(maxLength=400)]
+    aim: Annotated[str, Sent(maxLength=400)]
+    tone: Annotated[str, Sent(maxLength=400)]
+    matter: Annotated[str, Sent(maxLength=400)]
+    reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
     leaves: bool = False
 
 
@@ -104,7 +111,7 @@ class LLMUser(RoleModel):
                     ),
                 ),
             ],
-            _FeelAnswer,
+            _FeelAnswer if view.preset == "corrected" else _ReleasedFeelAnswer,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn),
             check=_change_in_range if view.preset == "corrected" else None,
             on_reply=log.recorder("feel", view.turn, self._role),

@@ -12,12 +12,13 @@ lowers it), goal, hidden intention, traits and first message (SAGE section 2.2 a
 from __future__ import annotations
 
 import re
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
-from heartloop.environments.records import Part, Tag, Written, set_loader
+from heartloop.environments.records import Cue, Key, Line, Part, Passage, Sentences, Short, Tags, Written, set_loader
 from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS, Family
 
 __all__ = [
@@ -47,62 +48,62 @@ SETS = ("support", "chat")
 class Persona(Part):
     """Who this is. `place` is where they live and come from; `speaking_style` is tone, `way_of_speaking` is conduct in talk."""
 
-    name: str = Field(min_length=2)
+    name: Short = Field(min_length=2)
     age: int = Field(ge=12, le=100)
-    gender: str = Field(min_length=3)
-    occupation: str = Field(min_length=3)
-    place: str = Field(min_length=3)
-    habits: str = Field(min_length=40)
-    hobbies: tuple[str, ...] = Field(min_length=3, max_length=3)
-    speaking_style: str = Field(min_length=20)
-    way_of_speaking: str = Field(min_length=20)
-    traits: tuple[str, ...] = Field(min_length=3, max_length=5)
+    gender: Short = Field(min_length=3)
+    occupation: Short = Field(min_length=3)
+    place: Short = Field(min_length=3)
+    habits: Sentences = Field(min_length=40)
+    hobbies: tuple[Line, ...] = Field(min_length=3, max_length=3)
+    speaking_style: Sentences = Field(min_length=20)
+    way_of_speaking: Sentences = Field(min_length=20)
+    traits: tuple[Short, ...] = Field(min_length=3, max_length=5)
     temperament: Temperament
 
 
 class Moment(Part):
     """One step of the timeline: when, what happened, what the person thought and felt."""
 
-    when: str = Field(min_length=3)
-    what: str = Field(min_length=30)
-    felt: str = Field(min_length=15)
+    when: Short = Field(min_length=3)
+    what: Sentences = Field(min_length=30)
+    felt: Line = Field(min_length=15)
 
 
 class Conflict(Part):
     """The main conflict: what it is, between whom, and what lies beneath it."""
 
-    what: str = Field(min_length=20)
-    who: str = Field(min_length=3)
-    why: str = Field(min_length=20)
+    what: Line = Field(min_length=20)
+    who: Short = Field(min_length=3)
+    why: Line = Field(min_length=20)
 
 
 class Attempt(Part):
     """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
 
-    text: str = Field(min_length=20)
-    cues: tuple[str, ...] = Field(min_length=2, max_length=8)
+    text: Line = Field(min_length=20)
+    cues: tuple[Cue, ...] = Field(min_length=2, max_length=8)
 
 
 class Reactions(Part):
     """How the person talks when the mood is high, normal and low."""
 
-    high: str = Field(min_length=30)
-    normal: str = Field(min_length=30)
-    low: str = Field(min_length=30)
+    high: Line = Field(min_length=30)
+    normal: Line = Field(min_length=30)
+    low: Line = Field(min_length=30)
 
 
 class Background(Part):
     """What happened. `conflict` and `tried` may be absent in chit-chat only."""
 
-    event: str = Field(min_length=60)
+    event: Passage = Field(min_length=60)
     timeline: tuple[Moment, ...] = Field(min_length=2, max_length=6)
     conflict: Conflict | None = None
-    tried: tuple[Attempt, ...] = ()
-    problem: str = Field(min_length=20)
-    now: str = Field(min_length=20)
+    tried: Annotated[tuple[Attempt, ...], Sent(maxItems=6)] = ()
+    problem: Line = Field(min_length=20)
+    now: Line = Field(min_length=20)
     reactions: Reactions
-    lifts: tuple[str, ...] = Field(min_length=2, max_length=5)
-    sinks: tuple[str, ...] = Field(min_length=2, max_length=5)
+    lifts: tuple[Line, ...] = Field(min_length=2, max_length=5)
+    sinks: tuple[Line, ...] = Field(min_length=2, max_length=5)
 
 
 class Concern(Part):
@@ -111,10 +112,10 @@ class Concern(Part):
     `cues` are lower-case words or short phrases by which a reply would name it.
     """
 
-    key: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
-    text: str = Field(min_length=15)
+    key: Key
+    text: Line = Field(min_length=15)
     depth: Literal["surface", "feeling", "core"]
-    cues: tuple[str, ...] = Field(min_length=4, max_length=12)
+    cues: tuple[Cue, ...] = Field(min_length=4, max_length=12)
 
 
 class Beat(Part):
@@ -126,25 +127,25 @@ class Beat(Part):
     text: str = Field(min_length=20, max_length=420)
     kind: Literal["fact", "feeling", "core"]
     about: Literal["event", "feeling", "tried", "other", "self", "wish"]
-    concern: str
+    concern: Annotated[str, Sent(maxLength=40)]
 
 
 class Lines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
-    acks: tuple[str, ...] = Field(min_length=5, max_length=6)
-    template: tuple[str, ...] = Field(min_length=2, max_length=3)
-    advice: tuple[str, ...] = Field(min_length=2, max_length=3)
-    lecture: tuple[str, ...] = Field(min_length=2, max_length=3)
-    flattery: tuple[str, ...] = Field(min_length=2, max_length=3)
-    minimise: tuple[str, ...] = Field(min_length=1, max_length=2)
-    misread: tuple[str, ...] = Field(min_length=2, max_length=3)
-    repeat: tuple[str, ...] = Field(min_length=2, max_length=3)
-    vague: tuple[str, ...] = Field(min_length=3, max_length=4)
-    silence: tuple[str, ...] = Field(min_length=3, max_length=4)
-    cold: tuple[str, ...] = Field(min_length=4, max_length=5)
-    thanks: tuple[str, ...] = Field(min_length=2, max_length=3)
-    leave: tuple[str, ...] = Field(min_length=2, max_length=3)
+    acks: tuple[Line, ...] = Field(min_length=5, max_length=6)
+    template: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    advice: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    lecture: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    flattery: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    minimise: tuple[Line, ...] = Field(min_length=1, max_length=2)
+    misread: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    repeat: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    vague: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    silence: tuple[Line, ...] = Field(min_length=3, max_length=4)
+    cold: tuple[Line, ...] = Field(min_length=4, max_length=5)
+    thanks: tuple[Line, ...] = Field(min_length=2, max_length=3)
+    leave: tuple[Line, ...] = Field(min_length=2, max_length=3)
 
 
 class Scenario(Written):
@@ -155,7 +156,7 @@ class Scenario(Written):
     intention: str
     theme: str = Field(min_length=3)
     title: str = Field(min_length=5, max_length=80)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     persona: Persona
     background: Background
     goal: str = Field(min_length=20)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.places import places
-from heartloop.environments.records import Tag
+from heartloop.environments.records import Line, Tags
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import (
     SETS,
@@ -65,9 +65,9 @@ def persona_pools() -> PersonaPools:
 
 class _Scene(Answer):
     title: str = Field(min_length=5, max_length=80)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    tags: Tags
     background: Background
-    goal: str = Field(min_length=20)
+    goal: Line = Field(min_length=20)
     first_message: str = Field(min_length=20, max_length=320)
 
 

@@ -1,0 +1,86 @@
+"""The JSON schema of an answer, as it is sent to an endpoint.
+
+Covers what is sent beyond what an answer class accepts: the greatest length of a text, the true range of a number, the possible
+values. An endpoint that enforces them ends every answer of a weak model before its token limit. What is accepted stays with the
+class, so that an endpoint that enforces nothing is not refused because a text is long. Does not cover asking (`judging`), nor how
+an endpoint takes a schema (`heartloop.models.completions`).
+
+Lengths (ours) are several times what a prompt asks for, so that they do not shorten the answer of a model that follows it, and
+together stay within `LONGEST_ANSWER`. Fields have the order of the prompts, where thoughts come before numbers, as in the papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+__all__ = ["LONGEST_ANSWER", "Sent", "schema_of"]
+
+LONGEST_ANSWER = 3000
+"""Most characters of an answer of a user simulator, judge or director, without spaces between the fields: 750 tokens of English,
+within `max_tokens=800`. EQ-Bench3's judge has 8,000 tokens by its release; a writer has no limit of its own."""
+
+_UNSENT = ("title", "default", "$defs")
+
+
+class Sent:
+    """Marks a field's type with keywords of JSON schema that are sent, and not required of an answer.
+
+    >>> from typing import Annotated
+    >>> class Feeling(BaseModel):
+    ...     words: Annotated[str, Sent(maxLength=200)]
+    >>> schema_of(Feeling)["properties"]
+    {'words': {'type': 'string', 'maxLength': 200}}
+    >>> len(Feeling(words="oh " * 100).words)
+    300
+    """
+
+    def __init__(self, **keywords: Any) -> None:
+        self._keywords = keywords
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), **self._keywords}
+
+
+@cache
+def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
+    """The JSON schema that is sent for an answer class.
+
+    Every field is required and no other is allowed: OpenAI's strict form demands it, and a field that may be left out is lost
+    where it was the decisive one. Classes within the class are written out, since not every server follows references.
+
+    Raises:
+        TypeError: the class contains itself, so that its answers have no greatest length.
+    """
+    whole = answer.model_json_schema()
+    try:
+        return MappingProxyType({"title": whole.get("title", answer.__name__), **_sent(whole, whole.get("$defs", {}))})
+    except RecursionError:
+        raise TypeError(f"{answer.__name__} contains itself; expected a class whose answers have a greatest length") from None
+
+
+def _sent(part: Mapping[str, Any], classes: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in part:
+        other = {name: value for name, value in part.items() if name != "$ref"}
+        return _sent({**classes[part["$ref"].removeprefix("#/$defs/")], **other}, classes)
+    sent = {name: value for name, value in part.items() if name not in _UNSENT}
+    if "properties" in sent:
+        sent["properties"] = {name: _sent(field, classes) for name, field in sent["properties"].items()}
+        sent |= {"required": list(sent["properties"]), "additionalProperties": False}
+    elif isinstance(sent.get("additionalProperties"), Mapping):
+        sent["additionalProperties"] = _sent(sent["additionalProperties"], classes)
+    if "items" in sent:
+        sent["items"] = _sent(sent["items"], classes)
+    if "prefixItems" in sent:  # a tuple; of equal items it is a list, which more servers know
+        items = [_sent(item, classes) for item in sent.pop("prefixItems")]
+        alike = all(item == items[0] for item in items)
+        sent["items" if alike else "prefixItems"] = items[0] if alike else items
+    if "anyOf" in sent:
+        sent["anyOf"] = [_sent(one, classes) for one in sent["anyOf"]]
+    return sent

@@ -1,0 +1,344 @@
+"""The schemas of answers, as they are sent to endpoints.
+
+1. `Sent`: what is sent is bounded, and what is accepted is not.
+2. Every schema of every environment, of scenario writing and of the auditor has a greatest length.
+3. The longest answer of a role fits `LONGEST_ANSWER`; shipped scenarios fit what a writer is asked for.
+4. Presets that clamp and count changes out of range let a model write them.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+import heartloop
+from benchmarks.answer_server import answer as usual_answer
+from benchmarks.unchanged.items import scenarios
+from benchmarks.unchanged.models import Policy, Scripted
+from heartloop.authoring import auditing
+from heartloop.core.chat import Reply
+from heartloop.core.judging import parse
+from heartloop.core.schemas import LONGEST_ANSWER, Sent, schema_of
+from heartloop.environments.eibench import llm_user as eibench_user
+from heartloop.environments.empa import direct_judge
+from heartloop.environments.empa import llm_user as empa_user
+from heartloop.environments.episode import play
+from heartloop.environments.grading import Level
+from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.sage import llm_user as sage_user
+from heartloop.environments.spec import load_attribute
+from heartloop.environments.writing import Stage, Writing
+
+Schema = Mapping[str, Any]
+SOURCE = Path(heartloop.__file__).parent
+OWN = tuple(name for name in environment_names() if (SOURCE / "environments" / name).is_dir())
+WITH_A_LIMIT_OF_ITS_OWN = "eqbench"
+
+
+# 1. one class
+
+
+class Part(BaseModel):
+    """A part."""
+
+    level: int = Field(ge=0, le=3)
+
+
+class Kind(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    words: Annotated[str, Sent(maxLength=10)] = Field("", min_length=1)
+    change: Annotated[int, Field(ge=-1000, le=1000), Sent(minimum=-10, maximum=10)]
+    name: Annotated[str, Sent(enum=["a", "b"])]
+    parts: tuple[Part, Part]
+    odd: tuple[Part, bool]
+    either: Part | None = None
+
+
+def test_what_is_sent_has_every_field_and_bound_and_no_reference() -> None:
+    part = {
+        "description": "A part.", "type": "object", "properties": {"level": {"type": "integer", "minimum": 0, "maximum": 3}},
+        "required": ["level"], "additionalProperties": False,
+    }  # fmt: skip
+    assert schema_of(Kind) == {
+        "title": "Kind",
+        "type": "object",
+        "properties": {
+            "words": {"type": "string", "minLength": 1, "maxLength": 10},
+            "change": {"type": "integer", "minimum": -10, "maximum": 10},
+            "name": {"type": "string", "enum": ["a", "b"]},
+            "parts": {"type": "array", "items": part, "minItems": 2, "maxItems": 2},
+            "odd": {"type": "array", "prefixItems": [part, {"type": "boolean"}], "minItems": 2, "maxItems": 2},
+            "either": {"anyOf": [part, {"type": "null"}]},
+        },
+        "required": ["words", "change", "name", "parts", "odd", "either"],
+        "additionalProperties": False,
+    }
+
+
+def test_what_is_accepted_stays_wider() -> None:
+    part = {"level": 1}
+    given = {"words": "far too long", "change": 900, "name": "c", "parts": [part, part], "odd": [part, True], "more": 1}
+    wide = Kind.model_validate(given)
+    assert (wide.words, wide.change, wide.name, wide.either) == ("far too long", 900, "c", None)
+
+
+class Endless(BaseModel):
+    within: Endless | None = None
+
+
+def test_a_class_that_contains_itself_has_no_greatest_length() -> None:
+    with pytest.raises(TypeError, match="Endless"):
+        schema_of(Endless)
+
+
+# 2. all that are sent
+
+
+@cache
+def sent(environment: str) -> Sequence[tuple[str, Schema]]:
+    """The schemas of an environment's roles, with their presets: of every call in a dialogue per preset."""
+
+    async def dialogues() -> list[tuple[str, Schema]]:
+        spec = load_environment(environment)
+        collected: list[tuple[str, Schema]] = []
+        scenario = scenarios(environment, (spec.scenarios.sets or ["checkout"])[0])[0]
+        for preset in spec.options.choices("preset"):
+            model = Scripted(spoils=False)
+            made = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)), {"preset": preset})
+            assert (await play(made, scenario.id, Policy("policy"), seed=0)).scored
+            collected += [(str(preset), request.schema) for request in model.requests]
+        return collected
+
+    unique = {json.dumps(one): one for one in asyncio.run(dialogues())}
+    return list(unique.values())
+
+
+@cache
+def stages() -> Sequence[tuple[type[Writing], Stage]]:
+    """Every question to the writer of scenarios."""
+    for environment in OWN:
+        for path in load_environment(environment).writing.values():
+            load_attribute(path)
+    writings = [kind for kind in Writing.__subclasses__() if kind.__module__.startswith("heartloop.")]
+    return [(kind, stage) for kind in sorted(writings, key=lambda kind: kind.name) for stage in kind.stages]
+
+
+def everything() -> dict[str, list[Schema]]:
+    """The schemas that are sent, by the module that asks."""
+    roles = {f"environments.{name}.llm_user": [schema for _, schema in sent(name)] for name in OWN}
+    graded = [roles.pop("environments.daily.llm_user"), roles.pop("environments.perm.llm_user")]
+    return {
+        **roles,
+        "environments.grading": [schema for some in graded for schema in some],
+        "environments.empa.direct_judge": [schema_of(direct_judge._Impression)],
+        "authoring.writing": [schema_of(stage.answer) for _, stage in stages()],
+        "authoring.auditing": [schema_of(auditing._Audit), schema_of(auditing._Repeats)],
+    }
+
+
+def asking() -> dict[str, int]:
+    """Modules that call `ask`, with the number of calls in their source."""
+    calls = {}
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        if number and name != "report.labels":  # its `ask` is not that of `judging`
+            calls[name] = number
+    return calls
+
+
+def test_every_question_in_the_source_is_among_them() -> None:
+    schemas = everything()
+    assert schemas.keys() == asking().keys()
+    for module, number in asking().items():
+        assert len({one["title"] for one in schemas[module]}) >= number, module
+
+
+def unbounded(part: Schema, path: str = "") -> Iterator[str]:
+    """Paths of the parts of a schema that have no greatest length or no bounds."""
+    kind = part.get("type")
+    needed: Mapping[Any, tuple[str, ...]] = {
+        "string": ("maxLength",), "integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "array": ("maxItems",),
+        "object": ("properties",),
+    }  # fmt: skip
+    if "enum" not in part and "const" not in part:
+        yield from (f"{path}: {keyword}" for keyword in needed.get(kind, ()) if keyword not in part)
+    if "properties" in part and (part.get("additionalProperties") is not False or part["required"] != list(part["properties"])):
+        yield f"{path}: fields"
+    if re.search(r"[*+]|,\}", part.get("pattern", "")):
+        yield f"{path}: pattern"
+    if kind not in (*needed, "boolean", "null") and "anyOf" not in part:
+        yield f"{path}: {kind}"
+    for name, field in part.get("properties", {}).items():
+        yield from unbounded(field, f"{path}.{name}")
+    for inner in [*part.get("anyOf", ()), *([part["items"]] if "items" in part else [])]:
+        yield from unbounded(inner, f"{path}[]")
+
+
+@pytest.mark.parametrize("module", asking())
+def test_all_have_a_greatest_length(module: str) -> None:
+    for schema in everything()[module]:
+        assert list(unbounded(schema, schema["title"])) == []
+        assert "$ref" not in json.dumps(dict(schema))
+
+
+def test_what_has_no_bounds_is_found() -> None:
+    class Loose(BaseModel):
+        words: str
+        number: float = Field(ge=0)
+        many: list[Literal["a", "b"]]
+        key: str = Field(pattern="^a*$", max_length=5)
+        any: Mapping[str, int]
+
+    assert list(unbounded(schema_of(Loose))) == [
+        ".words: maxLength", ".number: maximum", ".many: maxItems", ".key: pattern", ".any: properties",
+    ]  # fmt: skip
+
+
+# 3. how long answers can be
+
+
+def longest(part: Schema) -> int:
+    """Characters of the longest JSON of a schema, without spaces."""
+    if "anyOf" in part:
+        return max(map(longest, part["anyOf"]))
+    if "enum" in part:
+        return max(len(json.dumps(value)) for value in part["enum"])
+    match part["type"]:
+        case "object":
+            return 1 + sum(len(name) + 4 + longest(field) for name, field in part["properties"].items())
+        case "array":
+            return 1 + int(part["maxItems"]) * (1 + longest(part["items"]))
+        case "string":
+            return 2 + int(part["maxLength"])
+        case "boolean" | "null":
+            return 5
+    return max(len(str(part["minimum"])), len(str(part["maximum"]))) + (0 if part["type"] == "integer" else 15)
+
+
+@pytest.mark.parametrize("environment", OWN)
+def test_the_longest_answer_of_a_role_fits_its_tokens(environment: str) -> None:
+    characters = max(longest(schema) for _, schema in sent(environment))
+    if environment == WITH_A_LIMIT_OF_ITS_OWN:  # 8,000 tokens
+        assert LONGEST_ANSWER < characters <= 3 * LONGEST_ANSWER
+    else:
+        assert characters <= LONGEST_ANSWER
+
+
+def misfits(value: Any, part: Schema) -> Iterator[str]:
+    """What of a value is outside a schema."""
+    if "anyOf" in part:
+        if all(any(misfits(value, one)) for one in part["anyOf"]):
+            yield f"{value!r} is none of several"
+    elif isinstance(value, Mapping) and part["type"] == "object":
+        yield from (f"no field {name}" for name in value.keys() ^ part["properties"].keys())
+        for name in value.keys() & part["properties"].keys():
+            yield from (f"{name}: {problem}" for problem in misfits(value[name], part["properties"][name]))
+    elif isinstance(value, list) and part["type"] == "array":
+        if not part.get("minItems", 0) <= len(value) <= part["maxItems"]:
+            yield f"{len(value)} items"
+        for one in value:
+            yield from misfits(one, part["items"])
+    elif "enum" in part:
+        if value not in part["enum"]:
+            yield f"{value!r} is not in {part['enum']}"
+    elif isinstance(value, str) and part["type"] == "string":
+        if not part.get("minLength", 0) <= len(value) <= part["maxLength"]:
+            yield f"{len(value)} characters"
+        if "pattern" in part and not re.search(part["pattern"], value):
+            yield f"{value!r} is not {part['pattern']}"
+    elif isinstance(value, bool) or value is None:
+        if part["type"] != ("null" if value is None else "boolean"):
+            yield f"{value!r} is no {part['type']}"
+    elif isinstance(value, int | float) and part["type"] in ("integer", "number"):
+        if not part["minimum"] <= value <= part["maximum"]:
+            yield f"{value} is out of range"
+    else:
+        yield f"{value!r} is no {part['type']}"
+
+
+STORED = [one for one in stages() if one[1].name not in ("anchors", "filter", "features")]  # the others leave other fields
+
+
+@pytest.mark.parametrize(("writing", "stage"), STORED, ids=lambda one: getattr(one, "name", None))
+def test_shipped_scenarios_fit_what_a_writer_is_asked_for(writing: type[Writing], stage: Stage) -> None:
+    schema = schema_of(stage.answer)
+    checked = 0
+    for name in load_environment(writing.name).scenarios.sets:
+        if name == "train":  # composed of the same cores as the test set
+            continue
+        for scenario in scenarios(writing.name, name):
+            record = scenario.model_dump(mode="json")
+            pairs = [(record[stage.name], schema)] if stage.name in record and stage.name not in schema["properties"] else []
+            pairs += [(record[field], part) for field, part in schema["properties"].items() if field in record and not pairs]
+            for value, part in pairs:
+                checked += 1
+                assert list(misfits(value, part)) == [], scenario.id
+    assert checked
+
+
+@pytest.mark.parametrize(
+    ("purpose", "answer"),
+    [("feel", sage_user._FeelAnswer), ("speak", sage_user._SpeakAnswer), ("react", eibench_user._Answer)],
+)
+def test_usual_answers_fit_twice_over(purpose: str, answer: type[BaseModel]) -> None:
+    for seed in range(50):
+        text = usual_answer(purpose, seed)
+        assert list(misfits(json.loads(text), schema_of(answer))) == []
+        assert 2 * len(text) < longest(schema_of(answer))
+
+
+# 4. both sides of the bounds, in the environments
+
+
+def changes(schema: Schema) -> dict[str, tuple[int, int]]:
+    return {name: (part["minimum"], part["maximum"]) for name, part in schema["properties"].items() if name.endswith("change")}
+
+
+@pytest.mark.parametrize(
+    ("environment", "preset", "limit"),
+    [("sage", "corrected", 10), ("sage", "released", 1000), ("eibench", "paper", 10), ("eibench", "released", 1000)],
+)
+def test_only_a_preset_that_counts_changes_out_of_range_lets_a_model_write_them(
+    environment: str, preset: str, limit: int
+) -> None:
+    ranges = [given for of, schema in sent(environment) if of == preset for given in changes(schema).values()]
+    assert set(ranges) == {(-limit, limit)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields"),
+    [
+        (sage_user._FeelAnswer, {"content": "a", "fit": "b", "activity": "c", "feeling": "d", "change": 999}),
+        (sage_user._SpeakAnswer, {"attitude": "", "aim": "", "tone": "", "matter": "", "reply": "a"}),
+        (empa_user._Speech, {"reply": "a"}),
+        (empa_user._Call, {"function": "sing", "argument": "a song"}),
+        (direct_judge._Impression, {"score": 50}),
+        (Level, {"reason": "a", "quote": "b", "score": 3}),
+    ],
+)
+def test_an_answer_that_no_schema_bound_is_read_as_before(answer: type[BaseModel], fields: dict[str, Any]) -> None:
+    long = {name: value * 5000 if isinstance(value, str) else value for name, value in fields.items()}
+    for given in (fields, long):
+        read, problem = parse(Reply(json.dumps(given)), answer)
+        assert (problem, read and read.model_dump(exclude_unset=True)) == ("", given)
+
+
+def test_the_auditors_values_cover_what_scenarios_have() -> None:
+    value = schema_of(auditing._Audit)["properties"]["corrections"]["items"]["properties"]["value"]
+    assert [one["type"] for one in value["anyOf"]] == ["integer", "string", "array"]
+    for right in (0, 100, "a" * 1200, ["death", "war"]):
+        assert list(misfits(right, value)) == []
+    for wrong in (101, "a" * 1201, ["sadness"]):
+        assert list(misfits(wrong, value))
+    assert get_args(auditing.Correction.model_fields["value"].annotation)
