@@ -21,4 +21,8 @@ needs torch or verl. Error sentences (`Failure.detail`) are not compared; roles 
 
 Record again only for a deliberate change of behaviour, and only where a comparison has shown that nothing else differs. Floats
 are compared to 10 significant digits.
+
+Deliberate changes so far: the schemas that are sent are bounded (`heartloop.core.schemas`). That changed the parts `schemas` and
+`keys` of `play`, `keys` of `rejudged`, the requests in `perturbed`, and keys and the order of rows in `cache`; messages, sampling
+and all that follows from the answers stayed equal.
 """
