@@ -43,6 +43,7 @@ def effect() -> Effect:
         "typical": dict.fromkeys(ASPECTS, 1.0),
         "deviation": {"mood": 3.0, "anger": 2.0, "level": 1.0},
         "silence": {"mood": -1.5, "anger": 0.5, "level": 1.0},
+        "repetition": {"mood": -3.0, "anger": 0.5, "level": 1.5},
         "groups": {"open": group(1.0), "wary": group(0.5)},
     })  # fmt: skip
 
@@ -70,10 +71,16 @@ def test_danger_gets_the_worst_there_is(effect: Effect) -> None:
     assert effect.of(reading(floor="danger", understanding=4.0), "open") == {"mood": -10.0, "anger": 10.0, "level": 1.0}
 
 
-@pytest.mark.parametrize("floor", ["hostility", "repetition"])
-def test_hostility_and_repetition_lift_nothing_and_still_harm(effect: Effect, floor: str) -> None:
-    assert effect.of(reading(floor=floor, understanding=4.0), "open") == {"mood": 0.0, "anger": 0.0, "level": 2.0}
-    assert effect.of(reading(floor=floor), "open") == {"mood": -2.0, "anger": 1.0, "level": 1.0}
+def test_hostility_lifts_nothing_and_still_harms(effect: Effect) -> None:
+    assert effect.of(reading(floor="hostility", understanding=4.0), "open") == {"mood": 0.0, "anger": 0.0, "level": 2.0}
+    assert effect.of(reading(floor="hostility"), "open") == {"mood": -2.0, "anger": 1.0, "level": 1.0}
+
+
+def test_repetition_does_at_best_what_judges_said_that_it_does(effect: Effect) -> None:
+    # whatever it says, no better than the mean judged change of replies that repeat
+    assert effect.of(reading(floor="repetition", understanding=4.0), "open") == {"mood": -3.0, "anger": 0.5, "level": 1.5}
+    # worse by its words: mood -2 is better than -3, so -3; anger 1 is worse than 0.5; level 1 is worse than 1.5
+    assert effect.of(reading(floor="repetition"), "open") == {"mood": -3.0, "anger": 1.0, "level": 1.0}
 
 
 def test_what_was_copied_or_said_before_earns_nothing_and_harms_in_full(effect: Effect) -> None:

@@ -59,6 +59,12 @@ def test_what_was_said_before_is_a_repetition() -> None:
     assert embedded_reader().read(said, CONTEXT).floor == ""
 
 
+def test_the_same_sentences_with_other_words_added_are_a_repetition() -> None:
+    earlier, now = (f"I believe you. Take all the time you need for it. {words}." for words in ("plants, phone", "windowsill"))
+    assert embedded_reader().read(now, CONTEXT._replace(replies=(earlier,))).floor in ("repetition", "danger", "hostility")
+    assert embedded_reader().read(now, CONTEXT).floor == ""
+
+
 def test_words_of_the_person_and_of_earlier_replies_are_not_fresh() -> None:
     reader, own = embedded_reader(), "What would you say to her first if she rang this evening?"
     assert reader.read(own, CONTEXT).fresh == 1.0

@@ -31,7 +31,7 @@ from heartloop.fitting.examples import read_examples, read_lines, standardised
 CONTEXTS = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
 REPLIES = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
 JUDGEMENTS = read_lines(FOLDER / "judgements.jsonl")
-NOBODY = {"baseline", "attack", "smollm2", "search"}
+NOBODY = {"baseline", "attack", "generic", "smollm2", "search"}
 
 
 class TestContexts:
