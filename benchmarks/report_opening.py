@@ -72,7 +72,12 @@ def make_run(path: Path, dialogues: int) -> None:
                 file.write(write_line(await play(sage, scenario, Baseline(name), seed=seed, repeat=repeat)))
 
     path.mkdir(parents=True)
-    settings = {"environment": sage.name, "roles": {"user": "embedded"}, "options": sage.options.model_dump(mode="json")}
+    settings = {
+        "environment": sage.name,
+        "roles": {"user": "embedded"},
+        "scenario_set": "support",
+        "options": sage.options.model_dump(mode="json"),
+    }
     (path / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     asyncio.run(go())
 

@@ -29,11 +29,10 @@ def lacks_english(text: str) -> bool:
     (False, False)
     """
     text = text[:4_000]
-    letters = _ANY_LETTER.findall(text)
-    if not letters:
-        return False
-    if sum(c.isascii() for c in letters) < 0.6 * len(letters):
-        return True
+    if not text.isascii():
+        letters = _ANY_LETTER.findall(text)
+        if sum(map(str.isascii, letters)) < 0.6 * len(letters):
+            return True
     words = _LATIN.findall(text.lower().replace("’", "'"))
     if len(words) < 8:
         return False

@@ -34,9 +34,9 @@ __all__ = ["LABELS", "labelled", "talk_of"]
 LABELS = "labels.jsonl"
 """One line a dialogue: `key`, a hash of the rules, the scenario and the dialogue, and `turns`, a label for each judged reply."""
 
-_WORKERS_FROM = 400  # replies; below, starting further processes takes longer than it saves
+_WORKERS_FROM = 2_000  # replies; below, starting further processes takes longer than it saves
 _PROGRESS_EVERY = 10.0  # seconds
-_SOON = 1000  # replies that are labelled within seconds
+_SOON = 5_000  # replies that are labelled within seconds
 _COMMAND = ["-m", "heartloop.report.labels"]  # of Python: the worker
 
 Labels = Sequence[Mapping[str, Any]]
@@ -234,8 +234,8 @@ def _work(todo: Sequence[_Task], rules: _Rules, file: Path, tell: Callable[[str]
 
 
 def _guess(replies: float) -> str:
-    """How long a core needs, in words; 3 to 5 ms a reply (benchmarks/embedded_speed.py)."""
-    seconds = 0.004 * replies
+    """How long a core needs, in words; about 1 ms a reply (benchmarks/embedded_speed.py)."""
+    seconds = 0.001 * replies
     return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"
 
 
