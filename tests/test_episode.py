@@ -214,6 +214,29 @@ class TestWhoseFailure:
         assert transcript.counts["truncated"] == 1
         assert transcript.score == 4.0
 
+    @pytest.mark.parametrize(
+        ("answer", "broken"),
+        [
+            (Reply("<think>she is hurt</think> That was unkind."), 0),
+            (Reply("she is hurt</think> That was unkind."), 0),  # the chat template wrote the opening tag
+            (Reply("That was unkind.", reasoning="she is hurt"), 0),  # the endpoint returns it apart
+            (Reply("<think>she is hurt</think> That was unkind.", reasoning="hm"), 0),
+            (Reply("That was unkind."), 1),
+            (Reply("That was unkind.", reasoning=""), 1),
+            (Reply("<think>she is hurt"), 1),
+            (Reply("<think>she is hurt</think>"), 1),
+            (Reply("", reasoning="she is hurt"), 1),
+            (Reply("<think>a</think> That was <think>b</think> unkind."), 1),
+        ],
+    )
+    async def test_where_the_prompt_asks_for_a_think_block_replies_without_one_are_counted_and_scored_alike(
+        self, answer: Reply, broken: int
+    ) -> None:
+        asked, free = [await play(Countdown(1), "three", ScriptedChat([answer]), think=think) for think in (True, False)]
+        assert asked.counts["broken formats"] == broken
+        assert "broken formats" not in free.counts
+        assert asked.score == free.score
+
     async def test_a_refusal_is_a_reply_like_any_other(self) -> None:
         transcript, _ = await talk(["I cannot help with that."] * 3)
         assert transcript.scored

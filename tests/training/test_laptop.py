@@ -38,6 +38,7 @@ from heartloop.training.laptop.corpus import (
 )
 from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
 from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
+from heartloop.training.template_format import TemplateFormat
 
 Examples = tuple[list[Example], list[Example]]
 
@@ -335,6 +336,22 @@ async def test_a_prompt_without_room_for_a_reply_is_an_error(made: tuple[Path, W
     model._loaded = model._load()._replace(longest=2)
     with pytest.raises(ModelError, match="expected fewer than 2"):
         await model.complete([Message(role="user", content="I am tired.")])
+
+
+async def test_a_request_sets_the_options_of_a_checkpoints_chat_template(made: tuple[Path, WarmStart]) -> None:
+    model, messages = CheckpointModel(made[1].model), [Message(role="user", content="I am tired.")]
+    tokenizer = model._load().form.tokenizer
+    quiet = Sampling(max_tokens=3, top_k=1, request={"chat_template_kwargs": {"think": False}})
+    with pytest.raises(UseError, match="chat_template_kwargs"):  # the laptop policy's template has none
+        await model.complete(messages, sampling=quiet)
+    template = tokenizer.chat_template
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}{{ 'I am.' if think is defined and not think }}"
+    try:
+        model._loaded = model._load()._replace(form=TemplateFormat(tokenizer))
+        replies = [await model.complete(messages, sampling=sampling) for sampling in (Sampling(max_tokens=3, top_k=1), quiet)]
+    finally:
+        tokenizer.chat_template = template
+    assert replies[0].usage.prompt_tokens < replies[1].usage.prompt_tokens
 
 
 def test_a_directory_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -124,9 +124,10 @@ def evaluate_command(
     run = out or Path("runs") / f"{spec.name}-{settings.hash}"
     paid = [name for name in names if is_paid(name)]
     ask = Pilot(meter, yes=yes, only=pilot) if pilot or paid else None
+    play_job = player(built, policies, samplings.get("policy"), think=options.asks_to_think)
     with answers or nullcontext():
         ended, played = play_run(
-            run, settings, player(built, policies, samplings.get("policy")), meter, max_connections=max_connections,
+            run, settings, play_job, meter, max_connections=max_connections,
             retry_failed=retry_failed, pilot=ask, pilot_models=[name for name in model if name in paid], opened=models,
             cache=answers,
         )  # fmt: skip

@@ -75,6 +75,7 @@ def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
+    from heartloop.training.plan import evaluation_command
 
     ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures
@@ -88,11 +89,8 @@ def _train(recipe: Recipe, run: Path) -> int:
             err=True,
         )
         return 1
-    environment, variant = recipe.environment, recipe.environment.chosen.variant
-    default = type(environment.chosen)().variant
-    options = f" --user {recipe.dialogue.user}" + (f" -E variant={variant}" if variant != default else "")
     checkpoint = launch.policy_at(run, ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
-    typer.echo(f"Evaluate it: heartloop eval {environment.name} --model checkpoint:{checkpoint}{options}")
+    typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
     typer.echo(f"See its curves: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0

@@ -28,9 +28,16 @@ from heartloop.core.dialogue import (
     writable,
 )
 from heartloop.core.errors import AnswerError, ModelError
+from heartloop.scoring.credit import keeps_format
 
-__all__ = ["SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play"]
+__all__ = [
+    "BROKEN_FORMATS", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play",
+    "thinks_then_says",
+]  # fmt: skip
 
+
+BROKEN_FORMATS = "broken formats"
+"""Name of the count of replies that break the form that the policy's prompt asks for."""
 
 SILENCE = "..."
 """Replaces an empty reply in the policy's own history, since some servers refuse empty assistant messages."""
@@ -155,6 +162,17 @@ class Environment(Protocol):
         ...
 
 
+def thinks_then_says(answer: Reply) -> bool:
+    """Whether an answer is one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
+
+    Reasoning that an endpoint returns apart is a think block. The opening tag may be missing, since some chat templates write it
+    into the prompt.
+    """
+    if answer.reasoning and keeps_format(f"<think></think>{answer.text}"):
+        return True
+    return keeps_format(answer.text) or keeps_format(answer.text, opened=True)
+
+
 async def play(
     environment: Environment,
     scenario_id: str,
@@ -163,11 +181,15 @@ async def play(
     seed: int = 0,
     repeat: int = 0,
     sampling: Sampling | None = None,
+    think: bool = False,
 ) -> Transcript:
     """Plays one dialogue to its end.
 
     The policy sees its system prompt and the visible dialogue, without its own earlier thinking. The seed sent with its calls
     is `sampling.seed`, by default the dialogue's, advanced by the turn so that no two turns share it.
+
+    Args:
+        think: count replies that are not a think block followed by text, under `broken formats`. The count changes no score.
 
     Raises:
         BudgetSpent: a limit on tokens or cost was reached; this dialogue is lost.
@@ -181,6 +203,7 @@ async def play(
     stop: StopReason | None = None
     failure: Failure | None = None
     opening: str | None = None
+    broken = 0
     try:
         opening = await episode.open()
         messages.append(Message(role="user", content=YOU_BEGIN if opening is None else opening))
@@ -202,6 +225,7 @@ async def play(
                 )
             )
             reply = visible(writable(answer.text))
+            broken += think and not thinks_then_says(answer)
             user_turn = await episode.step(reply.text)
             turns.append(
                 Turn(
@@ -247,7 +271,7 @@ async def play(
         rewards=() if failure else outcome.rewards,
         usage=usage_by_role(calls),
         calls=tuple(calls),
-        counts={**episode.counts, **turn_counts(turns)},
+        counts={**episode.counts, **turn_counts(turns), **({BROKEN_FORMATS: broken} if think else {})},
         seconds=round(time.monotonic() - started, 3),
         **fields,
     )

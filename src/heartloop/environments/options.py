@@ -39,6 +39,7 @@ def option(
     affects: Literal["play", "score"] = "play",
     paper: str = "",
     choices: Sequence[str] = (),
+    think: Sequence[str] = (),
     **bounds: Any,
 ) -> Any:
     """A field of an `Options` class; its help is the docstring below it.
@@ -47,9 +48,10 @@ def option(
         affects: `play` changes dialogues, `score` only what is computed from them.
         paper: the published value and its source.
         choices: the allowed values of a string, or of each string of a tuple.
+        think: those under which the policy's prompt asks for a think block before each reply.
         bounds: `ge`, `gt`, `le`, `lt` of a number.
     """
-    extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices)}
+    extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices), "think": list(think)}
     return Field(default, json_schema_extra=extra, **bounds)
 
 
@@ -141,6 +143,12 @@ class Options(BaseModel):
                 raise UseError(f"-E {name} is given twice; give each option once")
             given[name] = _value(value, cls.model_fields.get(name))
         return given
+
+    @property
+    def asks_to_think(self) -> bool:
+        """Whether the policy's prompt asks for a think block before each reply, by an option declared with `think`."""
+        fields = type(self).model_fields
+        return any(getattr(self, name) in _extra(field).get("think", ()) for name, field in fields.items())
 
     @property
     def for_score(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.episode import Environment, play
+from heartloop.environments.episode import BROKEN_FORMATS, Environment, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
 from heartloop.models.cache import count_free
 
@@ -216,7 +216,8 @@ async def replayed(played: Transcript, environment: Environment) -> Transcript:
     """
     policy, sampling = StoredReplies(played), played.sampling.get("policy")
     result = await play(environment, played.scenario, policy, seed=played.seed, repeat=played.repeat, sampling=sampling)
-    update: dict[str, Any] = {"facts": played.facts}
+    kept = {BROKEN_FORMATS: played.counts[BROKEN_FORMATS]} if BROKEN_FORMATS in played.counts else {}
+    update: dict[str, Any] = {"facts": played.facts, "counts": {**result.counts, **kept}}
     if not played.calls:  # the tokens of the replies are unknown, not 0
         update["calls"] = tuple(call for call in result.calls if call.role != "policy")
         update["usage"] = {role: usage for role, usage in result.usage.items() if role != "policy"}

@@ -95,6 +95,8 @@ class ModelScore(_Frozen):
     """By turn, the first turn first."""
     silences: int
     truncated: int
+    broken_formats: int | None = None
+    """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
     filtered: int
     """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int

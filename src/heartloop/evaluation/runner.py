@@ -21,7 +21,7 @@ from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import Job
-from heartloop.models.budget import is_scripted
+from heartloop.models.budget import is_baseline, is_scripted
 from heartloop.models.cache import DialogueScope, attempt_number, dialogue_scope
 
 __all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
@@ -82,16 +82,22 @@ class _Spent(NamedTuple):
     tokens: int
 
 
-def player(environment: Environment, policies: Mapping[str, ChatModel], sampling: Sampling | None = None) -> Play:
+def player(
+    environment: Environment, policies: Mapping[str, ChatModel], sampling: Sampling | None = None, *, think: bool = False
+) -> Play:
     """A function that plays a job's scenario with the job's model.
 
     Args:
         policies: models by the names in the jobs.
         sampling: sampling settings of the policy.
+        think: count replies without a think block, except those of baselines, which read no prompt.
     """
 
     async def play_job(job: Job) -> Transcript:
-        return await play(environment, job.scenario, policies[job.model], seed=job.seed, repeat=job.repeat, sampling=sampling)
+        return await play(
+            environment, job.scenario, policies[job.model], seed=job.seed, repeat=job.repeat, sampling=sampling,
+            think=think and not is_baseline(job.model),
+        )  # fmt: skip
 
     return play_job
 

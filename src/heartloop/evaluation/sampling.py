@@ -71,7 +71,7 @@ def read_samplings(
             if earlier[:shorter] == place[:shorter]:
                 raise UseError(f"--request is {before!r} and {text!r}, which set the same field; expected one of them")
         placed[place] = text
-        _check_taken("--request", text, role, models[role], "request")
+        _check_taken("--request", text, role, models[role], "request", f"request.{path[0]}")
         at = given.setdefault(role, {}).setdefault("request", {})
         for part in path[:-1]:
             at = at.setdefault(part, {})
@@ -92,11 +92,12 @@ def _parts(option: str, text: str, models: Mapping[str, Sequence[str]]) -> tuple
     return role, path, writable(value)
 
 
-def _check_taken(option: str, text: str, role: str, names: Sequence[str], setting: str) -> None:
+def _check_taken(option: str, text: str, role: str, names: Sequence[str], *settings: str) -> None:
+    """Raises unless the models that sample take one of `settings`, or, if none samples, one of them does."""
     samplers = [name for name in names if "temperature" in settings_taken_by(name)]
-    without = [name for name in samplers or names if setting not in settings_taken_by(name)]
+    without = [name for name in samplers or names if settings_taken_by(name).isdisjoint(settings)]
     if without and (samplers or len(without) == len(names)):
-        takes = ", ".join(sorted(settings_taken_by(without[0]), key=_SETTINGS.index))
+        takes = ", ".join(sorted(settings_taken_by(without[0])))
         which = f"only {takes}" if takes else "no sampling settings"
         raise UseError(f"{option} is {text!r}, but {role} is {without[0]}, which takes {which}; omit it, or pass another model")
 

@@ -19,6 +19,7 @@ from typing import Any
 from heartloop.core.dialogue import Call, Transcript, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
+from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
 from heartloop.evaluation.costs import cost_of
@@ -188,6 +189,7 @@ def _model_score(
         reply_lengths=_reply_lengths(scored),
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
+        broken_formats=_broken_formats(mine),
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
         reasks=sum(d.counts.get("re-asks", 0) for d in mine),
         repaired=sum(_repaired(d) for d in mine),
@@ -245,6 +247,11 @@ def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
     longest = max((len(d.turns) for d in dialogues), default=0)
     by_turn = [[len(d.turns[turn].reply) for d in dialogues if turn < len(d.turns)] for turn in range(longest)]
     return tuple(TurnLength(n=len(lengths), characters=statistics.fmean(lengths)) for lengths in by_turn)
+
+
+def _broken_formats(dialogues: Sequence[Transcript]) -> int | None:
+    counted = [d.counts[BROKEN_FORMATS] for d in dialogues if BROKEN_FORMATS in d.counts]
+    return sum(counted) if counted else None
 
 
 def _repaired(dialogue: Transcript) -> int:

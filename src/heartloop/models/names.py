@@ -131,6 +131,8 @@ def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None
 def settings_taken_by(name: str) -> frozenset[str]:
     """The fields of `Sampling` that a model of this name makes use of; empty for those that sample nothing.
 
+    `request.NAME` stands for one field of a request where not all are used.
+
     >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-4.1")
     (['seed'], True)
     """
@@ -139,7 +141,7 @@ def settings_taken_by(name: str) -> frozenset[str]:
     if is_scripted(name) or name.startswith("python:"):
         return frozenset()
     if name.startswith("checkpoint:"):
-        return frozenset({"temperature", "top_p", "top_k", "max_tokens", "seed"})
+        return frozenset({"temperature", "top_p", "top_k", "max_tokens", "seed", "request.chat_template_kwargs"})
     return frozenset(Sampling.model_fields)
 
 

@@ -299,6 +299,11 @@ class Page:
             if values
         ]
 
+    @property
+    def counts_formats(self) -> bool:
+        """Whether replies in a broken format were counted."""
+        return any(row.broken_formats is not None for row in self.card.models)
+
     @cached_property
     def trajectories(self) -> list[Trajectories]:
         """The course of the score, for each model with a scored dialogue."""

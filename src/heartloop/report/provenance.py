@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from heartloop.appraisal.names import is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
+from heartloop.evaluation.flags import option_flags, sampling_flags
 from heartloop.evaluation.measures import options_of, roles_of
 from heartloop.evaluation.runs import Run, judge_of
 from heartloop.evaluation.scores import model_names
@@ -106,13 +107,13 @@ def command_of(run: Run) -> tuple[str | None, str]:
     for name, flag in _FLAGS:
         if settings.get(name) is not None:
             words += [flag, str(settings[name])]
-    words += _option_flags(options_of(settings), _defaults(str(environment)))
+    words += option_flags(options_of(settings), _defaults(str(environment)))
     for tag in settings.get("exclude_tags") or ():
         words += ["--exclude-tag", str(tag)]
     shard = settings.get("shard")
     if isinstance(shard, Mapping):
         words += ["--shard", f"{shard.get('index')}/{shard.get('count')}"]
-    words += _sampling_flags(settings)
+    words += sampling_flags(settings.get("sampling"))
     return shlex.join(words), _caveat(settings)
 
 
@@ -120,7 +121,7 @@ def _rescoring(settings: Mapping[str, Any]) -> tuple[str | None, str]:
     source = settings["rescored"]
     if not isinstance(source, Mapping) or not isinstance(source.get("options"), Mapping) or not options_of(settings):
         return None, "It was rescored from another run, which its settings do not name in a way this version reads."
-    flags = _option_flags(options_of(settings), source["options"])
+    flags = option_flags(options_of(settings), source["options"])
     flags = flags or ["-E", f"preset={options_of(settings).get('preset')}"]  # rescored to the same score
     return shlex.join(["heartloop", "rescore", str(source.get("from")), *flags]), "Reads the source run; calls no model."
 
@@ -132,7 +133,7 @@ def _rejudging(settings: Mapping[str, Any]) -> tuple[str | None, str]:
     words = ["heartloop", "rejudge", str(source["from"]), "--judge", judge_of(settings)]
     preset = options_of(settings).get("preset")
     words += ["-E", f"preset={preset}"] if source.get("preset") not in (None, preset) else []
-    return shlex.join([*words, *_sampling_flags(settings, only="judge")]), "Calls the judge alone."
+    return shlex.join([*words, *sampling_flags(settings.get("sampling"), only="judge")]), "Calls the judge alone."
 
 
 def _role_flags(roles: Mapping[str, str]) -> Iterator[str]:
@@ -144,35 +145,9 @@ def _role_flags(roles: Mapping[str, str]) -> Iterator[str]:
             yield from ("--judge", model) if role == "judge" else ("--role", f"{role}={model}")
 
 
-def _option_flags(options: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
-    """`-E` for each option that is not as in `base`."""
-    differ = {name: value for name, value in options.items() if name not in base or base[name] != value}
-    return [word for name, value in differ.items() for word in ("-E", f"{name}={_option_text(value)}")]
-
-
-def _option_text(value: object) -> str:
-    """A value as `-E` takes it.
-
-    >>> [_option_text(value) for value in ("released", 0.5, None, True, ["bystander"])]
-    ['released', '0.5', 'none', 'true', '["bystander"]']
-    """
-    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _defaults(environment: str) -> Mapping[str, Any]:
     """Default options; none where the environment is not installed, so that every option is written."""
     return load_environment(environment).options().model_dump(mode="json") if environment in environment_names() else {}
-
-
-def _sampling_flags(settings: Mapping[str, Any], *, only: str = "") -> Iterator[str]:
-    sampling = settings.get("sampling")
-    for role, values in sorted(sampling.items()) if isinstance(sampling, Mapping) else ():
-        for name, value in values.items() if isinstance(values, Mapping) and role == (only or role) else ():
-            if name == "request" and isinstance(value, Mapping):
-                for field, content in value.items():
-                    yield from ("--request", f"{role}.{field}={json.dumps(content, ensure_ascii=False)}")
-            elif value is not None:
-                yield from ("--sampling", f"{role}.{name}={json.dumps(value) if isinstance(value, list) else value}")
 
 
 def _caveat(settings: Mapping[str, Any]) -> str:

@@ -110,6 +110,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     seed=_seed(*row),
                     repeat=session,
                     sampling=Sampling(seed=_seed(*row, session)),
+                    think=settings.environment.played.asks_to_think,
                 )
         worker.write(transcript, split=split, step=step)
         if transcript.failure is not None:

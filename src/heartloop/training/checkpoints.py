@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,6 +54,7 @@ class CheckpointModel:
         self._max_batch = max_batch
         self._max_tokens = max_tokens
         self._loaded: _Loaded | None = None
+        self._forms: dict[str, Any] = {}
         self._lock = threading.Lock()
         if not (self.path / "config.json").is_file() or not self._weight_files():
             raise UseError(
@@ -90,7 +92,7 @@ class CheckpointModel:
         """
         loaded = await asyncio.to_thread(self._load)
         sampling, defaults = sampling or Sampling(), loaded.defaults
-        prompt = loaded.form.prompt_ids(messages)
+        prompt = self._form(loaded, sampling).prompt_ids(messages)
         room = loaded.longest - len(prompt)
         if room < 1:
             raise ModelError(f"{self.name}: the messages are {len(prompt)} tokens; expected fewer than {loaded.longest}")
@@ -104,6 +106,20 @@ class CheckpointModel:
         drawn = await loaded.generator.generate(prompt, drawing)
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
+
+    def _form(self, loaded: _Loaded, sampling: Sampling) -> Any:
+        """The prompt format with the options of the chat template, which `request` has as `chat_template_kwargs`."""
+        options = sampling.request.get("chat_template_kwargs")
+        if not isinstance(options, dict) or not options:
+            return loaded.form
+        key = json.dumps(options, sort_keys=True)
+        if key not in self._forms:
+            from heartloop.training.template_format import TemplateFormat
+
+            if not isinstance(loaded.form, TemplateFormat):
+                raise UseError(f"{self.name} has a chat template without options; omit chat_template_kwargs")
+            self._forms[key] = TemplateFormat(loaded.form.tokenizer, options=options)
+        return self._forms[key]
 
     def _weight_files(self) -> list[Path]:
         return sorted(file for pattern in _WEIGHTS for file in self.path.glob(pattern))

@@ -7,17 +7,21 @@ this machine (`readiness`).
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.wording import amount
+from heartloop.evaluation.flags import option_flags, sampling_flags
+from heartloop.models.names import settings_taken_by
 from heartloop.training.dataset import Split
 from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
 
-__all__ = ["Counts", "command_text", "counts_of", "plan_text"]
+__all__ = ["Counts", "command_text", "counts_of", "evaluation_command", "plan_text"]
 
 
 class Counts(NamedTuple):
@@ -103,6 +107,32 @@ def plan_text(recipe: Recipe, split: Split | None) -> str:
         )
     width = max(len(name) for name, _ in lines)
     return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *(f"  {name:{width}}  {text}" for name, text in lines)])
+
+
+def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
+    """`heartloop eval` of a checkpoint as it was trained: under the same options, so the same prompt, sampled as in training.
+
+    The held-out scenarios are those of the recipe; of a set that was split, the whole set.
+    """
+    environment, dialogue, policy = recipe.environment, recipe.dialogue, recipe.policy
+    words = ["heartloop", "eval", environment.name, "--model", f"checkpoint:{checkpoint}", "--user", dialogue.user]
+    if recipe.scenarios.held_out != environment.spec.set_of(None):
+        words += ["--scenarios", recipe.scenarios.held_out]
+    for tag in recipe.scenarios.exclude_tags:
+        words += ["--exclude-tag", tag]
+    defaults = environment.spec.options().model_dump(mode="json")
+    words += option_flags(environment.played.model_dump(mode="json"), defaults)
+    trained = {
+        "temperature": policy.temperature,
+        "top_p": policy.top_p,  # also where it is 1: a checkpoint's own default may be lower
+        "top_k": policy.top_k or None,
+        "max_tokens": dialogue.reply_tokens,
+        "request": {"chat_template_kwargs": dict(policy.template)} if policy.template else {},
+    }
+    samplings: dict[str, Mapping[str, Any]] = {"policy": trained}
+    if "temperature" in settings_taken_by(dialogue.user):
+        samplings |= dict.fromkeys(environment.spec.role_names, dialogue.user_sampling.model_dump(mode="json"))
+    return shlex.join([*words, *sampling_flags(samplings)])
 
 
 def command_text(python: str, arguments: list[str]) -> str:

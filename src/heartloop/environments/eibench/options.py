@@ -21,7 +21,7 @@ class EIBenchOptions(Options):
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
-    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    variant: str = option(VARIANTS[0], choices=VARIANTS, think=("think",))
     """Form of the policy prompt: with a think block, or without."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="8")
     """Maximum number of policy replies."""

@@ -26,7 +26,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.drawn import AnyScenario
 from heartloop.environments.perm.format import parse
@@ -161,7 +161,7 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
     async def step(self, reply: str) -> UserTurn:
         answer = parse(reply)
         if answer.broken:
-            self._log.count("broken formats")
+            self._log.count(BROKEN_FORMATS)
             self._total = broken_form(self._environment.rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
         view = View(self._scenario, answer.analysis, answer.response, self._seed)

@@ -33,8 +33,8 @@ class SageOptions(Options):
     """Emotion before the first reply."""
     leaves_at: float | None = option(None, ge=0, le=100, paper="below 10; 0 in RLVER's training")
     """Emotion at or below which the user leaves; default: below 10."""
-    form: str = option(FORMS[0], choices=FORMS, paper="think or direct in RLVER App. A.5")
-    """Form of the policy prompt."""
+    form: str = option(FORMS[0], choices=FORMS, think=("think",), paper="think or direct in RLVER App. A.5")
+    """Form of the policy prompt: the paper's, RLVER's with a think block before each reply, or RLVER's without."""
     success_at: float = option(SUCCESS_AT, affects="score", ge=0, le=100, paper="100")
     """Final emotion at or above which a dialogue counts as a success."""
     failure_below: float = option(FAILURE_BELOW, affects="score", ge=0, le=100, paper="10")

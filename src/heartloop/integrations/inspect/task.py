@@ -37,6 +37,7 @@ from heartloop.evaluation.settings import dialogue_seed
 from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import metrics_of, points
+from heartloop.models.budget import is_baseline
 from heartloop.models.endpoint import RETRIES, TIMEOUT
 
 __all__ = ["dialogue", "task_of"]
@@ -141,6 +142,7 @@ def dialogue(
             seed=dialogue_seed(config.seed or 0, scenario.id, repeat),
             repeat=repeat,
             sampling=policy_sampling,
+            think=chosen_options.asks_to_think and not is_baseline(policy.name),
         )
         state.messages = messages_of(played, shown.policy_prompt)
         state.metadata = {**state.metadata, **played.facts}
