@@ -1,14 +1,23 @@
-"""`heartloop demo`: no key, no network; a leaderboard for each environment, one report; an earlier demo is replaced."""
+"""`heartloop demo`: no key, no network; a leaderboard for each environment, one report; an earlier demo is replaced. A language
+model plays besides where it is installed, until its time is over.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from heartloop.cli import demo
 from heartloop.cli.main import app
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment, specs
 from heartloop.environments.spec import DemoRun
 
@@ -16,7 +25,7 @@ SHOWN = ("sage", "eibench", "empa", "perm")
 
 
 def test_the_demo_plays_the_baselines_and_writes_one_report(demo_site: Path) -> None:
-    assert sorted(path.parent.name for path in demo_site.glob("*/scores.json")) == sorted(SHOWN)
+    assert {path.parent.name for path in demo_site.glob("*/scores.json")} - {"language-model"} == set(SHOWN)
     for name in SHOWN:
         card = json.loads((demo_site / name / "scores.json").read_text(encoding="utf-8"))
         assert card["unscored"] == 0
@@ -28,9 +37,66 @@ def test_the_demo_plays_the_baselines_and_writes_one_report(demo_site: Path) -> 
     assert sorted(titles, key=overview.index) == titles
 
 
+class Slow:
+    """A language model that takes its time from its third reply on."""
+
+    name = demo.REAL_MODEL
+
+    async def complete(self, messages: Sequence[Message], **how: Any) -> Reply:
+        if sum(message.role == "assistant" for message in messages) > 1:
+            await asyncio.sleep(60)
+        return Reply("I am here, and the kettle is on.")
+
+
+@pytest.fixture
+def with_model(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The demo of one environment; what stands in the list is its language model, or is raised instead."""
+    from heartloop.models import names
+
+    models: list[Any] = []
+    resolve = names.resolve
+
+    def instead(name: str, **how: Any) -> Any:
+        if name != demo.REAL_MODEL:
+            return resolve(name, **how)
+        if isinstance(models[0], Exception):
+            raise models[0]
+        return models[0]
+
+    monkeypatch.setattr(names, "resolve", instead)
+    for spec in specs():
+        monkeypatch.setattr(spec, "demo", DemoRun("general", 1) if spec.name == "sage" else None)
+    return models
+
+
+def test_a_language_model_that_is_too_slow_is_stopped_and_its_unfinished_scenarios_are_named(
+    with_model: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_model.append(Slow())
+    monkeypatch.setattr(demo, "REAL_SECONDS", 2.0)
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    settings = json.loads((tmp_path / "language-model" / "settings.json").read_text(encoding="utf-8"))
+    assert len(settings["scenarios"]) == demo.REAL_SCENARIOS
+    assert [name in done.output.partition("did not finish within 2 s")[2] for name in settings["scenarios"]] == [True] * 4
+    rows = [json.loads(line) for line in (tmp_path / "language-model" / "transcripts.jsonl").read_text("utf-8").splitlines()]
+    assert {row["model"] for row in rows} == set(demo.REAL_BESIDE)
+    assert settings["sampling"]["policy"]["max_tokens"] == demo.REAL_TOKENS
+
+
+def test_without_the_language_model_the_demo_goes_on_and_says_so(with_model: list[Any], tmp_path: Path) -> None:
+    with_model.append(UseError("local/smollm2 needs xllamacpp"))
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "Without a language model: local/smollm2 needs xllamacpp." in done.output
+    assert (tmp_path / "index.html").exists()
+    assert not (tmp_path / "language-model").exists()
+
+
 def test_an_earlier_demo_is_replaced_and_another_run_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in specs():
         monkeypatch.setattr(spec, "demo", DemoRun("general", 1) if spec.name == "perm" else None)
+    monkeypatch.setattr(demo, "REAL_MODEL", "local/none.gguf")
     for _ in range(2):
         done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
         assert done.exit_code == 0, done.output
