@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
-from heartloop.environments.registry import load_environment
+from heartloop.environments.registry import environment_names, load_environment
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +108,11 @@ RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!--
 
 def results_table(demo: Path) -> str:
     """The README's table of results, from the score cards of a demo."""
-    cards = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(demo.glob("*/scores.json"))}
+    cards = {
+        path.parent.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(demo.glob("*/scores.json"))
+        if path.parent.name in environment_names()  # beside the run of a language model, where one is installed
+    }
     cards = dict(sorted(cards.items(), key=lambda item: load_environment(item[0]).demo.place))  # type: ignore[union-attr]
     means = {
         name: {row["model"]: row["headline"] for row in card["models"] if row["headline"]["mean"] is not None}
