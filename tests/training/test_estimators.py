@@ -5,6 +5,7 @@
 3. A rollout counts once in its group, however many rows it has; a group of one teaches nothing.
 4. verl's losses then move the log-probability of a token by its advantage, and no token of others, in actor and critic.
 5. GAE over samples of a dialogue gives every turn the reward to go.
+6. The control with shuffled rewards gives every dialogue the rewards of any, whichever it is; a seed decides whose.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from verl.utils.config import omega_conf_to_dataclass
 
 from heartloop.scoring.credit import turn_advantages
-from heartloop.training.estimators import ESTIMATOR, Row, ctc_grpo_advantages, lone
+from heartloop.training.estimators import ESTIMATOR, Row, ctc_grpo_advantages, lone, shuffled
 from heartloop.training.rollouts import PolicyTurn, RolloutRewards, samples, token_rewards
 
 PADDING = "pad0123"
@@ -191,3 +192,41 @@ def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:
             found.batch["returns"][place, span.start : span.stop].tolist() for place, row in enumerate(rows) for span in row.spans
         ]
         assert returns == [[-0.25, -0.25], [-0.75, -0.75], [0.25, 0.25]]
+
+
+class TestShuffledRewards:
+    """Three dialogues: a0 of two turns in two rows, a1 of one turn, b0 of three turns."""
+
+    A0 = Row("a", 0, 0.2, (1.0, 2.0), ((0, 0, 3),))
+    A0_LATER = Row("a", 0, 0.2, (1.0, 2.0), ((1, 0, 2),))
+    A1 = Row("a", 1, 0.4, (3.0,), ((0, 0, 3),))
+    B0 = Row("b", 0, 0.9, (4.0, 5.0, 6.0), ((0, 0, 3),))
+    ROWS = (A0, A0_LATER, None, A1, B0)
+
+    def test_numbers_by_hand(self) -> None:
+        """a0 gets b0's, a1 gets a0's, b0 gets a1's."""
+        drawn = (shuffled(self.ROWS, f"draw {number}") for number in range(100))
+        rows = next(rows for rows in drawn if [row and row.outcome for row in rows] == [0.9, 0.9, None, 0.2, 0.4])
+        assert [row and row.process for row in rows] == [
+            (4.0, 5.0),  # cut to two turns
+            (4.0, 5.0),  # the other row of the same dialogue
+            None,
+            (1.0,),
+            (3.0, 3.0, 3.0),  # its one turn, and for two more the mean of it
+        ]
+        assert [row and (row.group, row.rollout, row.spans) for row in rows] == [
+            row and (row.group, row.rollout, row.spans) for row in self.ROWS
+        ]
+        # group a: 0.9 and 0.2, mean 0.55, std 0.495: +-0.7071; process of a0: 4 and 5, centred -0.5 and 0.5, times alpha 0.2
+        advantages = ctc_grpo_advantages(rows, (5, 6), alpha=0.2, sigma_min=0.1)
+        assert advantages[0].tolist() == pytest.approx([0.6071] * 3 + [0.0] * 3, abs=1e-4)
+        assert advantages[1].tolist() == pytest.approx([0.8071] * 2 + [0.0] * 4, abs=1e-4)
+        assert advantages[3, :3].tolist() == pytest.approx([-0.7071] * 3, abs=1e-4)
+        assert not advantages[4].any()  # alone in its group
+
+    def test_every_order_is_as_likely(self) -> None:
+        orders = [tuple(row.outcome for row in shuffled(self.ROWS, str(n)) if row and row != self.A0_LATER) for n in range(3000)]
+        counts = {order: orders.count(order) for order in set(orders)}
+        assert len(counts) == 6
+        assert all(400 < count < 600 for count in counts.values())  # of 3,000: 500 each, four times their deviation of 20
+        assert shuffled(self.ROWS, "0") == shuffled(self.ROWS, "0")

@@ -147,6 +147,16 @@ class TestWhatArrives:
             "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
         }  # fmt: skip
 
+    def test_a_control_and_a_precision_of_the_small_language_model(self) -> None:
+        usual, control = composed("grpo_smollm2"), composed("grpo_smollm2", "algorithm.shuffled=true")
+        assert [config.trainer.v1.heartloop.shuffled for config in (usual, control)] == [False, True]
+        precisions = [config.actor_rollout_ref.actor.fsdp_config.mixed_precision for config in (usual, composed("ctc_grpo_tiny"))]
+        assert [(precision.param_dtype, precision.reduce_dtype) for precision in precisions] == [
+            ("bf16", "fp32"),
+            ("fp32", "fp32"),
+        ]
+        assert need_reference_policy(usual)
+
     def test_all_steps_fit_into_the_epochs(self) -> None:
         for name in NAMES:
             trainer = composed(name).trainer

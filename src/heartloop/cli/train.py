@@ -33,6 +33,7 @@ def train(
 ) -> None:
     """Train a policy against a user simulator with verl. Rerun the same command to resume."""
     from heartloop.core.errors import InputError, UseError
+    from heartloop.models.local import is_local
     from heartloop.models.names import load_env
     from heartloop.training.dataset import split_of
     from heartloop.training.plan import command_text, plan_text
@@ -58,7 +59,8 @@ def train(
         absent.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
     typer.echo(plan_text(chosen, split))
     paths = RunPaths(run.resolve())
-    model = str(paths.policies / "..." / "model") if chosen.policy.model == LAPTOP else chosen.policy.model
+    made = chosen.policy.model == LAPTOP or is_local(chosen.policy.model)
+    model = str(paths.policies / "..." / "model") if made else chosen.policy.model
     arguments = overrides(chosen, paths, model=model, train_rows=len(split.train) if split else chosen.batch.scenarios)
     settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
     typer.echo(f"\nverl's command:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")

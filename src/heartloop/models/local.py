@@ -33,7 +33,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import ModelError, TransportError, UseError
 from heartloop.models.endpoint import EndpointChat
 
-__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "is_local", "model_path"]
+__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
 
 PREFIX = "local/"
 SMOLLM2 = "smollm2"
@@ -57,16 +57,25 @@ def is_local(name: str) -> bool:
 
 
 def model_path(name: str) -> Path:
-    """The GGUF file of `local/smollm2` or `local/PATH.gguf`.
+    """The GGUF file of `local/smollm2` or `local/PATH.gguf`, where it can be served.
 
     Raises:
-        UseError: the extra `local` is not installed, or no such file, or no GGUF file.
+        UseError: the extra `local` is not installed; or as `gguf_file`.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise UseError(
             f"{name} needs xllamacpp; install it with: {INSTALL_LOCAL}. Where pip finds none for this platform, start any "
             "OpenAI-compatible server and name it, e.g. ollama/smollm2"
         )
+    return gguf_file(name)
+
+
+def gguf_file(name: str) -> Path:
+    """The GGUF file of `local/smollm2` or `local/PATH.gguf`, whatever reads it.
+
+    Raises:
+        UseError: the package that holds the model is not installed, or no such file, or no GGUF file.
+    """
     model = name.removeprefix(PREFIX)
     if model == SMOLLM2:
         return model_file()

@@ -74,7 +74,7 @@ class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: TensorDict, logits_processor_func: Any) -> Any:
         places, offsets = output_args["places"], micro_batch["input_ids"].offsets()
-        scores = torch.log_softmax(output.logits.squeeze(0) / output_args["temperature_rmpad"][places, None], -1)
+        scores = torch.log_softmax(output.logits.squeeze(0).float() / output_args["temperature_rmpad"][places, None], -1)
         by_name = {"log_probs": scores.gather(-1, output_args["input_ids_rmpad_rolled"][places, None])[:, 0]}
         if tu.get_non_tensor_data(data=micro_batch, key="calculate_entropy", default=False):
             by_name["entropy"] = -(scores.exp() * scores).sum(-1)

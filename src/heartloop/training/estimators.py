@@ -10,6 +10,7 @@ rewards that verl logs would be wrong.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from verl.trainer.ppo.core_algos import register_adv_est
 
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
 
-__all__ = ["ESTIMATOR", "Row", "ctc_grpo", "ctc_grpo_advantages", "lone"]
+__all__ = ["ESTIMATOR", "Row", "ctc_grpo", "ctc_grpo_advantages", "lone", "shuffled"]
 
 ESTIMATOR = "ctc_grpo"
 """Its name for `algorithm.adv_estimator`; with `algorithm.ctc.alpha` 0 it is GRPO with a floor."""
@@ -95,6 +96,31 @@ def ctc_grpo(
     )
     advantages = advantages.to(token_level_rewards.device) * response_mask
     return advantages, advantages
+
+
+def shuffled(rows: Sequence[Row | None], draw: str) -> list[Row | None]:
+    """The rows with the rewards of their dialogues dealt out anew: a control in which no reward belongs to its dialogue.
+
+    Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
+    together. A dialogue with fewer turns than the one whose rewards it gets leaves out the last of them; one with more turns
+    gets the mean of them for the others, which is no credit once they are centred.
+
+    Args:
+        rows: of a batch; a dialogue of several rows has the same rewards in each. `None` is padding.
+        draw: decides the draw, together with the number of dialogues.
+    """
+    dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
+    givers = list(dialogues.values())
+    random.Random(draw).shuffle(givers)
+    giver_of = dict(zip(dialogues, givers, strict=True))
+    return [row and _rewarded_as(giver_of[row.group, row.rollout], row) for row in rows]
+
+
+def _rewarded_as(giver: Row, row: Row) -> Row:
+    """A row with the rewards of another dialogue, fitted to its own number of turns."""
+    process, turns = giver.process, len(row.process)
+    mean = sum(process) / len(process) if process else 0.0
+    return row._replace(outcome=giver.outcome, process=(*process[:turns], *[mean] * (turns - len(process))))
 
 
 def lone(rows: Sequence[Row | None]) -> list[bool]:

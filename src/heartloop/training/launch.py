@@ -31,8 +31,10 @@ from pydantic import ValidationError
 
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.models.local import is_local
 from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
 from heartloop.training.dialogue_settings import write_agent_loops
+from heartloop.training.gguf_policy import prepare_gguf
 from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line
 from heartloop.training.readiness import missing
 from heartloop.training.recipe import Recipe
@@ -233,6 +235,8 @@ def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | Non
         from heartloop.training.laptop.warm_start import prepare
 
         return str(prepare(paths.policies, warm_start, progress=progress).model.resolve())
+    if is_local(recipe.policy.model):
+        return str(prepare_gguf(paths.policies, recipe.policy.model, progress=progress).resolve())
     path = Path(recipe.policy.model)
     return str(path.resolve()) if path.is_dir() else recipe.policy.model
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.wording import amount
 from heartloop.evaluation.flags import option_flags, sampling_flags
+from heartloop.models.local import is_local
 from heartloop.models.names import settings_taken_by
 from heartloop.training.dataset import Split
 from heartloop.training.readiness import gigabytes_per_gpu
@@ -101,6 +102,8 @@ def plan_text(recipe: Recipe, split: Split | None) -> str:
         lines.append(("variants", ", ".join(recipe.variants)))
     if policy.model == LAPTOP:
         lines.append(("first", "the laptop policy is made and warm-started"))
+    if is_local(policy.model):
+        lines.append(("first", "the weights of the GGUF file are written as a checkpoint"))
     if machine.device == "gpu":
         lines.append(
             ("untested", "GPU recipes are checked against verl's configuration only; their numbers are the papers', not ours")
@@ -173,6 +176,8 @@ def _algorithm(recipe: Recipe) -> str:
         text += f", gamma {algorithm.gamma:g}, lambda {algorithm.lam:g}, critic {algorithm.critic_learning_rate:g}"
     else:
         text += f", sigma_min {algorithm.sigma_min:g}"
+    if algorithm.shuffled:
+        text += ", rewards shuffled"
     return f"{text}, clip {algorithm.clip:g}, kl {algorithm.kl:g}, entropy {algorithm.entropy:g}"
 
 
@@ -197,7 +202,8 @@ def _user_calls(counts: Counts) -> str:
 def _machine(recipe: Recipe) -> str:
     machine = recipe.machine
     if machine.device == "cpu":
-        return f"CPU, {amount(machine.ranks, 'training process', 'training processes')}"
+        processes = amount(machine.ranks, "training process", "training processes")
+        return f"CPU, {processes}, {amount(machine.threads, 'thread')} each, updates in {machine.precision}"
     wanted = gigabytes_per_gpu(recipe)
     weights = f"; the weights take about {wanted:.0f} GB on each" if wanted is not None else ""
     return f"{machine.nodes} x {machine.ranks} GPUs, {machine.engine}{weights}"

@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.errors import UseError
+from heartloop.models.local import is_local
 from heartloop.models.names import resolve
+from heartloop.training.gguf_policy import missing_for
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
 from heartloop.training.verl_config import environment_of
@@ -104,6 +106,9 @@ def _hardware(recipe: Recipe) -> Iterator[Missing]:
 
 def _weights(recipe: Recipe) -> Iterator[Missing]:
     model = recipe.policy.model
+    if is_local(model):
+        yield from (Missing(what, remedy) for what, remedy in missing_for(model))
+        return
     if model == LAPTOP or (Path(model) / "config.json").is_file():
         return
     if model.startswith((".", "/", "~")):

@@ -138,7 +138,7 @@ class Policy(Section):
     """The model that is trained, and its sampling."""
 
     model: str
-    """`laptop`, a Hugging Face name, or a directory."""
+    """`laptop`, a Hugging Face name, a directory, or a GGUF file: `local/smollm2`, `local/PATH.gguf`."""
     warm_start: Mapping[str, Any] = Field(default_factory=dict)
     """Of the laptop policy: settings of `training.laptop.warm_start`."""
     lora_rank: int | None = Field(default=None, ge=1)
@@ -190,6 +190,9 @@ class Algorithm(Section):
     """Coefficient of the KL loss against the initial policy; 0 loads no reference."""
     entropy: float = 0.0
     """Coefficient of the entropy bonus."""
+    shuffled: bool = False
+    """CTC-GRPO, GRPO: a control that can learn nothing about replies. A seeded draw deals the rewards of a step's rollouts,
+    outcome and process rewards together, out among its dialogues."""
     gamma: float = Field(default=1.0, gt=0.0, le=1.0)
     """PPO: discount within a turn; rewards are summed over turns undiscounted before."""
     lam: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -203,6 +206,8 @@ class Algorithm(Section):
     def _fits(self) -> Self:
         if (self.critic_learning_rate is not None) != (self.name == "ppo"):
             raise ValueError(f"critic_learning_rate is {self.critic_learning_rate!r}; ppo needs one, and only ppo has a critic")
+        if self.name == "ppo" and self.shuffled:
+            raise ValueError("shuffled is for groups of rollouts; ppo has none, set algorithm.shuffled to false")
         if self.name == "grpo" and self.alpha:
             raise ValueError(f"alpha is {self.alpha:g}; grpo has no turn credit, write alpha: 0, or ctc_grpo")
         return self
@@ -313,6 +318,11 @@ class Machine(Section):
     """Whether weights and optimiser are moved to main memory during generation."""
     flash_attention: bool = True
     """Whether to use the package flash-attn; samples are then packed without padding."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """CPU: precision of the matrix products of updates; weights, sums and generation are float32. bfloat16 is faster where the
+    processor has instructions for it. A GPU takes verl's own."""
+    threads: int = Field(default=1, ge=1)
+    """CPU: threads of the training process and of the rollout engine, which take turns; `OMP_NUM_THREADS` overrides it."""
     workers: int = Field(default=8, ge=1)
     """Processes that play dialogues."""
     cpus: int | None = Field(default=None, ge=1)

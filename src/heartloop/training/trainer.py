@@ -22,7 +22,7 @@ from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
 from heartloop.training.adapters import merge_adapters
-from heartloop.training.estimators import ESTIMATOR, Row, lone
+from heartloop.training.estimators import ESTIMATOR, Row, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED
 
@@ -46,9 +46,12 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _build_replay_buffer(self) -> Any:
         self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()
-        settings = self.config.trainer.v1.get(TRAINER, None) or {}
-        buffer.poll_interval = float(settings.get("poll_interval", POLL_INTERVAL))
+        buffer.poll_interval = float(self._setting("poll_interval", POLL_INTERVAL))
         return buffer
+
+    def _setting(self, name: str, default: Any) -> Any:
+        """One of `trainer.v1.heartloop`."""
+        return (self.config.trainer.v1.get(TRAINER, None) or {}).get(name, default)
 
     def _step_once(self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int) -> Any:
         try:
@@ -85,6 +88,8 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
             dialogue_metrics([summary for summary, _ in summaries], [group for _, group in summaries], expected=expected)
         )
         estimator = str(self.config.algorithm.adv_estimator)
+        if self._setting("shuffled", False):
+            rows = shuffled(rows, f"{self.config.data.seed}|{self.global_steps}")
         if estimator == ESTIMATOR:
             texts = [row.text() if row is not None else group for row, group in zip(rows, groups, strict=True)]
             self._put(batch, batch.keys, {"uid": np.array(texts, dtype=object)})

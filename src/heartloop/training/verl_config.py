@@ -26,7 +26,7 @@ CHECKPOINT_METRICS = "metrics.jsonl"
 """In a checkpoint's folder: the numbers of its step, which verl logs only after it."""
 PACKED = "heartloop_packed"
 """Attention of `engine_cpu`, by its name for `attn_implementation`."""
-_FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
 
@@ -40,7 +40,8 @@ class RunPaths:
         self.held_out = run / "data" / "held_out.parquet"
         self.agent_loops = run / "agent_loops.yaml"
         self.policies = run.parent / "policies"
-        """Laptop policies by the hash of their settings, beside the run, so that several runs share one."""
+        """Policies that are made before training, by the hash of what they are made from; beside the run, so that several runs
+        share one."""
         self.checkpoints = run / "checkpoints"
         self.transcripts = run / "transcripts"
         self.metrics = run / "metrics.jsonl"
@@ -93,7 +94,8 @@ def environment_of(recipe: Recipe) -> dict[str, str]:
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray's address is 127.0.0.1, and it listens there only
             "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
             "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # small tensors gain nothing from threads
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(recipe.machine.threads)),
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # waiting threads leave the cores to others
         }
     return config
 
@@ -226,6 +228,7 @@ def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]
         "trainer.v1.trainer_mode": _TRAINER,
         "trainer.total_training_steps": batch.steps,
         "trainer.total_epochs": math.ceil(batch.steps / steps_per_epoch) + 1,
+        "+trainer.v1.heartloop.shuffled": recipe.algorithm.shuffled,
         "trainer.project_name": "heartloop",
         "trainer.experiment_name": f"{recipe.name}-{recipe.hash}",
         "trainer.logger": ["file", *watching.loggers],
@@ -257,6 +260,7 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
     if machine.device == "gpu":
         return config | {"trainer.device": "cuda"}
     plain = {"use_torch_compile": False, "dtype": "float32"}
+    precision = {"param_dtype": _PRECISIONS[machine.precision], "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     return {
         **config,
         "trainer.device": "cpu",
@@ -267,8 +271,8 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
         **{f"{actor}.{name}": value for name, value in plain.items()},
         **{f"actor_rollout_ref.ref.fsdp_config.{name}": value for name, value in plain.items()},
         **{f"{critic}.{name}": value for name, value in plain.items()},
-        # else the losses are computed in bfloat16, slower on a CPU and unlike the log-probabilities of the replies
-        **{f"+{where}.mixed_precision": _FLOAT32 for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
+        # verl's own is bfloat16, on most CPUs slower and unlike the log-probabilities of the replies
+        **{f"+{where}.mixed_precision": precision for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
         "actor_rollout_ref.rollout.dtype": "float32",
         # replies are sampled from the same weights in the same precision: their log-probabilities are not recomputed
         "algorithm.rollout_correction.bypass_mode": True,
