@@ -22,6 +22,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from heartloop.appraisal.smollm2 import INSTALL_LOCAL
 from heartloop.core.errors import UseError
 from heartloop.models.local import gguf_file
 
@@ -36,7 +37,7 @@ _SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad
 def missing_for(name: str) -> Iterator[tuple[str, str]]:
     """What is missing for a policy from a GGUF file, each with a remedy."""
     if find_spec("gguf") is None:
-        yield "gguf, which reads the file of the policy, is not installed", "pip install gguf"
+        yield "gguf, which reads the file of the policy, is not installed", INSTALL_LOCAL
     try:
         gguf_file(name)
     except UseError as error:
