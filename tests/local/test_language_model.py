@@ -120,7 +120,7 @@ def test_a_killed_run_ends_its_server_and_goes_on(tmp_path: Path) -> None:
 def test_the_inspect_task_plays_with_it(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
     command = [
-        sys.executable, "-m", "inspect_ai", "eval", "heartloop/sage", "--model", "mockllm/model", "-T", f"user={MODEL}",
+        sys.executable, "-m", "inspect_ai", "eval", "heartloop/sage", "--model", "heartloop/reflector", "-T", f"user={MODEL}",
         "-T", "max_turns=2", "--limit", "2", "--log-dir", str(tmp_path), "--log-format", "json", "--display", "none",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)

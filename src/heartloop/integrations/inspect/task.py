@@ -26,8 +26,8 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ScriptedChat
+from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM, is_embedded
+from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.core.dialogue import Call, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
@@ -39,9 +39,12 @@ from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, 
 from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.budget import is_baseline
 from heartloop.models.endpoint import RETRIES, TIMEOUT
+from heartloop.models.local import is_local
+from heartloop.models.names import resolve
 
 __all__ = ["dialogue", "task_of"]
 
+LLM = "llm"
 _OWN = ("scenarios", "limit", "exclude_tags", "user")
 """Parameters of the task itself; every other is an option of the environment."""
 
@@ -65,7 +68,8 @@ def task_of(name: str) -> Callable[..., Task]:
             scenarios: scenario set, file or folder; by default the environment's first set.
             limit: maximum number of scenarios, stratified (`--limit` of Inspect takes the first ones).
             exclude_tags: leave out scenarios with these tags.
-            user: llm (models by role: `--model-role user=...`), or embedded (plays every role without a language model).
+            user: llm (models by role: `--model-role user=...`), or who plays the roles without one: embedded, embedded-lm,
+                student:FILE, local/smollm2, local/PATH.gguf.
             options: of the environment (`heartloop environments show NAME`).
 
         Raises:
@@ -75,14 +79,13 @@ def task_of(name: str) -> Callable[..., Task]:
         try:
             spec = load_environment(name)
             chosen_options = _options_of(spec, options)
-            if user not in ("llm", EMBEDDED):
-                raise UseError(f"user is {user!r}; expected llm or {EMBEDDED}. {_ask_for(spec.role_names)}")
+            own = _own(user, spec.role_names)
             if active_model() is not None:  # a task made before `eval()` cannot see its roles yet; there the solver checks
                 _models_of(spec, user)
             scenario_set = spec.set_of(scenarios)
             chosen = stratified(list(_scenarios(name, scenario_set, chosen_options.variant, tags).values()), limit)
             unknown = ScriptedChat([])  # never called: the models are known when a dialogue is played
-            anyone = {role: None if user == EMBEDDED and role not in model_roles() else unknown for role in spec.role_names}
+            anyone = {role: unknown if role in model_roles() or user == LLM else own for role in spec.role_names}
             environment = spec.make(chosen, spec.players(anyone), chosen_options)  # refuses what cannot be played
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
@@ -126,7 +129,7 @@ def dialogue(
             samplings = {
                 role: sampling_of(model.inspect_model.config).model_copy(update={"seed": model.inspect_model.config.seed})
                 for role, model in models.items()
-                if model is not None
+                if isinstance(model, InspectChat)
             }
             config = active_generate_config()
             policy_sampling = sampling_of(config).over(spec.policy_sampling)
@@ -168,21 +171,42 @@ def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
     return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=_OWN))
 
 
-def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, InspectChat | None]:
+def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
+    """What plays the roles without a model of Inspect's; `None` for the embedded user, and for `llm`.
+
+    Raises:
+        UseError: another name, or a model that cannot be used.
+    """
+    if user in (LLM, EMBEDDED):
+        return None
+    if not (is_embedded(user) or is_local(user) or user.startswith("student:")):
+        expected = f"{LLM}, {EMBEDDED}, {EMBEDDED_LM}, student:FILE or local/smollm2"
+        raise UseError(f"user is {user!r}; expected {expected}. {_ask_for(roles)}")
+    return _opened(user)
+
+
+@cache
+def _opened(user: str) -> ChatModel:
+    """One model for all samples; a local server ends with this process."""
+    return resolve(user)
+
+
+def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, ChatModel | None]:
     """By role a model, or `None` for the embedded user. The model of the role `user` plays the roles that are not given.
 
     Raises:
-        UseError: a role without a player, or the embedded user without a role.
+        UseError: a role without a player, or a player without a role.
     """
     given = model_roles()
     absent = [role for role in spec.role_names if role not in given]
-    if user == EMBEDDED and not absent:
-        raise UseError(f"-T user={EMBEDDED} plays no role, as every role has a model; leave it out, or leave a --model-role out")
-    if user != EMBEDDED and absent and "user" not in given:
+    if user != LLM and not absent:
+        raise UseError(f"-T user={user} plays no role, as every role has a model; leave it out, or leave a --model-role out")
+    if user == LLM and absent and "user" not in given:
         raise UseError(_ask_for(absent))
-    fallback = None if user == EMBEDDED else "user"
-    names = {role: role if role in given else fallback for role in spec.role_names}
-    return {role: None if name is None else InspectChat(get_model(role=name)) for role, name in names.items()}
+    if user == LLM:
+        return {role: InspectChat(get_model(role=role if role in given else "user")) for role in spec.role_names}
+    own = _own(user, spec.role_names)
+    return {role: InspectChat(get_model(role=role)) if role in given else own for role in spec.role_names}
 
 
 def _ask_for(roles: Sequence[str]) -> str:
