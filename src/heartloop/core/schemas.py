@@ -33,8 +33,8 @@ class Sent:
     """Marks a field's type with keywords of JSON schema that are sent, and not required of an answer.
 
     >>> from typing import Annotated
-    >>> class Feeling(BaseModel):
-    ...     words: Annotated[str, Sent(maxLength=200)]
+    >>> from pydantic import create_model
+    >>> Feeling = create_model("Feeling", words=Annotated[str, Sent(maxLength=200)])
     >>> schema_of(Feeling)["properties"]
     {'words': {'type': 'string', 'maxLength': 200}}
     >>> len(Feeling(words="oh " * 100).words)
