@@ -5,6 +5,7 @@
 3. A dialogue's prompt begins with the prompt before it and the reply as it was sampled, with and without a system prompt; so a
    whole dialogue is one sample, also where a reply was cut at its maximum.
 4. What is missing is said in one sentence.
+5. Where answers have a form, it is learned once, from the model's own words under the headings.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  
 
 from heartloop.appraisal.smollm2 import model_file  # noqa: E402
 from heartloop.core.dialogue import Message  # noqa: E402
-from heartloop.core.errors import UseError  # noqa: E402
+from heartloop.core.errors import InputError, UseError  # noqa: E402
 from heartloop.training.checkpoints import CheckpointModel  # noqa: E402
+from heartloop.training.dataset import split_of  # noqa: E402
+from heartloop.training.form_start import learn_form  # noqa: E402
 from heartloop.training.generation import BatchedGenerator, end_tokens  # noqa: E402
 from heartloop.training.gguf_policy import missing_for, prepare_gguf  # noqa: E402
 from heartloop.training.readiness import missing  # noqa: E402
@@ -206,3 +209,30 @@ class TestWhatIsMissing:
         file.write_bytes(made.file.read_bytes()[:5000])
         with pytest.raises(UseError, match=r"broken\.gguf"):
             prepare_gguf(tmp_path, f"local/{file}", progress=made.lines.append)
+
+
+class TestTheFormOfAnswers:
+    """PERM wants two headings; the model writes the parts under them, and learns the whole."""
+
+    SETTINGS = (
+        "policy.warm_start={answers: 6, part_tokens: 8, rows: 3}", "machine.precision=float32", "machine.threads=1",
+        "dialogue.reply_tokens=60", "scenarios.train_limit=6",
+    )  # fmt: skip
+
+    def test_is_learned_once_from_the_models_own_words(self, made: Made, tmp_path: Path) -> None:
+        recipe = read_recipe("perm_grpo_smollm2", settings=[f"policy.model={made.name}", *self.SETTINGS])
+        lines: list[str] = []
+        learned = learn_form(tmp_path, made.model, recipe, split_of(recipe).train, progress=lines.append)
+        assert lines[0].startswith("Answering 6 scenarios")
+        losses = [float(line.rpartition(" ")[2]) for line in lines[1:]]
+        assert len(losses) in (1, 2)  # an answer without words under a heading is left out
+        before, after = (AutoModelForCausalLM.from_pretrained(folder) for folder in (made.model, learned))
+        assert not torch.equal(before.lm_head.weight, after.lm_head.weight)
+        assert learn_form(tmp_path, made.model, recipe, split_of(recipe).train, progress=lines.append) == learned
+        assert len(lines) == 1 + len(losses)
+
+    def test_is_refused_where_there_is_none(self) -> None:
+        with pytest.raises(InputError, match=r"policy\.warm_start"):
+            read_recipe("grpo_smollm2", settings=["policy.warm_start={answers: 4}"])
+        with pytest.raises(InputError, match="warm_start"):
+            read_recipe("perm_grpo_smollm2", settings=["policy.warm_start={answers: 0}"])

@@ -92,7 +92,7 @@ def _write(file: Path, folder: Path, name: str) -> None:
     model.generation_config = GenerationConfig(
         bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
-    tokenizer.init_kwargs["clean_up_tokenization_spaces"] = False  # it would change a decoded reply
+    tokenizer.clean_up_tokenization_spaces = False  # it would change a decoded reply
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -98,7 +98,7 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
-        model = _policy(recipe, paths, warm_start, progress)
+        model = _policy(recipe, paths, warm_start, split, progress)
         arguments = overrides(recipe, paths, model=model, train_rows=len(split.train))
         if resumed:
             progress(f"Resuming after step {resumed}.")
@@ -230,13 +230,20 @@ def _check_held_out(split: Split, warm_start: WarmStartSettings) -> None:
             )
 
 
-def _policy(recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, progress: Callable[[str], None]) -> str:
+def _policy(
+    recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, split: Split, progress: Callable[[str], None]
+) -> str:
     if warm_start is not None:
         from heartloop.training.laptop.warm_start import prepare
 
         return str(prepare(paths.policies, warm_start, progress=progress).model.resolve())
     if is_local(recipe.policy.model):
-        return str(prepare_gguf(paths.policies, recipe.policy.model, progress=progress).resolve())
+        made = prepare_gguf(paths.policies, recipe.policy.model, progress=progress)
+        if recipe.policy.warm_start:
+            from heartloop.training.form_start import learn_form
+
+            made = learn_form(paths.policies, made, recipe, split.train, progress=progress)
+        return str(made.resolve())
     path = Path(recipe.policy.model)
     return str(path.resolve()) if path.is_dir() else recipe.policy.model
 

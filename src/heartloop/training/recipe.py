@@ -20,6 +20,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from heartloop.core.errors import InputError, UseError
+from heartloop.models.local import PREFIX, is_local
+from heartloop.training.form_start import FormStartSettings
 from heartloop.training.recipe_sections import (
     LAPTOP,
     Algorithm,
@@ -82,7 +84,17 @@ class Recipe(Section):
                 "environment has a form of answers, elsewhere from dialogues"
             )
         if self.policy.warm_start and self.policy.model != LAPTOP:
-            raise ValueError(f"policy.warm_start is for the policy {LAPTOP!r}; {self.policy.model!r} is trained already")
+            if not is_local(self.policy.model) or self.environment.training.answer_form is None:
+                raise ValueError(
+                    f"policy.warm_start is for the policy {LAPTOP!r}, or for {PREFIX}... where the environment has a form of "
+                    f"answers; leave it out for {self.policy.model!r} in {self.environment.name}"
+                )
+            try:
+                FormStartSettings.model_validate(self.policy.warm_start)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(("policy.warm_start", *map(str, first["loc"])))
+                raise ValueError(f"{where} is {first['input']!r}: {first['msg']}") from None
         if self.batch.tokens_per_device < self.policy.max_prompt + self.policy.max_response:
             longest = self.policy.max_prompt + self.policy.max_response
             raise ValueError(f"batch.tokens_per_device is {self.batch.tokens_per_device}; one sample can have {longest}")

@@ -140,7 +140,8 @@ class Policy(Section):
     model: str
     """`laptop`, a Hugging Face name, a directory, or a GGUF file: `local/smollm2`, `local/PATH.gguf`."""
     warm_start: Mapping[str, Any] = Field(default_factory=dict)
-    """Of the laptop policy: settings of `training.laptop.warm_start`."""
+    """Settings of the laptop policy's `training.laptop.warm_start`; or, of a model `local/...` that has to learn the form of an
+    environment's answers, of `training.form_start`: `answers`, `part_tokens`, `rows`, `learning_rate`."""
     lora_rank: int | None = Field(default=None, ge=1)
     """Rank of LoRA's matrices (Hu et al. 2022); without it all weights are trained."""
     lora_alpha: int | None = Field(default=None, ge=1)

@@ -1,0 +1,210 @@
+"""The tables of docs/results/language-model-training.md, from the results of `language_model_training`.
+
+Covers what is said of what was measured; a part that was not is named, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READERS, SEEDS, START, TRAININGS, homes
+from benchmarks.page import DOCS
+from heartloop.scoring.statistics import Interval, paired_difference
+
+__all__ = ["PAGE", "PICTURE", "table"]
+
+PAGE = DOCS / "results" / "language-model-training.md"
+PICTURE = PAGE.with_suffix(".svg")
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The page's numbers: what was measured, and the names of what was not."""
+    parts: Mapping[str, Any] = results["parts"]
+    missing = [name for name in NEEDS if name not in parts]
+    if not parts:
+        return "Nothing has been measured yet."
+    sections = [
+        _training_table(parts),
+        _score_table(parts),
+        _control_table(parts),
+        _replies_table(parts),
+        _judges(results.get("judgements")),
+        _reading(parts),
+        _made_on(parts),
+        f"Missing: {', '.join(missing)}." if missing else "",
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _training_table(parts: Mapping[str, Any]) -> str:
+    runs = {name: parts[f"train/{name}"]["result"] for name in TRAININGS if f"train/{name}" in parts}
+    if not runs:
+        return ""
+    head = ["run", "recipe", "training score, first three steps", "last three", "held out in training, first", "last", "last KL",
+            "entropy, first and last", "tokens a step", "of them replies", "seconds a step", "failed"]  # fmt: skip
+    rows = [
+        [
+            name, f"`{TRAININGS[name].recipe}`" + (", shuffled" if TRAININGS[name].variant else ""),
+            _mean(run["training"][:3]), _mean(run["training"][-3:]), f"{run['held_out'][0]['mean']:.2f}",
+            f"{run['held_out'][-1]['mean']:.2f}", f"{run['kl'][-1]:.3f}",
+            f"{run['entropy'][0]:.2f}, {run['entropy'][-1]:.2f}" if run["entropy"] else "", f"{run['tokens_a_step']:,}",
+            f"{run['reply_tokens_a_step']:,}", f"{run['seconds_a_step']:.0f}", str(run["failed"]),
+        ]
+        for name, run in runs.items()
+    ]  # fmt: skip
+    drawn = f"\n\n![Training in SAGE]({PICTURE.name})" if any(name.startswith("headline") for name in runs) else ""
+    return f"### Training\n\n{_rows(head, rows)}{drawn}"
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.2f}"
+
+
+def _score_table(parts: Mapping[str, Any]) -> str:
+    """Before and after, environment by environment, under both readers."""
+    rows = []
+    for where, how in EVALUATIONS.items():
+        for reader in READERS:
+            seeds = []
+            for name, training in TRAININGS.items():
+                before, after = (_scores(parts, policy, where, reader) for policy in (training.start, name))
+                if training.variant is not None or before is None or after is None:
+                    continue
+                rows.append(_compared(how.title, reader, name, [before], [after]))
+                seeds += [(before, after)] if name.startswith("headline") else []
+            if len(seeds) == len(SEEDS):
+                befores, afters = [list(side) for side in zip(*seeds, strict=True)]
+                rows.append(_compared(how.title, reader, "**headline, all seeds**", befores, afters))
+    head = ["scenarios", "reader", "policy", "dialogues", "before", "after", "difference (95 %)", "unscored"]
+    return f"### Before and after\n\n{_rows(head, rows)}" if rows else ""
+
+
+Scores = Mapping[tuple[str, int], float | None]
+
+
+def _scores(parts: Mapping[str, Any], policy: str, where: str, reader: str) -> Scores | None:
+    part = parts.get(f"play/{policy}/{where}/{reader}")
+    return None if part is None else {(scenario, repeat): score for scenario, repeat, score in part["result"]["scores"]}
+
+
+def _paired(before: Sequence[Scores], after: Sequence[Scores]) -> tuple[list[float], list[float], list[str], int]:
+    """Scores of the dialogues that both sides have scored, their scenarios, and the number of the others."""
+    a, b, scenarios, lost = [], [], [], 0
+    for one, other in zip(before, after, strict=True):
+        for key, x in one.items():
+            y = other.get(key)
+            if x is None or y is None:
+                lost += 1
+                continue
+            a.append(x)
+            b.append(y)
+            scenarios.append(key[0])
+    return a, b, scenarios, lost
+
+
+def _compared(title: str, reader: str, policy: str, before: Sequence[Scores], after: Sequence[Scores]) -> list[str]:
+    a, b, scenarios, lost = _paired(before, after)
+    if not a:
+        return [title, reader, policy, "0", "", "", "", str(lost)]
+    difference = paired_difference(a, b, clusters=scenarios)
+    return [title, reader, policy, str(len(a)), _mean(a), _mean(b), _interval(difference), str(lost)]
+
+
+def _interval(found: Interval) -> str:
+    return f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+
+
+def _control_table(parts: Mapping[str, Any]) -> str:
+    """The headline against its controls with shuffled rewards, seed by seed and together."""
+    rows = []
+    for reader in READERS:
+        before = _scores(parts, START, "sage", reader)
+        pairs = [
+            (shuffled, headline)
+            for seed in SEEDS
+            if (shuffled := _scores(parts, f"shuffled-{seed}", "sage", reader)) is not None
+            and (headline := _scores(parts, f"headline-{seed}", "sage", reader)) is not None
+        ]
+        if before is None or not pairs:
+            continue
+        controls, trained = [list(side) for side in zip(*pairs, strict=True)]
+        named = f"{len(pairs)} of {len(SEEDS)} seeds"
+        rows.append(_compared("shuffled against the start", reader, named, [before] * len(controls), controls))
+        rows.append(_compared("headline against shuffled", reader, named, controls, trained))
+    head = ["SAGE, held out", "reader", "seeds", "dialogues", "first", "second", "difference (95 %)", "unscored"]
+    return f"### Against shuffled rewards\n\n{_rows(head, rows)}" if rows else ""
+
+
+def _replies_table(parts: Mapping[str, Any]) -> str:
+    rows = []
+    for home in homes():
+        for policy in (START, FORMED, *(name for name, training in TRAININGS.items() if training.home == home)):
+            if f"play/{policy}/{home}/embedded" not in parts:
+                continue
+            found = parts[f"play/{policy}/{home}/embedded"]["result"]["counted"]
+            far = parts.get(f"replies/{policy}/{home}", {}).get("result")
+            rows.append([
+                EVALUATIONS[home].title, policy, *([f"{far['kl']:.3f}", f"{far['perplexity']:.1f}",
+                f"{far['perplexity under the start']:.1f}"] if far else ["", "", ""]), f"{found['tokens']:.1f}",
+                *(f"{found[name]:.0%}" for name in ("empty", "cut", "said before", "said to others")),
+                f"{found['distinct-1']:.2f}", f"{found['distinct-2']:.2f}",
+            ])  # fmt: skip
+    head = ["scenarios", "policy", "KL to the start", "perplexity", "under the start", "tokens a reply", "empty", "cut",
+            "said before", "said to others", "distinct-1", "distinct-2"]  # fmt: skip
+    return f"### Replies\n\n{_rows(head, rows)}" if rows else ""
+
+
+def _judges(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    rows = [
+        [judge, *(str(counts[name]) for name in ("after", "before", "same")), f"{counts['p']:.3f}"]
+        for judge, counts in found["judges"].items()
+    ]
+    if "both" in found:
+        rows.append(["both the same", *(str(found["both"][name]) for name in ("after", "before", "same")), ""])
+    said = f"\n\nThe judges agree on {found['agreement']:.0%} of the pairs." if "agreement" in found else ""
+    head = ["judge", "prefers after", "before", "same", "p of the sign test"]
+    return f"### {found['pairs']} pairs read by blind judges\n\n{_rows(head, rows)}{said}"
+
+
+def _reading(parts: Mapping[str, Any]) -> str:
+    """The first two held-out dialogues before and after, whatever their scores."""
+    said = []
+    for where, how in EVALUATIONS.items():
+        both = [(policy, parts.get(f"play/{policy}/{where}/embedded")) for policy in (START, "headline-0")]
+        if any(part is None for _, part in both):
+            continue
+        said.append(f"#### {how.title}")
+        for policy, part in both:
+            assert part is not None
+            dialogue = part["result"]["dialogues"][0]
+            lines = [] if dialogue["opening"] is None else [f"- person: {_line(dialogue['opening'])}"]
+            for reply, message in dialogue["turns"]:
+                lines.append(f"- **policy**: {_line(reply) or '(nothing)'}")
+                lines += [f"- person: {_line(message)}"] if message else []
+            said.append(f"`{dialogue['scenario']}`, {'before' if policy == START else 'after (seed 0)'}\n\n" + "\n".join(lines))
+    return "### Dialogues to read\n\nThe first scenario by name, whatever it scored.\n\n" + "\n\n".join(said) if said else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).replace("<", "&lt;").replace("#", "\\#")
+
+
+def _made_on(parts: Mapping[str, Any]) -> str:
+    machines = sorted({part["machine"]["machine"] for part in parts.values()})
+    versions = sorted(
+        {f"{name} {part['machine'][name]}" for part in parts.values() for name in part["machine"] if name != "machine"}
+    )
+    hours = sum(part["seconds"] for part in parts.values()) / 3600
+    loads = [part["load"] for part in parts.values()]
+    return (
+        f"Made on {' and '.join(machines)}; {', '.join(versions)}. {hours:.1f} hours in all, at a load of {min(loads):.1f} to "
+        f"{max(loads):.1f} at the end of each part."
+    )
+
+
+def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{':---|' * min(3, len(head))}{'---:|' * max(0, len(head) - 3)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

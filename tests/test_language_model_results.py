@@ -1,0 +1,157 @@
+"""The measurement of a trained language model, as a specification; no model is loaded.
+
+1. A part is made when what it needs is made, once, and kept at once.
+2. The page says what was measured, paired by scenario and repeat, and names what was not.
+3. Replies are counted as the page says.
+4. Judges do not see which dialogue is which; their answers are counted against the key, and an incomplete file is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.blind_pairs import judged, write_pairs
+from benchmarks.language_model_page import table
+from benchmarks.language_model_parts import NEEDS
+from benchmarks.language_model_replies import counted, messages_of
+from benchmarks.language_model_training import make
+from heartloop.core.dialogue import Call, Transcript, Turn, Usage
+from heartloop.environments.episode import SILENCE
+
+
+def transcript(scenario: str, replies: Sequence[str], *, cut: Sequence[int] = (), tokens: int = 10) -> Transcript:
+    """A scored dialogue; the person says "Go on." between replies."""
+    last = len(replies) - 1
+    return Transcript(
+        environment="sage", scenario=scenario, fingerprint="f", model="m", preset="corrected", user="embedded", opening="Hello.",
+        start={"emotion": 40.0}, stop="turn_limit", score=30.0,
+        turns=tuple(
+            Turn(index=number, reply=reply, truncated=number in cut, message=None if number == last else "Go on.")
+            for number, reply in enumerate(replies)
+        ),
+        calls=tuple(
+            Call(role="policy", purpose="reply", turn=number, text=reply, usage=Usage(completion_tokens=tokens))
+            for number, reply in enumerate(replies)
+        ),
+    )  # fmt: skip
+
+
+def part(result: Any) -> dict[str, Any]:
+    return {"result": result, "seconds": 1800, "load": 1.5, "machine": {"machine": "2 cores of a kind", "torch": "2"}}
+
+
+def played(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Scores by scenario, one a repeat."""
+    rows = [[scenario, repeat, score] for scenario, of in scores.items() for repeat, score in enumerate(of)]
+    return part({"scores": rows, "counted": counted([transcript("s", ["Yes."])]), "dialogues": [_read("a")]})
+
+
+def _read(scenario: str) -> dict[str, Any]:
+    return {"scenario": scenario, "opening": "Nobody <called>.", "turns": [["# Oh.", "Yes."], ["", None]]}
+
+
+def test_parts_are_made_once_and_in_order(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def make_one(folder: Path, name: str) -> dict[str, str]:
+        made.append(name)
+        if len(made) == 2:
+            raise SystemExit("cut off")
+        return {"of": name}
+
+    names = ["play/headline-0/sage/embedded", "train/headline-0", "play/headline-0/sage/embedded"]
+    with pytest.raises(SystemExit):
+        make(names, tmp_path, part=make_one)
+    assert made == ["train/headline-0", "play/headline-0/sage/embedded"]  # the first waits for its training
+    make(names, tmp_path, part=make_one)
+    assert made[2:] == ["play/headline-0/sage/embedded"]
+    kept = json.loads((tmp_path / "parts.json").read_text())
+    assert {name: value["result"] for name, value in kept.items()} == {name: {"of": name} for name in names}
+
+
+def test_every_part_comes_after_what_it_needs() -> None:
+    names = list(NEEDS)
+    assert all(names.index(need) < names.index(name) for name, needs in NEEDS.items() for need in needs)
+
+
+class TestThePage:
+    def test_without_parts_it_says_so(self) -> None:
+        assert table({"parts": {}}) == "Nothing has been measured yet."
+
+    def test_pairs_scenarios_and_repeats(self) -> None:
+        """Differences 2, 4 and 0 of two scenarios, a mean of 2; one dialogue is unscored on one side."""
+        parts = {
+            "play/start/sage/embedded": played({"a": [10.0, 20.0], "b": [30.0, None]}),
+            "play/headline-0/sage/embedded": played({"a": [12.0, 24.0], "b": [30.0, 50.0]}),
+            "play/shuffled-0/sage/embedded": played({"a": [10.0, 20.0], "b": [29.0, 50.0]}),
+        }
+        text = table({"parts": parts})
+        # bootstrap over two scenarios: both b, 0; both a, 3
+        assert "| SAGE, held out | embedded | headline-0 | 3 | 20.00 | 22.00 | +2.00 (+0.00 to +3.00) | 1 |" in text
+        assert "| headline against shuffled | embedded | 1 of 3 seeds | 4 | 27.25 | 29.00 | +1.75 (+0.50 to +3.00) | 0 |" in text
+        assert "all seeds" not in text
+        assert "Missing: train/headline-0" in text
+        assert "play/headline-0/sage/embedded," not in text
+        assert "1.5 hours in all, at a load of 1.5 to 1.5" in text
+
+    def test_dialogues_are_text(self) -> None:
+        parts = {f"play/{policy}/sage/embedded": played({"a": [1.0]}) for policy in ("start", "headline-0")}
+        text = table({"parts": parts})
+        assert "- person: Nobody &lt;called>." in text
+        assert "- **policy**: \\# Oh." in text
+        assert "- **policy**: (nothing)" in text
+
+
+def test_replies_are_counted() -> None:
+    """Six replies of two dialogues; words: i see . i see / oh dear / oh dear ... 2-grams within a reply."""
+    found = counted(
+        [
+            transcript("a", ["I see it.", "", "I see it.", "And then the"], cut=[2, 3]),
+            transcript("b", ["i see  it.", "Oh."], tokens=40),
+        ]
+    )
+    assert (found["dialogues"], found["replies"], found["tokens"]) == (2, 6, 20.0)  # (4 x 10 + 2 x 40) / 6
+    assert found["empty"] == pytest.approx(1 / 6)
+    assert found["cut"] == pytest.approx(1 / 6)  # the third ends a sentence
+    assert found["said before"] == pytest.approx(1 / 6)
+    assert found["said to others"] == pytest.approx(3 / 6)
+    assert found["distinct-1"] == pytest.approx(7 / 13)  # i see it. and then the oh.
+    assert found["distinct-2"] == pytest.approx(4 / 8)
+
+
+def test_a_dialogue_is_read_as_the_policy_saw_it() -> None:
+    said = [(message.role, message.content) for message in messages_of(transcript("a", ["Yes?", ""]), "Be kind.")]
+    assert said == [("system", "Be kind."), ("user", "Hello."), ("assistant", "Yes?"), ("user", "Go on."), ("assistant", SILENCE)]
+
+
+class TestBlindPairs:
+    def test_the_judges_do_not_see_which_is_which(self, tmp_path: Path) -> None:
+        pairs = [(transcript(f"s{n}", [f"before {n}."]), transcript(f"s{n}", [f"after {n}."]), "headline-0") for n in range(40)]
+        write_pairs(pairs, tmp_path, seed="x")
+        rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+        key = json.loads((tmp_path / "key.json").read_text())
+        assert [row.keys() for row in rows] == [{"pair", "A", "B"}] * 40
+        sides = [line["after"] for line in key]
+        assert 10 < sides.count("A") < 30
+        assert [line["scenario"] for line in key] != sorted(line["scenario"] for line in key)
+        for row, line in zip(rows, key, strict=True):
+            number = line["scenario"].removeprefix("s")
+            assert row[line["after"]] == [["person", "Hello."], ["partner", f"after {number}."]]
+        assert "headline" not in (tmp_path / "pairs.md").read_text()
+
+    def test_answers_are_counted_against_the_key(self) -> None:
+        key = [{"pair": n, "after": side} for n, side in enumerate("AABB", start=1)]
+        one = [{"pair": n, "better": side} for n, side in enumerate(["A", "B", "B", "same"], start=1)]
+        other = [{"pair": n, "better": side} for n, side in enumerate(["A", "A", "B", "A"], start=1)]
+        found = judged(key, {"one": one, "other": other})
+        assert found["judges"]["one"] == {"after": 2, "before": 1, "same": 1, "p": 1.0}
+        assert found["judges"]["other"] == {"after": 3, "before": 1, "same": 0, "p": 0.625}  # 2 (4 + 1) / 16
+        assert found["agreement"] == 0.5
+        assert found["both"] == {"after": 2, "before": 0, "same": 0}
+        with pytest.raises(SystemExit, match="one has 3 answers"):
+            judged(key, {"one": one[:3]})
