@@ -24,5 +24,6 @@ are compared to 10 significant digits.
 
 Deliberate changes so far: the schemas that are sent are bounded (`heartloop.core.schemas`). That changed the parts `schemas` and
 `keys` of `play`, `keys` of `rejudged`, the requests in `perturbed`, and keys and the order of rows in `cache`; messages, sampling
-and all that follows from the answers stayed equal.
+and all that follows from the answers stayed equal. Score cards count broken formats (`broken_formats`), and recipes have the
+setting `algorithm.shuffled`, which verl is told; three recipes are new.
 """
