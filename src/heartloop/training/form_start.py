@@ -89,7 +89,9 @@ def _learn(
 ) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     answer_form = recipe.environment.training.answer_form
     assert answer_form is not None  # the recipe is checked
     torch.set_num_threads(recipe.machine.threads)
@@ -105,20 +107,17 @@ def _learn(
     model.train()
     for start in range(0, len(rows), settings.rows):
         batch = rows[start : start + settings.rows]
-        width = max(len(prompt) + len(answer) for prompt, answer in batch)
-        ids = torch.full((len(batch), width), int(tokenizer.eos_token_id))
-        mask, labels = torch.zeros_like(ids), torch.full_like(ids, -100)
-        for place, (prompt, answer) in enumerate(batch):
-            stop = len(prompt) + len(answer)
-            ids[place, :stop], mask[place, :stop] = torch.tensor(prompt + answer), 1
-            labels[place, len(prompt) : stop] = torch.tensor(answer)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.machine.precision == "bfloat16"):
-            loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
-        loss.backward()
+        tokens, total = sum(len(answer) for _, answer in batch), 0.0
+        for prompt, answer in batch:  # one by one: scores over the vocabulary take memory, padding time
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.machine.precision == "bfloat16"):
+                scores = model(input_ids=torch.tensor([prompt + answer]), logits_to_keep=len(answer) + 1).logits[0, :-1]
+            loss = torch.nn.functional.cross_entropy(scores.float(), torch.tensor(answer), reduction="sum") / tokens
+            loss.backward()
+            total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
-        progress(f"answers {start + len(batch)} of {len(rows)}: loss {float(loss.detach()):.3f}")
+        progress(f"answers {start + len(batch)} of {len(rows)}: loss {total:.3f}")
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
