@@ -40,7 +40,7 @@ def main() -> None:
     parameters.n_parallel = settings["slots"]
     parameters.n_ctx = settings["context"] * settings["slots"]
     parameters.n_gpu_layers = settings["gpu_layers"]
-    parameters.cache_ram_mib = 0
+    parameters.cache_ram_mib = 2048  # what was read of a dialogue is kept for its next turn
     parameters.ui = False
     parameters.verbosity = -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
