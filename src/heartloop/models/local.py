@@ -30,7 +30,7 @@ from typing import Any
 from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import ModelError, TransportError, UseError
+from heartloop.core.errors import TransportError, UseError
 from heartloop.models.endpoint import EndpointChat
 
 __all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
@@ -143,8 +143,8 @@ class LocalChat:
         self._running += 1
         try:
             reply = await endpoint.complete(messages, schema=schema, sampling=sampling)
-        except ModelError as error:
-            if self._process is not None and self._process.poll() is not None:
+        except TransportError as error:
+            if await self._has_ended():
                 raise TransportError(self._ended()) from error
             raise
         finally:
@@ -159,6 +159,14 @@ class LocalChat:
         if self._endpoint is not None:
             await self._endpoint.close()
         self.end()
+
+    async def _has_ended(self) -> bool:
+        """Whether the process ends within a second: its socket is closed before the process is gone."""
+        for _ in range(20):
+            if self._process is None or self._process.poll() is not None:
+                break
+            await asyncio.sleep(0.05)
+        return self._process is not None and self._process.poll() is not None
 
     def end(self) -> None:
         """Ends the process, from any thread."""
