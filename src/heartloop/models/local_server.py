@@ -7,21 +7,20 @@ error. Needs the extra `local`.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import sys
 
-__all__ = ["main"]
+from heartloop.core.system import end_with_parent
 
-_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+__all__ = ["main"]
 
 
 def _end_with(parent: int) -> None:
     """On Linux the kernel ends this process when its parent ends, `kill -9` included; elsewhere only the closed input does."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        end_with_parent(signal.SIGKILL)
         if os.getppid() != parent:  # it ended before the call
             os._exit(1)
 

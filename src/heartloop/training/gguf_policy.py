@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from heartloop.appraisal.smollm2 import INSTALL_LOCAL
 from heartloop.core.errors import UseError
+from heartloop.core.system import sha256_of
 from heartloop.models.local import gguf_file
 
 __all__ = ["missing_for", "prepare_gguf"]
@@ -54,9 +55,7 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
     if absent:
         raise UseError("; ".join(absent))
     file = gguf_file(name)
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    folder = policies / f"{file.stem}-{hashlib.sha256(f'{_FORM} {digest}'.encode()).hexdigest()[:10]}"
+    folder = policies / f"{file.stem}-{hashlib.sha256(f'{_FORM} {sha256_of(file)}'.encode()).hexdigest()[:10]}"
     model = folder / "model"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):

@@ -13,7 +13,6 @@ what it does (verl, and our plug-in), nor the command line (`heartloop.cli.train
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -31,6 +30,7 @@ from pydantic import ValidationError
 
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.system import end_with_parent
 from heartloop.models.local import is_local
 from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
 from heartloop.training.dialogue_settings import write_agent_loops
@@ -301,7 +301,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _end_with_parent() -> None:
     """Asks Linux to end verl when this process is killed, so that the run can be resumed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    end_with_parent(signal.SIGTERM)
 
 
 def _last_error(log: Path) -> str:
