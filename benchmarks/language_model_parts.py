@@ -5,7 +5,7 @@ Covers names, order and what each part needs. Does not cover how they are made, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -16,10 +16,12 @@ __all__ = [
     "SEEDS",
     "START",
     "TRAININGS",
+    "WIDELY",
     "Evaluation",
     "Training",
     "homes",
     "places_of",
+    "readers_of",
 ]
 
 SEEDS = (0, 1, 2)
@@ -29,6 +31,8 @@ START = "start"
 """The model before training."""
 FORMED = "formed"
 """The model that has learned the form of PERM's answers, before training."""
+WIDELY = "headline-0"
+"""The trained model that is played in every environment."""
 
 
 class Training(NamedTuple):
@@ -57,8 +61,11 @@ class Evaluation(NamedTuple):
 
 
 TRAININGS: Mapping[str, Training] = {
-    **{f"headline-{seed}": Training("grpo_smollm2", None, seed, "sage") for seed in SEEDS},
-    **{f"shuffled-{seed}": Training("grpo_smollm2", "shuffled", seed, "sage") for seed in SEEDS},
+    **{
+        f"{what}-{seed}": Training("grpo_smollm2", variant, seed, "sage")
+        for seed in SEEDS
+        for what, variant in (("headline", None), ("shuffled", "shuffled"))
+    },
     "eibench-0": Training("ctc_grpo_smollm2", None, 0, "eibench"),
     "perm-0": Training("perm_grpo_smollm2", None, 0, "perm", FORMED),
 }
@@ -79,23 +86,39 @@ def homes() -> list[str]:
 
 def places_of(policy: str) -> list[str]:
     """The evaluations that a policy plays: all, or those of its own environment."""
-    if policy == START or policy.startswith("headline"):
+    if policy in (START, WIDELY):
         return list(EVALUATIONS)
     return ["perm"] if policy == FORMED else [TRAININGS[policy].home]
 
 
+def readers_of(policy: str, where: str) -> Sequence[str]:
+    """The readers of an evaluation: both in an environment in which something is trained, but for controls."""
+    control = policy in TRAININGS and TRAININGS[policy].variant is not None
+    return READERS[:1] if control or where not in homes() else READERS
+
+
+def _of(policy: str, places: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for where in places:
+        for reader in readers_of(policy, where):
+            yield f"play/{policy}/{where}/{reader}", (f"train/{policy}",) if policy in TRAININGS else ()
+        if where in homes() and (policy not in TRAININGS or where == TRAININGS[policy].home):
+            yield f"replies/{policy}/{where}", (f"play/{policy}/{where}/embedded",)
+
+
 def _needs() -> Iterator[tuple[str, tuple[str, ...]]]:
-    for policy in TRAININGS:
+    """A policy is played as soon as it is trained, so that a session that ends in the middle leaves whole comparisons."""
+    before: set[str] = set()
+    for policy, training in TRAININGS.items():
+        start = f"{training.start}/{training.home}"
+        if start not in before:
+            before.add(start)
+            yield from _of(training.start, [training.home])
         yield f"train/{policy}", ()
-    for policy in (START, FORMED, *TRAININGS):
-        for where in places_of(policy):
-            for reader in READERS:
-                yield f"play/{policy}/{where}/{reader}", (f"train/{policy}",) if policy in TRAININGS else ()
-    for policy in (START, FORMED, *TRAININGS):
-        for home in homes():
-            if home in places_of(policy) and (policy not in TRAININGS or home == TRAININGS[policy].home):
-                yield f"replies/{policy}/{home}", (f"play/{policy}/{home}/embedded",)
+        yield from _of(policy, [training.home])
     yield "pairs", (f"play/{START}/sage/embedded", *(f"play/headline-{seed}/sage/embedded" for seed in SEEDS))
+    for where in EVALUATIONS:
+        for policy in (START, WIDELY):
+            yield from _of(policy, [where])
 
 
 NEEDS: Mapping[str, tuple[str, ...]] = dict(_needs())

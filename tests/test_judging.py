@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
 from heartloop.core.judging import REASKS, _objects, ask
-from heartloop.core.schemas import schema_of
+from heartloop.core.schemas import QUOTED, schema_of
 from heartloop.models.endpoint import EndpointChat
 from tests.faulty_server import FaultyServer
 
@@ -75,6 +75,19 @@ async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
     _, model = await answer(GOOD, sampling=Sampling(temperature=0.0))
     assert model.schemas == [schema_of(Verdict)]
     assert model.samplings == [Sampling(temperature=0.0)]
+
+
+class Quoting(Verdict):
+    """A verdict with a quote."""
+
+    quote: Annotated[str, QUOTED]
+
+
+@pytest.mark.parametrize(("name", "passages"), [("local/smollm2", ["I left."]), ("openai/gpt-4.1", [])])
+async def test_only_a_model_that_heartloop_serves_is_sent_what_can_be_quoted(name: str, passages: list[str]) -> None:
+    model = ScriptedChat(['{"note": "plain", "warmth": 4, "quote": "I left."}'], name=name)
+    await ask(model, QUESTION, Quoting, passages=["I left."])
+    assert model.schemas == [schema_of(Quoting, passages)]
 
 
 # 2. re-asks

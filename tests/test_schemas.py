@@ -1,6 +1,6 @@
 """The schemas of answers, as they are sent to endpoints.
 
-1. `Sent`: what is sent is bounded, and what is accepted is not.
+1. `Sent`: what is sent is bounded, and what is accepted is not. `QUOTED`: a quote is one of the passages, where these are known.
 2. Every schema of every environment, of scenario writing and of the auditor has a greatest length.
 3. The longest answer of a role fits `LONGEST_ANSWER`; shipped scenarios fit what a writer is asked for.
 4. Presets that clamp and count changes out of range let a model write them.
@@ -27,7 +27,7 @@ from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import auditing
 from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
-from heartloop.core.schemas import LONGEST_ANSWER, Sent, schema_of
+from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.eibench import llm_user as eibench_user
 from heartloop.environments.empa import direct_judge
 from heartloop.environments.empa import llm_user as empa_user
@@ -89,6 +89,19 @@ def test_what_is_accepted_stays_wider() -> None:
     given = {"words": "far too long", "change": 900, "name": "c", "parts": [part, part], "odd": [part, True], "more": 1}
     wide = Kind.model_validate(given)
     assert (wide.words, wide.change, wide.name, wide.either) == ("far too long", 900, "c", None)
+
+
+class Quoting(BaseModel):
+    parts: tuple[Annotated[str, Sent(maxLength=9), QUOTED], bool]
+    reason: Annotated[str, Sent(maxLength=9)]
+
+
+def test_a_quote_must_be_one_of_the_passages_where_these_are_known() -> None:
+    quote = {"type": "string", "enum": ["I left.", "Nobody came."]}
+    free, bound = schema_of(Quoting), schema_of(Quoting, ["I left.", "Nobody came."])
+    assert free["properties"]["parts"]["prefixItems"][0] == {"type": "string", "maxLength": 9}
+    assert bound["properties"]["parts"]["prefixItems"] == [quote, {"type": "boolean"}]
+    assert bound["properties"]["reason"] == free["properties"]["reason"]
 
 
 class Endless(BaseModel):

@@ -6,7 +6,7 @@
 4. A reply ends with its end token, which is part of it, or is cut.
 5. Requests that wait are answered together.
 6. New weights are used from the next batch on; weights of another model are refused.
-7. What was read of a dialogue is not read again at its next turn, and changes no reply.
+7. What was read of a dialogue is not read again at its next turn, nor what several share; it changes no reply.
 """
 
 from __future__ import annotations
@@ -187,6 +187,30 @@ async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) 
     assert len(read) == 6
     fresh.close()
     kept.close()
+
+
+async def test_a_prompt_that_several_requests_share_is_read_once_and_says_the_same(model: Any) -> None:
+    generator, alone = BatchedGenerator(model, eos=NEVER, pad=0), BatchedGenerator(model, eos=NEVER, pad=0)
+    read: list[tuple[int, ...]] = []
+    inner = model.forward
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        read.append(tuple(kwargs["input_ids"].shape))
+        return inner(*args, **kwargs)
+
+    asked = [(PROMPTS[0], 1), (PROMPTS[0], 2), (PROMPTS[2], 3), (PROMPTS[2], 4), (PROMPTS[3], 5), ([9], 6), ([9], 7)]
+    expected = [await alone.generate(prompt, Drawing(max_tokens=5, seed=seed)) for prompt, seed in asked]
+    model.forward = noted
+    try:
+        answers = await asyncio.gather(*[generator.generate(p, Drawing(max_tokens=5, seed=seed)) for p, seed in asked])
+    finally:
+        del model.forward
+    assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    assert read[:2] == [(2, 7), (7, 4)], "two prompts without their last tokens; then these, and what nobody shares"
+    generator.close()
+    alone.close()
 
 
 async def test_new_weights_forget_what_the_old_ones_read() -> None:

@@ -76,6 +76,7 @@ def evaluate_command(
 
     from heartloop.appraisal.names import EMBEDDED, is_embedded
     from heartloop.cli.running import Pilot, exit_code_of, open_models, play_run, read_options, write_report
+    from heartloop.core.chat import LOCAL_PREFIX
     from heartloop.core.dialogue import Sampling
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import load_environment
@@ -84,7 +85,6 @@ def evaluate_command(
     from heartloop.evaluation.sampling import read_samplings
     from heartloop.evaluation.settings import Shard, settings_of, stratified
     from heartloop.models.cache import cache_at
-    from heartloop.models.local import PREFIX
     from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
 
     spec = load_environment(environment)
@@ -115,7 +115,9 @@ def evaluate_command(
         for name, player_name in roles.items()
     }
     built = spec.make(chosen, spec.players(playing, samplings), options)
-    files = {name: getattr(opened, "source", "") for name, opened in models.items() if name.startswith(("checkpoint:", PREFIX))}
+    files = {
+        name: getattr(opened, "source", "") for name, opened in models.items() if name.startswith(("checkpoint:", LOCAL_PREFIX))
+    }
     settings = settings_of(
         built, model, roles=roles, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings, prices=meter.prices,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, visible
 from heartloop.core.errors import AnswerError
 from heartloop.core.schemas import schema_of
@@ -41,6 +41,7 @@ async def ask(
     reasks: int = REASKS,
     sampling: Sampling | None = None,
     check: Callable[[Answer], str | None] | None = None,
+    passages: Sequence[str] = (),
     on_reply: Callable[[Reply, int], None] | None = None,
     on_refusal: Callable[[str, int], None] | None = None,
 ) -> Answer:
@@ -52,6 +53,8 @@ async def ask(
 
     Args:
         reasks: maximum number of re-asks.
+        passages: what can be quoted; a model that heartloop serves itself may quote nothing else (`schemas.QUOTED`), since small
+            models invent quotes.
         check: validates a parsed answer beyond its schema; returns what is wrong, or `None` to accept it.
         on_reply: called with every raw reply and its re-ask number.
         on_refusal: called with what is wrong with a reply and its re-ask number.
@@ -60,7 +63,7 @@ async def ask(
         AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
         ModelError: a call failed for good.
     """
-    schema = schema_of(answer)
+    schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
     asked = list(messages)
     problem, last = "", ""
     for attempt in range(reasks + 1):

@@ -11,7 +11,7 @@ together stay within `LONGEST_ANSWER`. Fields have the order of the prompts, whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -20,13 +20,14 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-__all__ = ["LONGEST_ANSWER", "Sent", "schema_of"]
+__all__ = ["LONGEST_ANSWER", "QUOTED", "Sent", "schema_of"]
 
 LONGEST_ANSWER = 3000
 """Most characters of an answer of a user simulator, judge or director, without spaces between the fields: 750 tokens of English,
 within `max_tokens=800`. EQ-Bench3's judge has 8,000 tokens by its release; a writer has no limit of its own."""
 
-_UNSENT = ("title", "default", "$defs")
+_QUOTED = "x-quoted"
+_UNSENT = ("title", "default", "$defs", _QUOTED)
 
 
 class Sent:
@@ -48,39 +49,58 @@ class Sent:
         return {**handler(schema), **self._keywords}
 
 
-@cache
-def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
+QUOTED = Sent(**{_QUOTED: True})
+"""Marks a text that must stand word for word in what the model was shown (`schema_of`, `passages`)."""
+
+
+def schema_of(answer: type[BaseModel], passages: Sequence[str] = ()) -> Mapping[str, Any]:
     """The JSON schema that is sent for an answer class.
 
     Every field is required and no other is allowed: OpenAI's strict form demands it, and a field that may be left out is lost
     where it was the decisive one. Classes within the class are written out, since not every server follows references.
 
+    Args:
+        passages: what can be quoted. Where given, a field that is `QUOTED` must be one of them, so that the schema is another in
+            every call; a provider that prepares each new schema for seconds is not sent that.
+
     Raises:
         TypeError: the class contains itself, so that its answers have no greatest length.
     """
+    return _of_class(answer) if not passages else _schema_of(answer, passages)
+
+
+@cache
+def _of_class(answer: type[BaseModel]) -> Mapping[str, Any]:
+    return _schema_of(answer, ())
+
+
+def _schema_of(answer: type[BaseModel], passages: Sequence[str]) -> Mapping[str, Any]:
     whole = answer.model_json_schema()
     try:
-        return MappingProxyType({"title": whole.get("title", answer.__name__), **_sent(whole, whole.get("$defs", {}))})
+        sent = _sent(whole, whole.get("$defs", {}), passages)
     except RecursionError:
         raise TypeError(f"{answer.__name__} contains itself; expected a class whose answers have a greatest length") from None
+    return MappingProxyType({"title": whole.get("title", answer.__name__), **sent})
 
 
-def _sent(part: Mapping[str, Any], classes: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(part: Mapping[str, Any], classes: Mapping[str, Any], passages: Sequence[str]) -> dict[str, Any]:
     if "$ref" in part:
         other = {name: value for name, value in part.items() if name != "$ref"}
-        return _sent({**classes[part["$ref"].removeprefix("#/$defs/")], **other}, classes)
+        return _sent({**classes[part["$ref"].removeprefix("#/$defs/")], **other}, classes, passages)
+    if passages and _QUOTED in part:
+        return {"type": "string", "enum": list(passages)}
     sent = {name: value for name, value in part.items() if name not in _UNSENT}
     if "properties" in sent:
-        sent["properties"] = {name: _sent(field, classes) for name, field in sent["properties"].items()}
+        sent["properties"] = {name: _sent(field, classes, passages) for name, field in sent["properties"].items()}
         sent |= {"required": list(sent["properties"]), "additionalProperties": False}
     elif isinstance(sent.get("additionalProperties"), Mapping):
-        sent["additionalProperties"] = _sent(sent["additionalProperties"], classes)
+        sent["additionalProperties"] = _sent(sent["additionalProperties"], classes, passages)
     if "items" in sent:
-        sent["items"] = _sent(sent["items"], classes)
+        sent["items"] = _sent(sent["items"], classes, passages)
     if "prefixItems" in sent:  # a tuple; of equal items it is a list, which more servers know
-        items = [_sent(item, classes) for item in sent.pop("prefixItems")]
+        items = [_sent(item, classes, passages) for item in sent.pop("prefixItems")]
         alike = all(item == items[0] for item in items)
         sent["items" if alike else "prefixItems"] = items[0] if alike else items
     if "anyOf" in sent:
-        sent["anyOf"] = [_sent(one, classes) for one in sent["anyOf"]]
+        sent["anyOf"] = [_sent(one, classes, passages) for one in sent["anyOf"]]
     return sent

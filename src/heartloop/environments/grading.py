@@ -16,10 +16,10 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
-from heartloop.core.schemas import Sent
+from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import RoleModel, answered
 from heartloop.environments.episode import CallLog, RoleFailed
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.quotes import passages_of, stands_in
 
 __all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of", "whole"]
 
@@ -44,7 +44,7 @@ class Verdict(BaseModel):
 
     model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
     reason: Annotated[str, Sent(maxLength=800)] = Field(min_length=1)
-    quote: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    quote: Annotated[str, Sent(maxLength=300), QUOTED] = Field(min_length=1)
 
 
 class Level(Verdict):
@@ -100,6 +100,7 @@ class JudgeModel(RoleModel):
             reasks=REASKS,
             sampling=self._sampling.seeded(seed, number),
             check=grounded,
+            passages=passages_of([judged]),
             on_reply=log.recorder(judge, 0, "judge"),
         )
 

@@ -10,13 +10,16 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["SILENT", "spans_of", "stands_in"]
+__all__ = ["SILENT", "passages_of", "spans_of", "stands_in"]
 
 SILENT = "(silence)"
 """How an empty message is shown to a judge, and so how it is quoted."""
 
 _LEAST = 3
 """Letters or digits of a quote: fewer are found in anything, so they must be the whole message."""
+_LONGEST, _MOST = 160, 60
+"""Characters of a passage, and passages of a call, that a model is offered (ours)."""
+_PASSAGE = re.compile(rf"[^.!?\n]{{1,{_LONGEST}}}(?:[.!?]+|$|\n|(?<=\s))")
 _LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
 
 
@@ -38,6 +41,19 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
     if sum(len(part.replace(" ", "")) for part in parts) < _LEAST:
         return _plain(quote) in whole and bool(_plain(quote))
     return any(_in_order(parts, message) for message in whole)
+
+
+def passages_of(messages: Iterable[str]) -> list[str]:
+    """Sentences of the messages, the last ones first, each once: what a model can quote that must choose its quote.
+
+    >>> passages_of(["She left. I said nothing!", ""])
+    ['(silence)', 'I said nothing!', 'She left.']
+    """
+    passages: dict[str, None] = {}
+    for message in [text.strip() or SILENT for text in messages][::-1]:
+        parts = [part[0].strip() for part in _PASSAGE.finditer(message)] or [message[:_LONGEST]]
+        passages |= dict.fromkeys(part for part in parts[::-1] if stands_in(part, [message]))
+    return list(passages)[:_MOST]
 
 
 def spans_of(quote: str, message: str) -> list[tuple[int, int]]:

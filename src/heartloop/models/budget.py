@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import ChatModel, Reply, estimate_tokens
+from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.endpoint import LOCAL
-from heartloop.models.local import PREFIX
 
 __all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_paid", "is_scripted", "load_prices"]
 
@@ -74,7 +73,7 @@ def is_paid(name: str) -> bool:
     (True, False, False)
     """
     return not (
-        is_scripted(name) or name.startswith(("python:", "checkpoint:", PREFIX)) or name.partition("/")[0].lower() in LOCAL
+        is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX)) or name.partition("/")[0].lower() in LOCAL
     )
 
 

@@ -27,15 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
-from heartloop.core.chat import Reply
+from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import sha256_of
 from heartloop.models.endpoint import EndpointChat
 
-__all__ = ["CONTEXT", "PREFIX", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
+__all__ = ["CONTEXT", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
 
-PREFIX = "local/"
 SMOLLM2 = "smollm2"
 SLOTS = 8
 """Most requests that are computed at once: two cores make twice as many tokens with eight as with one."""
@@ -53,7 +52,7 @@ def is_local(name: str) -> bool:
     >>> is_local("local/smollm2"), is_local("ollama/smollm2")
     (True, False)
     """
-    return name.startswith(PREFIX)
+    return name.startswith(LOCAL_PREFIX)
 
 
 def model_path(name: str) -> Path:
@@ -76,12 +75,12 @@ def gguf_file(name: str) -> Path:
     Raises:
         UseError: the package that holds the model is not installed, or no such file, or no GGUF file.
     """
-    model = name.removeprefix(PREFIX)
+    model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
         return model_file()
     path = Path(model).expanduser()
     if path.suffix != ".gguf":
-        raise UseError(f"model name {name!r}; expected {PREFIX}{SMOLLM2} or {PREFIX} and the path of a .gguf file")
+        raise UseError(f"model name {name!r}; expected {LOCAL_PREFIX}{SMOLLM2} or {LOCAL_PREFIX} and the path of a .gguf file")
     try:
         with path.open("rb") as file:
             magic = file.read(4)

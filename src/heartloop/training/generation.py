@@ -6,7 +6,8 @@ serving to other processes (`replica_cpu`).
 
 A small model takes nearly the same time for one row as for sixty, so a thread takes all waiting requests, answers them as one
 batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it, so that the others are
-cheaper. Keys and values of a dialogue are reused at its next turn (`key_values`).
+cheaper. A prompt that several requests share, as the rollouts of a scenario do, is read once; keys and values of a dialogue are
+reused at its next turn (`key_values`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import asyncio
 import queue
 import random
 import threading
+import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,13 +25,14 @@ import torch
 from torch import Tensor
 
 from heartloop.core.errors import UseError
-from heartloop.training.key_values import ReadTokens, keeps_all, laid_out, read_of
+from heartloop.training.key_values import Read, ReadTokens, in_groups, keeps_all, laid_out, read_of
 from heartloop.training.rollouts import Drawing, Generated
 
 __all__ = ["BatchedGenerator", "end_tokens"]
 
-GATHER = 0.004
-"""Seconds without a new request after which a batch starts: requests of one training step arrive closer together than that."""
+GATHER = (0.004, 0.5)
+"""Least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took. A
+row that comes too late costs a batch of its own."""
 
 SHRINK = 0.75
 """Share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values."""
@@ -62,6 +66,7 @@ class BatchedGenerator:
         if max_batch < 1:
             raise UseError(f"max_batch is {max_batch}; expected at least 1")
         self.model = model.eval()
+        in_groups(self.model)
         self.weights = 0
         """Number of times that new weights were loaded."""
         self.batches = 0
@@ -76,6 +81,7 @@ class BatchedGenerator:
         self._known = ReadTokens()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._patience = GATHER[0]
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
         """One reply.
@@ -129,6 +135,7 @@ class BatchedGenerator:
         while (first := self._waiting.get()) is not None:
             batch, ended = self._gather(first)
             self.batches += 1
+            started = time.monotonic()
             try:
                 with self._weights_lock, torch.inference_mode():
                     answers = self._answer(batch)
@@ -138,6 +145,7 @@ class BatchedGenerator:
             else:
                 for request, answer in zip(batch, answers, strict=True):
                     _resolve(request, answer)
+            self._patience = min(max(GATHER[0], (time.monotonic() - started) / 20), GATHER[1])
             if ended:
                 return
 
@@ -146,7 +154,7 @@ class BatchedGenerator:
         batch = [first]
         while len(batch) < self._max_batch:
             try:
-                request = self._waiting.get(timeout=GATHER)
+                request = self._waiting.get(timeout=self._patience)
             except queue.Empty:
                 break
             if request is None:
@@ -161,24 +169,11 @@ class BatchedGenerator:
         unfinished = set(rows)
         device = self.model.device
         read, cache, mask = self._read(batch)
-        longest = max(len(request.prompt) - known for request, known in zip(batch, read, strict=True))
-        rest = [request.prompt[known:] for request, known in zip(batch, read, strict=True)]
-        ids = torch.tensor([[self._pad] * (longest - len(new)) + new for new in rest])
-        lengths = torch.tensor([len(new) for new in rest])
-        mask = torch.cat([mask, (torch.arange(longest) >= (longest - lengths)[:, None]).long()], -1)
-        position = (mask.cumsum(-1) - 1).clamp(min=0)[:, -longest:]
+        ids, mask, position = self._next([request.prompt[known:] for request, known in zip(batch, read, strict=True)], mask)
         settings = _Settings.of(batch, device)
         while True:
-            out = self.model(
-                input_ids=ids.to(device),
-                attention_mask=mask.to(device),
-                position_ids=position.to(device),
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            cache = out.past_key_values
-            sampled, scores = _sample(out.logits[:, -1], settings, [batch[row].draw.random() for row in rows])
+            logits, cache = self._forward(ids, mask, position, cache)
+            sampled, scores = _sample(logits, settings, [batch[row].draw.random() for row in rows])
             for place, (row, token, score) in enumerate(zip(rows, sampled, scores, strict=True)):
                 if row not in unfinished:
                     continue
@@ -208,11 +203,43 @@ class BatchedGenerator:
         """Number of cached tokens of each prompt, their keys and values, and the mask of these."""
         if not self._keeps:
             return [0] * len(batch), None, torch.zeros(len(batch), 0, dtype=torch.long)
-        cached = self._known.take([request.prompt for request in batch])
+        cached = self._shared([request.prompt for request in batch])
         new = max(len(request.prompt) - known for request, (known, _) in zip(batch, cached, strict=True))
         room = new + max(request.drawing.max_tokens for request in batch)
         cache, mask = laid_out(self.model, [read for _, read in cached], room=room)
         return [known for known, _ in cached], cache, mask
+
+    def _shared(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
+        """Cached tokens and their entry for each prompt; a new one that stands there more than once is read now."""
+        cached = self._known.take(prompts)
+        times = Counter(tuple(prompt) for prompt, (known, _) in zip(prompts, cached, strict=True) if not known)
+        if not (several := [prompt for prompt, count in times.items() if count > 1 and len(prompt) > 1]):
+            return cached
+        cache, mask = laid_out(self.model, [None] * len(several), room=max(map(len, several)) - 1)
+        ids, mask, position = self._next([list(prompt[:-1]) for prompt in several], mask)
+        self._forward(ids, mask, position, cache)
+        reads = {prompt: read_of(cache, row, mask[row]) for row, prompt in enumerate(several)}
+        return [
+            (len(prompt) - 1, reads[tuple(prompt)]) if tuple(prompt) in reads else found
+            for prompt, found in zip(prompts, cached, strict=True)
+        ]
+
+    def _next(self, new: Sequence[list[int]], mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids of new tokens, aligned on the right, the mask of cached and new ones, and the positions of the new."""
+        longest = max(map(len, new))
+        ids = torch.tensor([[self._pad] * (longest - len(tokens)) + tokens for tokens in new])
+        lengths = torch.tensor([len(tokens) for tokens in new])
+        mask = torch.cat([mask, (torch.arange(longest) >= (longest - lengths)[:, None]).long()], -1)
+        return ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)[:, -longest:]
+
+    def _forward(self, ids: Tensor, mask: Tensor, position: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        """Scores over the vocabulary for the token after the last, and the cache."""
+        device = self.model.device
+        out = self.model(
+            input_ids=ids.to(device), attention_mask=mask.to(device), position_ids=position.to(device), past_key_values=cache,
+            use_cache=True, logits_to_keep=1,
+        )  # fmt: skip
+        return out.logits[:, -1], out.past_key_values
 
 
 class _Settings(NamedTuple):

@@ -1,7 +1,8 @@
 """The key-value cache of generation: written in place as a reply grows, and reused from one turn of a dialogue to the next.
 
 Covers a cache layer with allocated space ahead, as transformers' own copies itself at every token; and a cache by prompt prefix,
-in which a dialogue's next prompt finds its keys and values. Does not cover sampling (`generation`). Models whose layers hold
+in which a dialogue's next prompt finds its keys and values; and attention in which several heads share these in place, as
+transformers' own repeats them for every head at every token. Does not cover sampling (`generation`). Models whose layers hold
 fewer than all tokens (sliding windows, recurrent states) are left to transformers.
 """
 
@@ -13,12 +14,18 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-__all__ = ["KEPT_BYTES", "Read", "ReadTokens", "keeps_all", "laid_out", "read_of"]
+__all__ = ["KEPT_BYTES", "Read", "ReadTokens", "grouped_attention", "in_groups", "keeps_all", "laid_out", "read_of"]
 
-KEPT_BYTES = 512 * 2**20
+KEPT_BYTES = 1024 * 2**20
 """Maximum size of the cached keys and values; the oldest are dropped first."""
+
+
+_GROUPED = "heartloop_grouped"
 
 
 class Read(NamedTuple):
@@ -115,6 +122,29 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
         self.keys, self.values = self._keys[:, :, :stop], self._values[:, :, :stop]
 
 
+def grouped_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
+    scaling: float | None = None, **_: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Attention of heads that share keys and values, for `attn_implementation`.
+
+    Args:
+        query: shape (rows, heads, tokens, head size); `key` and `value` alike, their number of heads a divisor of it.
+        attention_mask: what a query sees, of shape (rows, 1, tokens, all tokens); without it all that precedes.
+    """
+    causal = attention_mask is None and query.shape[2] > 1
+    attended = scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, is_causal=causal, scale=scaling, enable_gqa=key.shape[1] != query.shape[1]
+    )
+    return attended.transpose(1, 2).contiguous(), None
+
+
+def in_groups(model: Any) -> None:
+    """Has a model on a processor share keys and values in place, where it would use torch's attention anyway."""
+    if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation(_GROUPED)
+
+
 def keeps_all(model: Any) -> bool:
     """Whether every layer of a model holds keys and values of every token."""
     layers = DynamicCache(config=model.config).layers
@@ -140,3 +170,7 @@ def read_of(cache: Cache, row: int, mask: Tensor) -> Read:
     """A copy of one row of a cache where its mask, shape (tokens,), is not 0."""
     places = mask.nonzero()[:, 0].to(cache.layers[0].keys.device)
     return Read(tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers))
+
+
+AttentionInterface.register(_GROUPED, grouped_attention)
+AttentionMaskInterface.register(_GROUPED, sdpa_mask)

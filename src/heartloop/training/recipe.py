@@ -19,8 +19,9 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import InputError, UseError
-from heartloop.models.local import PREFIX, is_local
+from heartloop.models.local import is_local
 from heartloop.training.form_start import FormStartSettings
 from heartloop.training.recipe_sections import (
     LAPTOP,
@@ -86,8 +87,8 @@ class Recipe(Section):
         if self.policy.warm_start and self.policy.model != LAPTOP:
             if not is_local(self.policy.model) or self.environment.training.answer_form is None:
                 raise ValueError(
-                    f"policy.warm_start is for the policy {LAPTOP!r}, or for {PREFIX}... where the environment has a form of "
-                    f"answers; leave it out for {self.policy.model!r} in {self.environment.name}"
+                    f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
+                    f"of answers; leave it out for {self.policy.model!r} in {self.environment.name}"
                 )
             try:
                 FormStartSettings.model_validate(self.policy.warm_start)

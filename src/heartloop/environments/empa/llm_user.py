@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, WithJsonSchema
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
-from heartloop.core.schemas import Sent
+from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.empa.acts import FUNCTIONS, MEMORIES, MIN_TURNS, STAGES, Act, call_problem
@@ -29,7 +29,7 @@ from heartloop.environments.empa.listing import render_card, render_released, so
 from heartloop.environments.empa.scenario import SOURCES, Scenario
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.quotes import passages_of, stands_in
 
 __all__ = ["LLMUser", "dialogue_of"]
 
@@ -53,28 +53,49 @@ class _Speech(BaseModel):
     reply: Annotated[str, Sent(maxLength=1200)] = Field(min_length=1)
 
 
-_Quote = Annotated[str, Sent(maxLength=200)]
-_Reason = Annotated[str, Sent(maxLength=200)]
-
-
-class _Progress(BaseModel):
+class _Line(BaseModel):
     model_config = ConfigDict(extra="ignore")
+    level: StrictInt
+    quote: Annotated[str, Sent(maxLength=200)] = ""
+    reason: Annotated[str, Sent(maxLength=200)] = ""
+
+
+class _Zero(_Line):
+    level: Literal[0]
+    quote: Annotated[str, Sent(enum=[""])] = ""
+    reason: Annotated[str, Sent(enum=[""])] = ""
+
+
+class _NotZero(_Line):
+    quote: Annotated[str, Sent(minLength=1, maxLength=200), QUOTED] = ""
+    reason: Annotated[str, Sent(minLength=1, maxLength=200)] = ""
+
+
+class _Gain(_NotZero):
+    level: Literal[1, 2]
+
+
+class _Loss(_NotZero):
+    level: Literal[-1, -2]
+
+
+def _sent_as(*kinds: type[_Line]) -> WithJsonSchema:
+    """What is sent is a choice of kinds, so that a server that enforces schemas lets no level stand without its quote."""
+    return WithJsonSchema({"anyOf": [kind.model_json_schema() for kind in kinds]})
+
+
+class _Progress(_Line):
     level: StrictInt = Field(ge=0, le=2)
-    quote: _Quote = ""
-    reason: _Reason = ""
 
 
-class _Regress(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Regress(_Line):
     level: StrictInt = Field(ge=-2, le=0)
-    quote: _Quote = ""
-    reason: _Reason = ""
 
 
 class _Axis(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    progress: _Progress
-    regress: _Regress
+    progress: Annotated[_Progress, _sent_as(_Zero, _Gain)]
+    regress: Annotated[_Regress, _sent_as(_Zero, _Loss)]
 
 
 class _Form(BaseModel):
@@ -83,9 +104,9 @@ class _Form(BaseModel):
     A: _Axis
     P: _Axis
 
-    def lines(self) -> dict[str, _Progress | _Regress]:
+    def lines(self) -> dict[str, _Line]:
         """Levels with quote and reason, by the keys of an MDEP form."""
-        lines: dict[str, _Progress | _Regress] = {}
+        lines: dict[str, _Line] = {}
         for axis in AXES:
             sides: _Axis = getattr(self, axis)
             lines |= {f"{axis}.Prog": sides.progress, f"{axis}.Neg": sides.regress}
@@ -192,6 +213,7 @@ class LLMUser:
             _Form,
             sampling=self._samplings["judge"].seeded(view.seed, 3 * view.turn + 1),
             check=grounded,
+            passages=passages_of(messages),
             on_reply=log.recorder("adjudicate", view.turn, "judge"),
         )
         lines = form.lines()

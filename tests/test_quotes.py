@@ -1,0 +1,33 @@
+"""What a judge can quote that must choose its quote (`passages_of`)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.environments.quotes import passages_of, stands_in
+
+TEXTS = st.one_of(st.text(), st.text(alphabet="ab .!?…\n“”'", max_size=400))
+
+
+@given(st.lists(TEXTS, max_size=30))
+def test_every_passage_is_a_valid_quote_and_stands_once(messages: list[str]) -> None:
+    passages = passages_of(messages)
+    assert all(stands_in(passage, messages) for passage in passages)
+    assert len(set(passages)) == len(passages) <= 60
+
+
+def test_the_latest_come_first_and_long_talks_are_cut() -> None:
+    messages = [f"Sentence {number}. And again {number}!" for number in range(100)]
+    assert passages_of(messages)[:3] == ["And again 99!", "Sentence 99.", "And again 98!"]
+    assert len(passages_of(messages)) == 60
+
+
+def test_silence_and_what_has_no_words_are_quoted_whole() -> None:
+    assert passages_of(["...", ""]) == ["(silence)", "..."]
+
+
+def test_a_long_sentence_is_offered_in_parts() -> None:
+    parts = passages_of(["so it goes on and on " * 30])
+    assert len(parts) >= 4
+    assert max(map(len, parts)) <= 160
