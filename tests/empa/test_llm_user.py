@@ -153,6 +153,18 @@ class TestTheJudge:
         assert transcript.turns[0].change == {"C": 0, "A": 0, "P": 0}
         assert transcript.score is not None
 
+    async def test_what_is_sent_ties_a_level_to_a_quote_and_a_model_that_heartloop_serves_to_what_was_said(self) -> None:
+        model = roles()
+        model.name = "local/smollm2"
+        await played(model, turns=1)
+        sent = next(schema for schema in model.schemas if schema and "A" in schema["properties"])
+        zero, other = sent["properties"]["A"]["properties"]["regress"]["anyOf"]
+        assert zero["properties"]["level"]["enum"] == [0]
+        assert zero["properties"]["quote"]["enum"] == [""]
+        assert other["properties"]["level"]["enum"] == [-1, -2]
+        assert REPLY in other["properties"]["quote"]["enum"]
+        assert other["properties"]["reason"]["minLength"] == 1
+
     async def test_silence_is_quoted_as_silence(self) -> None:
         model = roles(judge=[form(quote="(silence)", A=-1)])
         transcript = await play(Empa([CASE], LLMUser(model), max_turns=1), CASE.id, ScriptedChat([""], cycle=True))
@@ -165,6 +177,11 @@ class TestTheDirectorAndThePerson:
         transcript = await played(model)
         assert transcript.turns[0].evidence["director"]["argument"] == "stage 1"
         assert "'stage 3' would be told before 'stage 1'" in asked_of(model, "director")[1][-1].content
+
+    async def test_an_argument_that_a_function_does_not_take_is_left_out(self) -> None:
+        transcript = await played(roles(director=[call("wait", "C")]))
+        assert transcript.failure is None
+        assert transcript.turns[0].evidence["director"]["argument"] == ""
 
     async def test_an_end_before_turn_12_is_not_to_be_had(self) -> None:
         transcript = await played(roles(director=[call("end")]))

@@ -90,6 +90,8 @@ def _sent(part: Mapping[str, Any], classes: Mapping[str, Any], passages: Sequenc
     if passages and _QUOTED in part:
         return {"type": "string", "enum": list(passages)}
     sent = {name: value for name, value in part.items() if name not in _UNSENT}
+    if "const" in sent:
+        sent["enum"] = [sent.pop("const")]
     if "properties" in sent:
         sent["properties"] = {name: _sent(field, classes, passages) for name, field in sent["properties"].items()}
         sent |= {"required": list(sent["properties"]), "additionalProperties": False}

@@ -276,7 +276,10 @@ def _speaks_for_itself(answer: _Speech) -> str | None:
 
 
 def _act(call: _Call) -> Act:
-    return Act(call.function.strip(), call.argument.strip(), call.note.strip(), call.reason.strip())
+    """The call; an argument of a function that takes none is left out, as the choice is plain without it."""
+    function = call.function.strip()
+    argument = call.argument.strip() if FUNCTIONS.get(function, (function,)) else ""
+    return Act(function, argument, call.note.strip(), call.reason.strip())
 
 
 def _point(position: Any) -> str:
