@@ -16,6 +16,7 @@ import pytest
 
 from heartloop.core.dialogue import Call, Sampling, Transcript
 from heartloop.core.errors import InputError
+from heartloop.evaluation.run_directory import runs_in
 from heartloop.evaluation.runs import Measurement, comparable, read_run, write_scores
 from heartloop.evaluation.scores import score_card
 from heartloop.report.dialogues import dialogue_ids, dialogue_list
@@ -213,3 +214,10 @@ def test_a_price_or_a_bound_that_cannot_be_is_none(wrong: float, talk: Talk, wri
 def test_a_page_without_a_ranked_model_has_no_leader(talk: Talk) -> None:
     measurement = Measurement((), {"environment": "sage"}, (talk("heartloop/garbage", "s1", [-5]),))
     assert Page(measurement, score_card(measurement.transcripts, measurement.settings), 1).leader == ""
+
+
+def test_a_folder_of_runs_stands_for_its_runs(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+    second, first = write_run([talk("m", "s1", [5])], "second"), write_run([talk("m", "s1", [5])], "first")
+    assert runs_in(tmp_path) == [first, second]
+    assert runs_in(first) == [first]
+    assert runs_in(tmp_path / "nothing") == [tmp_path / "nothing"], "so that it is named as no run directory"

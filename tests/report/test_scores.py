@@ -14,7 +14,7 @@ from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.evaluation.card import Cause, GroupMean, ScoreCard
 from heartloop.evaluation.costs import cost_of, merged_prices
-from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.leaderboard import in_lines, leaderboard
 from heartloop.evaluation.runs import write_scores
 from heartloop.evaluation.scores import score_card
 from heartloop.models.budget import Meter, Price
@@ -260,17 +260,39 @@ def test_an_unknown_environment_is_refused_and_two_share_no_card(talk: Talk) -> 
         score_card([talk("m", "s1", [1]), strange], {})
 
 
+def printed(*dialogues: Transcript, width: int = 80) -> str:
+    console = Console(width=width, file=StringIO(), color_system=None)
+    console.print(leaderboard(score_card(dialogues, {})))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
 def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:
     name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
-    card = score_card([talk(name, s, [5] * 12) for s in ("s1", "s2")] + [talk("heartloop/garbage", "s1", [-5])], {})
-    console = Console(width=80, file=StringIO(), color_system=None)
-    console.print(leaderboard(card))
-    assert isinstance(console.file, StringIO)
-    text = console.file.getvalue()
+    two = [talk(model, s, [5] * 12) for s in ("s1", "s2") for model in (name, "m")]
+    text = printed(*two, talk("heartloop/garbage", "s1", [-5]))
     assert max(map(len, text.splitlines())) <= 80
     assert "100.0–100.0" in text
     first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
+    assert in_lines(name).splitlines() == [word for word in first_words if word in in_lines(name).splitlines()][:4]
     assert "failure case, outside the ranking" in text
     assert "simulator is embedded" in text
     assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group
+
+
+def test_one_model_alone_is_not_ranked_in_the_terminal(talk: Talk) -> None:
+    alone = printed(*(talk("m", f"s{number}", [5]) for number in range(12)))
+    assert not re.search(r"^ *1 A ", alone, re.MULTILINE)
+    assert "ranked" not in alone
+
+
+def test_columns_without_a_value_are_left_out_in_the_terminal(talk: Talk) -> None:
+    few = [talk(model, f"s{number}", [5]) for number in range(3) for model in ("m", "n")]
+    assert "silent" not in printed(*few)
+    assert "silent" in printed(*few, talk("o", "s1", [5, 5], silent=1))
+
+
+@pytest.mark.parametrize(("scenarios", "warned"), [(9, True), (10, False)])
+def test_intervals_over_few_scenarios_are_warned_of(talk: Talk, scenarios: int, warned: bool) -> None:
+    assert ("not reliable" in printed(*(talk("m", f"s{number}", [5]) for number in range(scenarios)))) is warned

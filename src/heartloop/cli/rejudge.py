@@ -63,5 +63,5 @@ def rejudge(
         page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)
     typer.echo("\n" + agreement_text(seen, first=job.settings.rejudged["user"], second=judge))
-    typer.echo(f"\nRun: {path}\nReport: {page}")
+    typer.echo(f"\nRun: {path}\nReport: {page}\nNext, both in one report: heartloop report {path} {run}")
     raise typer.Exit(exit_code_of(ended, done="judged"))

@@ -81,20 +81,24 @@ def rescore(
 
 @runs_app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first run.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
 ) -> None:
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
     from functools import partial
 
     from rich.console import Console
 
+    from heartloop.evaluation.run_directory import runs_in
     from heartloop.report.site import write_site
     from heartloop.report.training_text import training_tables
 
-    for table in training_tables(runs):
+    every = [run for given_path in runs for run in runs_in(given_path)]
+    for table in training_tables(every):
         Console().print(table)
-    typer.echo(f"Report: {write_site(runs, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
+    typer.echo(f"Report: {write_site(every, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
 
 
 def _leaderboard(run: Path) -> bool:
@@ -106,5 +110,5 @@ def _leaderboard(run: Path) -> bool:
 
     card = write_scores(run)
     Console().print(leaderboard(card))
-    typer.echo(f"Run: {run}")
+    typer.echo(f"Run: {run}\nNext: heartloop report {run}, or heartloop compare RUN {run}")
     return card.flagged

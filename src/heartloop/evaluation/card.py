@@ -140,6 +140,8 @@ class ScoreCard(_Frozen):
     """Transcripts of dialogues that were played again later; only the last one counts."""
     common: int
     """Scenarios, each with one repeat and seed, scored for all ranked models."""
+    scenarios: int | None = None
+    """Scenarios with at least one scored dialogue; `None` in files of older versions."""
     notes: tuple[str, ...]
     """Limitations of the scores, as sentences."""
     models: tuple[ModelScore, ...]

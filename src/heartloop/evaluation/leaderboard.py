@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from heartloop.models.budget import is_baseline
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["leaderboard", "scripted_note", "terminal_table"]
+__all__ = ["FEW", "in_lines", "leaderboard", "scripted_note", "terminal_table"]
+
+FEW = 10
+"""Fewer scenarios than these give intervals that are not reliable (ours): t intervals on them miss more often than they say."""
 
 
 def terminal_table(title: str, caption: str) -> Table:
@@ -36,21 +40,49 @@ def leaderboard(card: ScoreCard) -> Table:
 
     scale = scale_of(card.environment)
     table = terminal_table(scale.of, "\n".join(_caption(card)))
-    table.add_column("#", justify="left", style="dim", no_wrap=True)
-    table.add_column("model", overflow="fold", min_width=12)  # the only column that wraps, so that names are complete
     bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if scale.group_intervals else []
     heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
-    for head in ("mean", "95 %\ninterval", *heads):
-        table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
+    heads = ["#", "model", "mean", "95 %\ninterval", *heads]
+    rows = [_cells(row, groups)[: len(heads)] for row in card.models]  # without unscored dialogues there is no column for them
+    columns = [
+        place for place, head in enumerate(heads) if head in ("model", "mean") or _says(head, [row[place] for row in rows])
+    ]
+    for head in (heads[place] for place in columns):
+        if head in ("#", "model"):
+            table.add_column(head, justify="left", no_wrap=True, style="dim" if head == "#" else None)
+        else:
+            table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
-    for row in card.models:
+    for row, cells in zip(card.models, rows, strict=True):
         if row.standing == "failure case" and previous != "failure case":
             table.add_section()
-        cells = _cells(row, groups)[: len(table.columns)]  # without unscored dialogues there is no column for them
-        table.add_row(*map(Text, cells), style="dim" if row.standing == "failure case" else None)
+        shown = [in_lines(cells[place]) if heads[place] == "model" else cells[place] for place in columns]
+        table.add_row(*map(Text, shown), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     return table
+
+
+def _says(head: str, cells: Sequence[str]) -> bool:
+    """Whether a column tells something: more than one rank, or a value that is not 0."""
+    telling = [cell for cell in cells if cell not in ("–", "0", "0%")]
+    return len(telling) > (1 if head == "#" else 0)
+
+
+def in_lines(name: str, width: int = 26) -> str:
+    """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word.
+
+    >>> in_lines("openai/gpt-4.1"), in_lines("checkpoint:runs/grpo_smollm2-0/global_step_10", 20)
+    ('openai/gpt-4.1', 'checkpoint:runs/\\ngrpo_smollm2-0/\\nglobal_step_10')
+    """
+    lines = [""]
+    for part in re.findall(r"[^/:]+[/:]*|[/:]+", name):
+        pieces = [part] if len(part) <= width else re.findall(r"[^-_.]+[-_.]*|[-_.]+", part)
+        for piece in pieces:
+            if lines[-1] and len(lines[-1]) + len(piece) > width:
+                lines.append("")
+            lines[-1] += piece
+    return "\n".join(lines)
 
 
 def scripted_note(models: Sequence[str]) -> str:
@@ -105,9 +137,10 @@ def _caption(card: ScoreCard) -> list[str]:
     lines = [
         f"user simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"
     ]
-    if ranked:
-        lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
+    if 0 < (card.scenarios or 0) < FEW:
+        lines.append(f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW} they are not reliable")
     if len(ranked) > 1:
+        lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")

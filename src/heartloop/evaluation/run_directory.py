@@ -24,7 +24,7 @@ from heartloop.core.renames import is_old_settings
 from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = ["RunDirectory", "check_new", "played_settings", "saved_settings"]
+__all__ = ["RunDirectory", "check_new", "played_settings", "runs_in", "saved_settings"]
 
 
 class RunDirectory:
@@ -156,6 +156,13 @@ class RunDirectory:
                 if self._found is not None:
                     self._found(transcript)
         self._file = self.transcripts.open("ab")
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The folder itself, or where it is no run directory and holds some, as that of `heartloop demo`, these by name."""
+    if (folder / "settings.json").is_file():
+        return [folder]
+    return sorted(path.parent for path in folder.glob("*/settings.json")) or [folder]
 
 
 def saved_settings(run: Path) -> dict[str, Any]:

@@ -128,6 +128,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         flagged=share > ALLOWED_UNSCORED,
         replaced=len(transcripts) - len(dialogues),
         common=len(common),
+        scenarios=len({d.scenario for d in dialogues if d.scored}),
         notes=(*_source(settings), *_notes(rows, len(common), planned)),
         models=tuple(rows),
     )
