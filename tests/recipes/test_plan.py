@@ -212,6 +212,10 @@ class TestMissing:
         assert (extra.remedy.startswith("pip install 'heartloop[train]'"), extra.stops) == (True, True)
         assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
 
+    @pytest.mark.usefixtures("bare")
+    def test_a_language_model_wants_more_memory(self) -> None:
+        assert any("about 15 GB" in item.remedy for item in missing(read_recipe("grpo_smollm2")))
+
     @pytest.mark.usefixtures("full")
     @pytest.mark.parametrize("name", ["ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b", "rlver_ppo_qwen2.5_7b", "rlver_grpo_tiny"])
     def test_a_full_machine_lacks_nothing(self, name: str) -> None:
