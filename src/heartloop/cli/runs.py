@@ -85,6 +85,10 @@ def report(
         list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Write no report; follow the runs in a browser on this machine.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --watch; 0 takes any that is free.")] = 0,
 ) -> None:
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
     from functools import partial
@@ -96,9 +100,30 @@ def report(
     from heartloop.report.training_text import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
+    if watch:
+        _watch(every, out, port)
+        return
     for table in training_tables(every):
         Console().print(table)
     typer.echo(f"Report: {write_site(every, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
+
+
+def _watch(runs: list[Path], out: Path | None, port: int) -> None:
+    """Serves the live page until Ctrl-C."""
+    import asyncio
+    import contextlib
+
+    from heartloop.core.errors import UseError
+    from heartloop.report.live import serve
+
+    if out is not None:
+        raise UseError("--watch writes no report; leave --out out")
+
+    def ready(address: str) -> None:
+        typer.echo(f"Live: {address} (Ctrl-C ends it)")
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(runs, port=port, ready=ready))
 
 
 def _leaderboard(run: Path) -> bool:
