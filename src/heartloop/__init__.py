@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from heartloop.core.dialogue import Transcript
     from heartloop.environments.episode import play
     from heartloop.environments.registry import load_environment
+    from heartloop.evaluation.api import Run, evaluate, load_run
 
-__all__ = ["Transcript", "__version__", "load_environment", "play"]
+__all__ = ["Run", "Transcript", "__version__", "evaluate", "load_environment", "load_run", "play"]
 
 try:
     __version__ = version("heartloop")
@@ -22,8 +23,11 @@ except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+unknown"
 
 _MODULES = {
+    "Run": "heartloop.evaluation.api",
     "Transcript": "heartloop.core.dialogue",
+    "evaluate": "heartloop.evaluation.api",
     "load_environment": "heartloop.environments.registry",
+    "load_run": "heartloop.evaluation.api",
     "play": "heartloop.environments.episode",
 }
 

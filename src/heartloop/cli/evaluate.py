@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from heartloop.cli import options as given
-
-if TYPE_CHECKING:
-    from heartloop.core.chat import ChatModel
 
 __all__ = ["evaluate_app"]
 
@@ -72,66 +69,23 @@ def evaluate_command(
     cache: given.Cache = None,
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
-    from contextlib import nullcontext
-
-    from heartloop.appraisal.names import EMBEDDED, is_embedded
-    from heartloop.cli.running import Pilot, exit_code_of, open_models, play_run, read_options, write_report
-    from heartloop.core.chat import LOCAL_PREFIX
-    from heartloop.core.dialogue import Sampling
-    from heartloop.core.errors import UseError
+    from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, write_report
     from heartloop.environments.registry import load_environment
-    from heartloop.evaluation.roles import assign_roles, model_names
-    from heartloop.evaluation.runner import player
-    from heartloop.evaluation.sampling import read_samplings
-    from heartloop.evaluation.settings import Shard, settings_of, stratified
-    from heartloop.models.cache import cache_at
-    from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
+    from heartloop.evaluation.planning import plan_evaluation
 
-    spec = load_environment(environment)
-    options = spec.read_options(read_options(context, spec, option))
-    roles = assign_roles(spec, user=user, judge=judge, roles=role or ())
-    if len(set(model)) != len(model):
-        raise UseError(f"--model names a model twice: {', '.join(model)}; for several dialogues per scenario use --repeats")
-    load_env()
-    if judges := [name for name in model if name.startswith("student:") or is_embedded(name)]:
-        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
-    playing_roles = {name: [player_name] for name, player_name in roles.items()}
-    samplings = read_samplings(sampling or [], request or [], models={"policy": model, **playing_roles})
-    if spec.policy_sampling != Sampling():
-        samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
-    scenario_set = spec.set_of(scenarios)
-    chosen = stratified(spec.load(scenario_set, variant=options.variant, exclude_tags=exclude_tag or []), limit)
-    part = Shard.parse(shard) if shard is not None else None
-    if part is not None:
-        chosen = part.of(chosen)
-    names = [*model, *model_names(roles)]
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
-    needed = min(max_connections, len(chosen) * repeats * len(model))
-    models = open_models(names, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
-    answers = cache_at(cache)
-    policies: dict[str, ChatModel] = {name: counted(models[name], meter, "policy", answers) for name in model}
-    playing = {
-        name: None if player_name == EMBEDDED else counted(models[player_name], meter, name, answers)
-        for name, player_name in roles.items()
-    }
-    built = spec.make(chosen, spec.players(playing, samplings), options)
-    files = {
-        name: getattr(opened, "source", "") for name, opened in models.items() if name.startswith(("checkpoint:", LOCAL_PREFIX))
-    }
-    settings = settings_of(
-        built, model, roles=roles, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
-        exclude_tags=tuple(sorted(exclude_tag or ())), sampling=samplings, prices=meter.prices,
-        weights=files,
+    plan = plan_evaluation(
+        environment, model, user=user, judge=judge, roles=role or (),
+        options=read_options(context, load_environment(environment), option), scenarios=scenarios,
+        exclude_tags=exclude_tag or (), limit=limit, repeats=repeats, seed=seed, shard=shard, sampling=sampling or (),
+        requests=request or (), max_connections=max_connections, timeout=timeout, retries=retries, max_cost=max_cost,
+        max_tokens=max_tokens, prices=prices, cache=cache,
     )  # fmt: skip
-    run = out or Path("runs") / f"{spec.name}-{settings.hash}"
-    paid = [name for name in names if is_paid(name)]
-    ask = Pilot(meter, yes=yes, only=pilot) if pilot or paid else None
-    play_job = player(built, policies, samplings.get("policy"), think=options.asks_to_think)
-    with answers or nullcontext():
+    run = out or plan.path
+    ask = Pilot(plan.meter, yes=yes, only=pilot) if pilot or plan.paid else None
+    with plan.caching():
         ended, played = play_run(
-            run, settings, play_job, meter, max_connections=max_connections,
-            retry_failed=retry_failed, pilot=ask, pilot_models=[name for name in model if name in paid], opened=models,
-            cache=answers,
+            run, plan.settings, plan.play, plan.meter, max_connections=max_connections, retry_failed=retry_failed, pilot=ask,
+            pilot_models=plan.pilot_models, opened=plan.opened, cache=plan.cache,
         )  # fmt: skip
         page = write_report([played], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")

@@ -1,16 +1,13 @@
-"""What the commands that play or judge dialogues share, from resolved settings to a finished run directory.
+"""What the commands that play or judge dialogues share: what is read from the command line, asked and printed.
 
-Covers the progress line, the pilot, the accounting of tokens, the leaderboard, the list of failures and the exit code. Does not
-cover command options (`cli.options`), the runner (`evaluation.runner`), scores (`evaluation.scores`) or pages (`report`).
+Covers the pilot's question, the leaderboard, the list of failures and the exit code. Does not cover command options
+(`cli.options`), playing a run (`evaluation.playing`), scores (`evaluation.scores`) or pages (`report`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,39 +17,25 @@ from rich.console import Console
 
 from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, Usage
+from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount
 from heartloop.environments.spec import EnvironmentSpec
+from heartloop.evaluation import playing
+from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run, work_through
+from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run
 from heartloop.evaluation.runs import Run as Played
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.evaluation.settings import EvaluationSettings, Job
+from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models.budget import is_baseline
-from heartloop.models.cache import AnswerCache, DialogueScope, cache_at
-from heartloop.models.names import (
-    Meter,
-    close,
-    counted,
-    endpoint_habits,
-    is_paid,
-    load_env,
-    load_prices,
-    local_speed,
-    resolve,
-)
+from heartloop.models.cache import AnswerCache, cache_at
+from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
 from heartloop.report.site import write_site
 
-__all__ = ["Judging", "Pilot", "exit_code_of", "open_models", "play_run", "read_options", "write_report"]
-
-
-_Free = Mapping[tuple[str, str], tuple[int, Usage]]
-"""Calls and tokens that were free because the cache answered, by model and role."""
+__all__ = ["Judging", "Pilot", "exit_code_of", "play_run", "read_options", "write_report"]
 
 
 def exit_code_of(ended: Run, *, done: str = "played") -> int:
@@ -82,26 +65,6 @@ def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[
     """
     own = [str(parameter.name) for parameter in context.command.params if parameter.param_type_name == "option"]
     return spec.options.parse(texts or (), environment=spec.name, reserved=own)
-
-
-def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
-    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts.
-
-    Args:
-        how: further arguments of `resolve`.
-
-    Raises:
-        UseError: a name that is no model.
-    """
-    models: dict[str, ChatModel] = {}
-    for name in dict.fromkeys(names):
-        if name.startswith("checkpoint:"):
-            from heartloop.training.checkpoints import CheckpointModel
-
-            models[name] = CheckpointModel(name.removeprefix("checkpoint:"))
-        else:
-            models[name] = resolve(name, baselines=baselines, **how)
-    return models
 
 
 class Pilot:
@@ -188,7 +151,7 @@ def play_run(
     ranked: bool = True,
     **how: Any,
 ) -> tuple[Run, Played]:
-    """Plays a run with a progress line, writes `scores.json` and `log.jsonl`, prints the leaderboard and the failures.
+    """Plays a run (`evaluation.playing.play_run`) with a progress line, prints the leaderboard and the failures.
 
     Returns the result of `work_through`, and the run as read for its scores, for `write_report`.
 
@@ -199,94 +162,20 @@ def play_run(
         ranked: whether to print a leaderboard.
         how: further arguments of `work_through`.
     """
-    if cache is not None and cache.new_folder:
-        typer.echo(f"New cache {cache.path} in a new folder.", err=True)
-    failures: Counter[tuple[str, str]] = Counter()
-    lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
-    details: dict[tuple[str, str], str] = {}
 
-    def account(transcript: Transcript, free: _Free) -> None:
-        paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
-        for key, (_, usage) in free.items():
-            paid[key] = _less(paid.get(key, Usage()), usage)
-        if not free or any(usage.total for usage in paid.values()):  # a free dialogue is no evidence of costs
-            meter.finish(paid)
-        if transcript.failure is not None:
-            cause = (transcript.failure.role, transcript.failure.kind)
-            failures[cause] += 1
-            details.setdefault(cause, transcript.failure.detail)
+    def show(card: ScoreCard) -> None:
+        if ranked:
+            Console().print(leaderboard(card))
 
-    def charge(transcript: Transcript) -> None:
-        free = logged_free.get((transcript.key, lines[transcript.key]), {})
-        lines[transcript.key] += 1
-        calls: dict[tuple[str, str], list[Usage]] = {}
-        for call in transcript.calls:
-            calls.setdefault((transcript.models.get(call.role, transcript.model), call.role), []).append(call.usage)
-        for key, usages in calls.items():
-            given, usage = free.get(key, (0, Usage()))
-            if given < len(usages):  # a model that was never called needs no price
-                for call_usage in usages:
-                    meter.record(*key, call_usage)
-                meter.refund(*key, given, usage)
-        account(transcript, free)
-
-    async def play_and_flush(job: Job) -> Transcript:
-        transcript = await play_job(job)
-        if cache is not None:
-            cache.write()  # before the transcript is written, so that every finished dialogue can be replayed
-        return transcript
-
-    async def go(directory: RunDirectory, line: ProgressLine) -> Run:
-        if pilot is not None:
-            pilot.line = line
-        try:
-            return await work_through(
-                directory, play_and_flush, report=line.show, finished=finished, affords=meter.affords, pilot=pilot, **how
-            )
-        finally:
-            await close((opened or {}).values())
-
-    def finished(transcript: Transcript, now: DialogueScope) -> None:
-        if now.free:  # logged per dialogue, so that a killed run still knows which calls were free
-            free = [[*key, calls, u.prompt_tokens, u.completion_tokens] for key, (calls, u) in now.free.items()]
-            directory.note(dialogue=transcript.key, playing=lines[transcript.key], free=free)
-        lines[transcript.key] += 1
-        account(transcript, now.free)
-
-    directory = RunDirectory(path, settings, found=charge)
-    logged_free = _free_of(directory.log)
-    with directory:
-        for entry in directory.log:
-            for model, role, prompt, completion in entry.get("lost", []):
-                meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
-        before = {name: habit.get("address") for entry in directory.log for name, habit in entry.get("endpoints", {}).items()}
-        for name, habit in endpoint_habits((opened or {}).values()).items():
-            if before.get(name) not in (None, habit["address"]):
-                typer.echo(f"The address of {name} is now {habit['address']}; this run started with {before[name]}.", err=True)
-        lost_before = meter.lost
-        started = datetime.now(UTC)
-        ended: Run | None = None
-        try:
-            with ProgressLine(meter, speed=partial(local_speed, (opened or {}).values())) as line:
-                ended = asyncio.run(go(directory, line))
-        finally:
-            habits = endpoint_habits((opened or {}).values())
-            lost = [
-                [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
-                for key, u in meter.lost.items()
-                if u != (old := lost_before.get(key, Usage()))
-            ]
-            directory.note(
-                started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits, lost=lost,
-                **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
-            )  # fmt: skip
-            run = read_run(path)  # read once, for the scores and the report
-            card = write_scores(run, prices=settings.prices or None)
-            if ranked:
-                Console().print(leaderboard(card))
-    for name, habit in habits.items():
-        if habit["dropped"]:
-            typer.echo(f"{name} does not accept {', '.join(habit['dropped'])}; the calls were sent without.", err=True)
+    line = ProgressLine(meter, speed=partial(local_speed, (opened or {}).values()))
+    if pilot is not None:
+        pilot.line = line
+    ended, run, failures, dropped = playing.play_run(
+        path, settings, play_job, meter, opened=opened, pilot=pilot, cache=cache, line=line, scored=show,
+        tell=partial(typer.echo, err=True), **how,
+    )  # fmt: skip
+    for name, refused in dropped.items():
+        typer.echo(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
     typer.echo(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} finished before" if ended.resumed else "")
@@ -295,32 +184,11 @@ def play_run(
     )
     if cache is not None and (summary := cache.summary()):
         typer.echo(summary)
-    for (role, kind), count in failures.most_common(3) if ended.failed else []:
-        typer.echo(f"  {count} x {role}, {kind}: {details[role, kind]}", err=True)
+    for (role, kind), (count, detail) in list(failures.items())[:3] if ended.failed else []:
+        typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
     return ended, run
 
 
 def write_report(runs: Sequence[Played], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
     return write_site(runs, page, tell=partial(typer.echo, err=True))
-
-
-def _less(usage: Usage, part: Usage) -> Usage:
-    return Usage(
-        prompt_tokens=max(0, usage.prompt_tokens - part.prompt_tokens),
-        completion_tokens=max(0, usage.completion_tokens - part.completion_tokens),
-        estimated=usage.estimated,
-    )
-
-
-def _free_of(log: Iterable[Mapping[str, Any]]) -> dict[tuple[tuple[str, str, int], int], _Free]:
-    """What earlier processes logged as free, by dialogue and the index of the line among those of that dialogue."""
-    free: dict[tuple[tuple[str, str, int], int], _Free] = {}
-    for entry in log:
-        if "free" in entry:
-            model, scenario, repeat = entry["dialogue"]
-            free[(model, scenario, repeat), entry["playing"]] = {
-                (name, role): (calls, Usage(prompt_tokens=prompt, completion_tokens=completion))
-                for name, role, calls, prompt, completion in entry["free"]
-            }
-    return free

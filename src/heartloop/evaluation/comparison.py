@@ -106,6 +106,19 @@ class Comparison(NamedTuple):
     """The pairs with the largest differences of either sign."""
     warnings: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Without the dialogues, which fill pages."""
+        low, high = self.difference.low, self.difference.high
+        return (
+            f"Comparison({self.b.model} - {self.a.model}: {self.difference.mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
+        )
+
+    def __str__(self) -> str:
+        """As `heartloop compare` prints it."""
+        from heartloop.evaluation.comparison_text import comparison_text  # which reads this module
+
+        return comparison_text(self)
+
 
 def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
     """The two sides of a comparison; with one run, two of its models.

@@ -1,6 +1,7 @@
-"""The progress line of a run: done, elapsed, remaining, tokens and cost so far.
+"""The progress line of a run: a bar, done, elapsed, remaining, tokens and cost so far.
 
-If standard error is no terminal, a plain line is printed every 10 seconds.
+In a notebook it is an output of the cell. If standard error is neither that nor a terminal, a plain line is printed every 10
+seconds.
 """
 
 from __future__ import annotations
@@ -8,17 +9,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from heartloop.core.wording import clock
 from heartloop.evaluation.runner import Progress
 
 __all__ = ["ProgressLine", "Spending"]
+
+CELL_EVERY = 0.2
+"""Seconds between updates of a notebook's cell."""
 
 PLAIN_EVERY = 10.0
 """Seconds between plain lines if standard error is no terminal."""
@@ -42,6 +49,7 @@ class ProgressLine:
         self._spending, self._speed = spending, speed
         self._what = what
         self._console = Console(stderr=True)
+        self._cell: Any = None  # the output of a notebook's cell
         self._latest: tuple[Progress, float] | None = None
         self._live: Live | None = None
         self._printed = time.monotonic()
@@ -60,8 +68,13 @@ class ProgressLine:
             self._live = None
 
     def resume(self) -> None:
-        """Shows the line again if standard error is a terminal."""
-        if sys.stderr.isatty():
+        """Shows the line again if standard error is a terminal or a notebook."""
+        if self._console.is_jupyter:
+            from IPython.display import display  # comes with every notebook
+
+            if self._cell is None:
+                self._cell = display({"text/plain": ""}, raw=True, display_id=True)
+        elif sys.stderr.isatty():
             if self._latest is not None:
                 self._latest = (self._latest[0], time.monotonic())
             self._live = Live(get_renderable=self._now, console=self._console, refresh_per_second=4, transient=True)
@@ -70,18 +83,28 @@ class ProgressLine:
     def show(self, progress: Progress) -> None:
         """Shows the current progress."""
         self._latest = (progress, time.monotonic())
-        if self._live is None and not sys.stderr.isatty() and time.monotonic() - self._printed >= PLAIN_EVERY:
+        if self._cell is not None:
+            now = time.monotonic()
+            if progress.done == progress.planned or now - self._printed >= CELL_EVERY:
+                self._printed = now
+                text = self.text(progress)
+                bar = f'<progress value="{progress.done}" max="{max(1, progress.planned)}"></progress> {escape(text)}'
+                self._cell.update({"text/plain": text, "text/html": bar}, raw=True)
+        elif self._live is None and not sys.stderr.isatty() and time.monotonic() - self._printed >= PLAIN_EVERY:
             self._printed = time.monotonic()
             self._console.print(self.text(progress), highlight=False, soft_wrap=True)
 
-    def _now(self) -> Text:
-        """The line with the current time and cost, which change between dialogues."""
+    def _now(self) -> Table | Text:
+        """The bar and the line with the current time and cost, which change between dialogues."""
         if self._latest is None:
             return Text("")
         progress, since = self._latest
         passed = time.monotonic() - since
         remaining = None if progress.remaining is None else max(0.0, progress.remaining - passed)
-        return Text(self.text(progress._replace(elapsed=progress.elapsed + passed, remaining=remaining)))
+        grid = Table.grid(padding=(0, 1))
+        text = Text(self.text(progress._replace(elapsed=progress.elapsed + passed, remaining=remaining)))
+        grid.add_row(ProgressBar(total=max(1, progress.planned), completed=progress.done, width=20), text)
+        return grid
 
     def text(self, progress: Progress) -> str:
         """The progress as one line."""

@@ -89,7 +89,7 @@ class EvaluationSettings(BaseModel):
     """Sampling settings by role, `policy` included."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     weights: Mapping[str, str] = Field(default_factory=dict)
-    """Hashes of the checkpoints under test, by model name."""
+    """Hashes of checkpoints, local models and Python functions, by model name."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     """Prices per million tokens by model, for the cost in the report; not in the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)

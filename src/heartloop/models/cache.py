@@ -151,7 +151,7 @@ def _write_ahead(file: sqlite3.Connection) -> None:
 
 
 class AnswerCache:
-    """A context manager over the cache file; for one thread.
+    """A context manager over the cache file; for one thread at a time.
 
     Args:
         path: the file, created if missing; a directory stands for `answers.sqlite` in it.
@@ -176,7 +176,8 @@ class AnswerCache:
         self._file: sqlite3.Connection
 
     def _open(self) -> sqlite3.Connection:
-        file = sqlite3.connect(self.path, timeout=_LAST_BUSY, isolation_level=None)
+        # beside a running event loop a run has a thread of its own, while the one that entered waits
+        file = sqlite3.connect(self.path, timeout=_LAST_BUSY, isolation_level=None, check_same_thread=False)
         try:
             file.execute("BEGIN")  # another process may create the file between these reads
             application = file.execute("PRAGMA application_id").fetchone()[0]

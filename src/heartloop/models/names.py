@@ -298,15 +298,21 @@ class PythonChat:
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
     no sampling settings. `source` is the SHA-256 of the module's file.
 
+    Args:
+        function: the function itself, where it is not imported by its name (`functions`).
+        source: its hash.
+
     Raises:
         UseError: the module or function does not exist, or the module cannot be imported.
     """
 
-    def __init__(self, name: str, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None, source: str | None = None
+    ) -> None:
         self.name = name
         self._timeout = timeout
-        self._function = _load(name)
-        self.source = _source_of(self._function)
+        self._function = _load(name) if function is None else function
+        self.source = _source_of(self._function) if source is None else source
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 

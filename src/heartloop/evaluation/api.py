@@ -1,0 +1,322 @@
+"""The Python interface: `evaluate` plays an evaluation, `load_run` reads one, both return a `Run`.
+
+Covers what `heartloop eval` and `heartloop compare` do, from a script or a notebook, through the same plan (`planning`), runner
+(`playing`) and comparison: settings, hashes, cache and resuming are the same. Does not cover reports (`heartloop report RUN`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from html import escape
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.evaluation.card import ScoreCard
+from heartloop.evaluation.comparison import Comparison, choose_sides
+from heartloop.evaluation.comparison import compare as compared
+from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.planning import Function, plan_evaluation
+from heartloop.evaluation.playing import play_run
+from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.runner import Estimate
+from heartloop.evaluation.runner import Run as Ended
+from heartloop.evaluation.runs import Run as Stored
+from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, score_card
+from heartloop.evaluation.tables import rows_of, table_of
+from heartloop.models.names import local_speed
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Run", "evaluate", "load_run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, finished or not. Each part is read from its files when it is first used.
+
+    Args:
+        path: the run directory.
+    """
+
+    path: Path
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """The content of `settings.json`."""
+        return self._stored.settings
+
+    @cached_property
+    def transcripts(self) -> tuple[Transcript, ...]:
+        """One transcript per finished dialogue, with every raw answer; of a dialogue that was played again, the last."""
+        file = self.path / "transcripts.jsonl"
+        return tuple(latest(read_transcripts(file))) if file.is_file() else ()
+
+    @cached_property
+    def scores(self) -> ScoreCard:
+        """The leaderboard's numbers: the fields of `scores.json`, computed from the transcripts."""
+        return score_card(self._stored.transcripts, self.settings)
+
+    @cached_property
+    def _stored(self) -> Stored:
+        return read_run(self.path)
+
+    def table(self, name: str = "dialogues") -> list[dict[str, Any]]:
+        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`).
+
+        Raises:
+            UseError: no such table.
+        """
+        return rows_of(name, self.transcripts)
+
+    def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
+        """A table as a data frame (extra `pandas`).
+
+        Raises:
+            UseError: no such table, or pandas is not installed.
+        """
+        table_of(name)
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise UseError("to_pandas needs pandas, which is not installed; pip install pandas, or use table(...)") from error
+        return pandas.DataFrame(self.table(name))
+
+    def compare(
+        self,
+        other: Run | None = None,
+        *,
+        model_a: str | None = None,
+        model_b: str | None = None,
+        min_difference: float | None = None,
+    ) -> Comparison:
+        """Compares `other` (B) with this run (A), as `heartloop compare`; `print` shows the result.
+
+        Args:
+            other: another run; by default two models of this run are compared.
+            model_a: model of this run, if it has several.
+            model_b: model of `other`, if it has several.
+            min_difference: smallest difference that matters, in points.
+
+        Raises:
+            UseError: the runs do not compare, or a model has to be named.
+        """
+        if other is not None and not isinstance(other, Run):
+            raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
+        a, b = choose_sides(self._stored, other._stored if other is not None else None, model_a, model_b)
+        return compared(a, b, min_difference=min_difference)
+
+    def __repr__(self) -> str:
+        return f"heartloop.Run({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        """The leaderboard."""
+        from rich.console import Console
+
+        console = Console(width=100, force_terminal=False, force_jupyter=False, no_color=True)
+        with console.capture() as text:
+            console.print(leaderboard(self.scores))
+        return text.get()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def load_run(path: str | PathLike[str]) -> Run:
+    """Reads a run directory.
+
+    Raises:
+        InputError: it is no run directory, or one of its files is invalid.
+    """
+    run = Run(Path(fspath(path)))
+    _ = run.settings  # read now, so that a wrong path fails here
+    return run
+
+
+def evaluate(
+    environment: str,
+    models: str | Function | Sequence[str | Function],
+    *,
+    user: str | None = None,
+    judge: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    scenarios: str | PathLike[str] | None = None,
+    exclude_tags: Sequence[str] = (),
+    limit: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    shard: str | None = None,
+    sampling: Mapping[str, Sampling | Mapping[str, Any]] | None = None,
+    max_connections: int = 32,
+    timeout: float = 120.0,
+    retries: int = 6,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    prices: str | PathLike[str] | None = None,
+    yes: bool = False,
+    retry_failed: bool = False,
+    out: str | PathLike[str] | None = None,
+    cache: str | PathLike[str] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Evaluates models, as `heartloop eval`. The same call again resumes the run, and a finished one is only read.
+
+    It works in scripts and in notebooks, where an event loop runs already. Warns (`RuntimeWarning`) if dialogues are missing, or
+    more than the allowed share is unscored.
+
+    Args:
+        environment: name of an environment.
+        models: names as for `heartloop eval --model`, or functions, sync or async, that take the messages (a list of dicts with
+            `role` and `content`) and return a text. A plain function is called from several threads at a time. A function is
+            named `python:module:name`; a changed one gets another run.
+        user: user simulator, a model's name or `embedded`; plays every role without a model of its own.
+        judge: model of the role `judge`.
+        roles: models of other roles, by role.
+        options: of the environment, by name.
+        scenarios: set, file or folder; by default the environment's first set.
+        exclude_tags: leaves out scenarios with one of these tags.
+        limit: maximum number of scenarios, stratified.
+        repeats: dialogues per model and scenario.
+        shard: `i/n`, part i of n of the scenarios.
+        sampling: settings by role, e.g. `{"policy": {"temperature": 0.7}}`; further fields of the request under `request`.
+        max_connections: maximum number of concurrent dialogues.
+        timeout: of one call, in seconds.
+        retries: of a failed call.
+        max_tokens: limit on the tokens of all roles together.
+        max_cost: limit on the cost, in the currency of `prices`.
+        prices: TOML file of prices.
+        yes: call paid models without a limit.
+        retry_failed: play failed dialogues again.
+        out: run directory; by default `runs/ENVIRONMENT-HASH`.
+        cache: file of answers; by default `$HEARTLOOP_CACHE`.
+        progress: show a progress bar, in a terminal or notebook.
+
+    Raises:
+        UseError: wrong use, for example an unknown name, a function given twice, or paid models without a limit.
+        SettingsMismatch: `out` holds a run with other settings.
+        InputError: a file that cannot be read.
+    """
+    try:
+        plan = plan_evaluation(
+            environment, _models(models), user=user, judge=judge,
+            roles=[f"{name}={model}" for name, model in (roles or {}).items()], options=options,
+            scenarios=fspath(scenarios) if scenarios is not None else None, exclude_tags=_texts("exclude_tags", exclude_tags),
+            limit=None if limit is None else _at_least(1, "limit", limit), repeats=_at_least(1, "repeats", repeats),
+            seed=_at_least(None, "seed", seed), shard=shard, sampling=list(_settings(sampling or {})),
+            requests=list(_requests(sampling or {})), max_connections=_at_least(1, "max_connections", max_connections),
+            timeout=_timeout(timeout), retries=_at_least(0, "retries", retries), max_tokens=max_tokens, max_cost=max_cost,
+            prices=_path(prices), cache=_path(cache),
+        )  # fmt: skip
+        if plan.paid and not yes and not plan.meter.limited:
+            raise UseError(
+                f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
+            )
+        path = _path(out) or plan.path
+        with plan.caching():
+            line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
+            played = play_run(
+                path, plan.settings, plan.play, plan.meter, opened=plan.opened, cache=plan.cache, line=line, tell=_warn,
+                pilot=_go_on if plan.paid else None, pilot_models=plan.pilot_models, max_connections=max_connections,
+                retry_failed=retry_failed,
+            )  # fmt: skip
+    except UseError as error:
+        raise type(error)(_OPTION.sub(_argument, str(error))) from error
+    _say_what_is_missing(played.ended, played.failures)
+    return Run(path)
+
+
+def _go_on(estimate: Estimate) -> bool:
+    """Nobody is asked after the pilot: the limit, or `yes`, stands for the answer. A pilot that fails stops the run."""
+    return True
+
+
+_OPTION = re.compile(r"(?<!\S)(?:--([a-z][a-z-]*)|-E)(?![\w-])")
+_ARGUMENTS = {"model": "models", "role": "roles", "exclude-tag": "exclude_tags", "request": "sampling"}
+
+
+def _argument(option: re.Match[str]) -> str:
+    """The argument of `evaluate` in place of the command's option, in messages that both share."""
+    return _ARGUMENTS.get(option[1], option[1].replace("-", "_")) if option[1] else "options"
+
+
+def _say_what_is_missing(ended: Ended, failures: Mapping[tuple[str, str], tuple[int, str]]) -> None:
+    if ended.stopped is not None:
+        _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
+    finished = ended.planned - ended.missing
+    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(failures.items())[:3])
+        _warn(
+            f"{ended.failed} of {amount(finished, 'dialogue')} unscored ({causes}); fix the cause, then pass retry_failed=True."
+        )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _models(models: object) -> list[str | Function]:
+    given = [models] if isinstance(models, str) or callable(models) else models
+    if not isinstance(given, Sequence) or not given or not all(isinstance(m, str) or callable(m) for m in given):
+        raise UseError(
+            f"models is {models!r}; expected a list of names (heartloop/reflector) and functions that take messages, at least one"
+        )
+    return list(given)
+
+
+def _texts(name: str, given: object) -> Sequence[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
+        raise UseError(f"{name} is {given!r}; expected a list of texts")
+    return given
+
+
+def _at_least(least: int | None, name: str, given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or (least is not None and given < least):
+        bound = "" if least is None else f" from {least}"
+        raise UseError(f"{name} is {given!r}; expected a whole number{bound}")
+    return given
+
+
+def _timeout(given: object) -> float:
+    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0:
+        raise UseError(f"timeout is {given!r}; expected seconds above 0")
+    return float(given)
+
+
+def _path(given: str | PathLike[str] | None) -> Path | None:
+    return None if given is None else Path(fspath(given))
+
+
+def _chosen(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    for role, values in sampling.items():
+        chosen = values.chosen() if isinstance(values, Sampling) else values
+        if not isinstance(chosen, Mapping):
+            raise UseError(f"sampling of {role} is {values!r}; expected settings by name, e.g. {{'temperature': 0.7}}")
+        for name, value in chosen.items():
+            yield role, name, value
+
+
+def _settings(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[str]:
+    """As the command line's texts, so that both are checked alike."""
+    for role, name, value in _chosen(sampling):
+        if name != "request":
+            yield f"{role}.{name}={json.dumps(list(value)) if isinstance(value, (list, tuple)) else value}"
+
+
+def _requests(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[str]:
+    for role, name, value in _chosen(sampling):
+        if name == "request":
+            if not isinstance(value, Mapping):
+                raise UseError(f"sampling of {role}: request is {value!r}; expected fields by name")
+            for field, content in value.items():
+                yield f"{role}.{field}={json.dumps(content)}"

@@ -1,0 +1,138 @@
+"""The plan of an evaluation: what `heartloop eval` and `heartloop.evaluate` ask for, checked and resolved before the first call.
+
+Covers roles, options, sampling, scenarios, models, budget, cache and settings. Does not cover playing it (`playing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import LOCAL_PREFIX, ChatModel
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import UseError
+from heartloop.environments.registry import load_environment
+from heartloop.evaluation.playing import open_models
+from heartloop.evaluation.roles import assign_roles, model_names
+from heartloop.evaluation.runner import Play, player
+from heartloop.evaluation.sampling import read_samplings
+from heartloop.evaluation.settings import EvaluationSettings, Shard, settings_of, stratified
+from heartloop.models.cache import AnswerCache, cache_at
+from heartloop.models.functions import function_model, function_name
+from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
+
+__all__ = ["EvaluationPlan", "Function", "plan_evaluation"]
+
+Function = Callable[[list[dict[str, str]]], Any]
+"""A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
+
+
+class EvaluationPlan(NamedTuple):
+    """An evaluation that is ready to be played with `playing.play_run`."""
+
+    settings: EvaluationSettings
+    play: Play
+    meter: Meter
+    opened: Mapping[str, ChatModel]
+    cache: AnswerCache | None
+    paid: tuple[str, ...]
+    """Models whose calls cost money."""
+
+    @property
+    def path(self) -> Path:
+        """Default path of the run: the environment and the settings' hash."""
+        return Path("runs") / f"{self.settings.environment}-{self.settings.hash}"
+
+    @property
+    def pilot_models(self) -> list[str]:
+        """Paid models under test."""
+        return [name for name in self.settings.models if name in self.paid]
+
+    def caching(self) -> AbstractContextManager[object]:
+        """The cache as a context, or an empty one."""
+        return self.cache if self.cache is not None else nullcontext()
+
+
+def plan_evaluation(
+    environment: str,
+    models: Sequence[str | Function],
+    *,
+    user: str | None = None,
+    judge: str | None = None,
+    roles: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    scenarios: str | None = None,
+    exclude_tags: Sequence[str] = (),
+    limit: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    shard: str | None = None,
+    sampling: Sequence[str] = (),
+    requests: Sequence[str] = (),
+    max_connections: int = 32,
+    timeout: float = 120.0,
+    retries: int = 6,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    prices: Path | None = None,
+    cache: Path | None = None,
+) -> EvaluationPlan:
+    """Checks and resolves an evaluation. No model is called.
+
+    Args:
+        models: names, or Python functions.
+        roles: `name=MODEL` texts.
+        options: of the environment, by name.
+        sampling: `role.setting=value` texts.
+        requests: `role.field=JSON` texts.
+        shard: `i/n`.
+
+    Raises:
+        UseError: a wrong name, option or setting, or a model given twice.
+        InputError: scenarios or prices that cannot be read.
+    """
+    spec = load_environment(environment)
+    chosen_options = spec.read_options(options or {})
+    assigned = assign_roles(spec, user=user, judge=judge, roles=roles)
+    functions = {function_name(model): model for model in models if not isinstance(model, str)}
+    under_test = [model if isinstance(model, str) else function_name(model) for model in models]
+    if len(set(under_test)) != len(under_test):
+        twice = ", ".join(dict.fromkeys(name for name in under_test if under_test.count(name) > 1))
+        other = "give each function a name of its own, or " if any(name in functions for name in under_test) else ""
+        raise UseError(f"the models under test name {twice} twice; {other}use repeats for several dialogues per scenario")
+    load_env()
+    if judges := [name for name in under_test if name.startswith("student:") or is_embedded(name)]:
+        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
+    playing_roles = {name: [player_name] for name, player_name in assigned.items()}
+    samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles})
+    if spec.policy_sampling != Sampling():
+        samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
+    scenario_set = spec.set_of(scenarios)
+    chosen = stratified(spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags), limit)
+    part = Shard.parse(shard) if shard is not None else None
+    if part is not None:
+        chosen = part.of(chosen)
+    names = [*under_test, *model_names(assigned)]
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
+    needed = min(max_connections, len(chosen) * repeats * len(under_test))
+    opened: dict[str, ChatModel] = {name: function_model(name, function, timeout) for name, function in functions.items()}
+    named = [name for name in names if name not in functions]
+    opened |= open_models(named, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
+    answers = cache_at(cache)
+    policies = {name: counted(opened[name], meter, "policy", answers) for name in under_test}
+    playing = {
+        name: None if player_name == EMBEDDED else counted(opened[player_name], meter, name, answers)
+        for name, player_name in assigned.items()
+    }
+    built = spec.make(chosen, spec.players(playing, samplings), chosen_options)
+    with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
+    sources = {name: getattr(opened[name], "source", "") for name in names if name.startswith(with_source)}
+    settings = settings_of(
+        built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
+        exclude_tags=tuple(sorted(exclude_tags)), sampling=samplings, prices=meter.prices, weights=sources,
+    )  # fmt: skip
+    play = player(built, policies, samplings.get("policy"), think=chosen_options.asks_to_think)
+    return EvaluationPlan(settings, play, meter, opened, answers, tuple(name for name in names if is_paid(name)))

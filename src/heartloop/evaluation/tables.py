@@ -1,0 +1,140 @@
+"""The tables of a run as rows: dialogues, turns, calls. `Run.to_pandas` and the exports use them.
+
+Every row of a table has the same columns; what a dialogue does not have is `None`. Values are texts, numbers, booleans and
+`None`. Does not cover means over dialogues (`scores`) or files (`heartloop.integrations.tables`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from heartloop.core.dialogue import Transcript, total_usage
+from heartloop.core.errors import UseError
+from heartloop.evaluation.measures import course_of, points_of
+
+__all__ = ["TABLES", "rows_of", "table_of"]
+
+TABLES = ("dialogues", "turns", "calls")
+
+Row = dict[str, Any]
+
+
+def table_of(name: str) -> str:
+    """A table's name, checked.
+
+    Raises:
+        UseError: no such table.
+    """
+    if name not in TABLES:
+        near = get_close_matches(str(name), TABLES, n=1, cutoff=0.0)[0]
+        raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}; the nearest is {near!r}")
+    return name
+
+
+def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
+    """The rows of a table.
+
+    Columns of all tables: `environment`, `model`, `scenario`, `repeat`. Scores and states are in the units of the environment's
+    page; `points` is the score as the leaderboard shows it.
+
+    Args:
+        name: `dialogues` (one row each), `turns` (one row per reply), `calls` (one row per model call of any role).
+
+    Raises:
+        UseError: no such table.
+    """
+    make = {"dialogues": _dialogues, "turns": _turns, "calls": _calls}[table_of(name)]
+    return _even(make(transcripts))
+
+
+def _even(rows: Iterable[Row]) -> list[Row]:
+    rows = list(rows)
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _key(dialogue: Transcript) -> Row:
+    return {
+        "environment": dialogue.environment, "model": dialogue.model, "scenario": dialogue.scenario, "repeat": dialogue.repeat,
+    }  # fmt: skip
+
+
+def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
+    for dialogue in transcripts:
+        last = next((turn.state for turn in reversed(dialogue.turns) if turn.state is not None), dialogue.start)
+        policy, every = dialogue.usage.get("policy"), total_usage(dialogue.usage.values())
+        failure = dialogue.failure
+        yield {
+            **_key(dialogue),
+            "seed": dialogue.seed,
+            "fingerprint": dialogue.fingerprint,
+            "preset": dialogue.preset,
+            "variant": dialogue.variant,
+            "user": dialogue.user,
+            "scored": dialogue.scored,
+            "score": dialogue.score,
+            "points": points_of(dialogue),
+            "stop": dialogue.stop,
+            "failure_role": failure.role if failure else None,
+            "failure_kind": failure.kind if failure else None,
+            "failure_detail": failure.detail if failure else None,
+            "turns": len(dialogue.turns),
+            "opening": dialogue.opening,
+            **{f"start_{name}": value for name, value in dialogue.start.items()},
+            **{f"end_{name}": value for name, value in last.items()},
+            **{f"fact_{name}": value for name, value in dialogue.facts.items()},
+            **{f"count_{name}": value for name, value in dialogue.counts.items()},
+            "policy_completion_tokens": policy.completion_tokens if policy else None,
+            "prompt_tokens": every.prompt_tokens,
+            "completion_tokens": every.completion_tokens,
+            "seconds": dialogue.seconds,
+        }
+
+
+def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
+    for dialogue in transcripts:
+        judged = [turn.index for turn in dialogue.turns if turn.state is not None]
+        course = course_of(dialogue)[1:] if judged else []
+        points = dict(zip(judged, course, strict=True)) if len(course) == len(judged) else {}
+        rewards = dialogue.rewards if len(dialogue.rewards) == len(dialogue.turns) else ()
+        said = dialogue.opening
+        for place, turn in enumerate(dialogue.turns):
+            yield {
+                **_key(dialogue),
+                "turn": turn.index,
+                "said_before": said,
+                "reply": turn.reply,
+                "answer": turn.message,
+                "silent": turn.silent,
+                "truncated": turn.truncated,
+                "points": points.get(turn.index),
+                "reward": rewards[place] if rewards else None,
+                **{f"state_{name}": value for name, value in (turn.state or {}).items()},
+                **{f"change_{name}": value for name, value in (turn.change or {}).items()},
+                **{f"thoughts_{name}": value for name, value in turn.thoughts.items()},
+                "evidence": json.dumps(turn.evidence, ensure_ascii=False) if turn.evidence else None,
+                "dialogue_points": points_of(dialogue),
+            }
+            said = turn.message
+
+
+def _calls(transcripts: Iterable[Transcript]) -> Iterable[Row]:
+    for dialogue in transcripts:
+        for call in dialogue.calls:
+            yield {
+                **_key(dialogue),
+                "turn": call.turn,
+                "role": call.role,
+                "role_model": dialogue.models.get(call.role, dialogue.model if call.role == "policy" else dialogue.user),
+                "purpose": call.purpose,
+                "reask": call.reask,
+                "text": call.text,
+                "reasoning": call.reasoning,
+                "finish_reason": call.finish_reason,
+                "prompt_tokens": call.usage.prompt_tokens,
+                "completion_tokens": call.usage.completion_tokens,
+                "estimated": call.usage.estimated,
+            }
