@@ -1,7 +1,8 @@
 """Writes the generated documentation: `python -m tests.write_docs`; `tests/test_docs.py` compares.
 
 Covers docs/cli.md, the help of every command, docs/recipe-settings.md, the settings of a training recipe, the table of options on
-the page of each environment, and the README's table of results, from a run of `heartloop demo`. Does not cover prose.
+the page of each environment, the outputs of examples/notebook.ipynb, and the README's table of results, from a run of `heartloop
+demo`. Does not cover prose.
 """
 
 from __future__ import annotations
@@ -43,6 +44,27 @@ def cli_page() -> str:
         text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
         parts.append(f"## {' '.join(path)}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
+
+
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
+_EXECUTE = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=300, record_timing=False, resources={"metadata": {"path": sys.argv[2]}}).execute()
+sys.stdout.write(nbformat.writes(notebook, indent=1, ensure_ascii=False))
+"""
+
+
+def notebook() -> dict[str, Any]:
+    """The notebook, executed in an empty folder by a process of its own; raises if a cell raises."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-c", _EXECUTE, str(NOTEBOOK), folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{NOTEBOOK} does not run:\n{done.stderr}")
+    executed: dict[str, Any] = json.loads(done.stdout)
+    return executed
 
 
 def settings_of(section: type[BaseModel], before: str = "") -> Iterator[tuple[str, str, str]]:
@@ -145,4 +167,5 @@ if __name__ == "__main__":
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         page.write_text(with_options(page.read_text(encoding="utf-8")), encoding="utf-8")
+    NOTEBOOK.write_text(json.dumps(notebook(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _write_results()

@@ -1,0 +1,250 @@
+"""The Python interface.
+
+1. `evaluate` is `heartloop eval`: the same directory, hash, transcripts and resuming, in a script and beside a running loop.
+2. A function is a model: its name, its hash, resuming, and two of one name.
+3. `Run`: scores, transcripts, tables, comparison.
+4. Wrong use is refused with heartloop's errors, in the terms of Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heartloop
+from heartloop.core.errors import HeartloopError, InputError, SettingsMismatch, UseError
+from heartloop.evaluation.playing import completed
+from heartloop.models.functions import function_name, function_source
+from tests.commands import heartloop as command
+
+SMALL: dict[str, Any] = {"user": "embedded", "limit": 2, "options": {"max_turns": 3}, "progress": False}
+
+
+def listener(messages: list[dict[str, str]]) -> str:
+    return f"You said: {messages[-1]['content'][:30]}. What was the worst of it?"
+
+
+async def quiet(messages: list[dict[str, str]]) -> str:
+    await asyncio.sleep(0)
+    return "I see."
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEARTLOOP_CACHE", raising=False)
+
+
+# --- 1. the same evaluation -----------------------------------------------------------------------
+
+
+def test_evaluate_and_the_command_make_and_resume_the_same_run(tmp_path: Path) -> None:
+    run = heartloop.evaluate("sage", "heartloop/fixer", **SMALL)
+    words = ("eval", "sage", "--model", "heartloop/fixer", "--user", "embedded", "--limit", "2", "-E", "max_turns=3")
+    done = command(*words, cwd=tmp_path)
+    assert "0 dialogues played" in done.out
+    assert f"Run: {run.path}" in done.out
+    assert json.loads((run.path / "scores.json").read_text()) == run.scores.model_dump(mode="json")
+
+
+async def test_beside_a_running_loop_it_plays_in_a_thread_and_uses_the_cache(tmp_path: Path) -> None:
+    first = heartloop.evaluate("sage", [listener, quiet], cache=tmp_path / "a.sqlite", out="one", **SMALL)
+    calls = itertools.count()  # its state is not part of the function's hash, as a list's content is
+
+    def counted(messages: list[dict[str, str]]) -> str:
+        next(calls)
+        return listener(messages)
+
+    heartloop.evaluate("sage", [counted], cache=tmp_path / "a.sqlite", out="two", **SMALL)
+    heartloop.evaluate("sage", [counted], cache=tmp_path / "a.sqlite", out="three", **SMALL)
+    assert first.scores.scored == 4
+    assert next(calls) == len(heartloop.load_run("two").table("turns"))  # the third run was answered by the cache
+
+
+async def test_an_interrupt_beside_a_running_loop_cancels_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    started = threading.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("closed")
+
+    join = threading.Thread.join
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        started.wait(5)
+        monkeypatch.setattr(threading.Thread, "join", join)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        completed(work())
+    assert ended == ["closed"]
+
+
+def test_importing_heartloop_stays_quick() -> None:
+    program = "import sys, heartloop; print(*(m for m in sys.modules if m.startswith('heartloop.') or m in ('numpy', 'pandas')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+# --- 2. functions ---------------------------------------------------------------------------------
+
+
+def test_a_function_is_named_by_its_module_and_hashed_in_the_settings() -> None:
+    run = heartloop.evaluate("sage", [listener, quiet], **SMALL)
+    names = [function_name(listener), function_name(quiet)]
+    assert names[0] == f"python:{listener.__module__}:listener"
+    assert list(run.settings["models"]) == names
+    assert all(len(run.settings["weights"][name]) == 64 for name in names)
+
+
+def made(text: str) -> Any:
+    def agent(messages: list[dict[str, str]]) -> str:
+        return text
+
+    return agent
+
+
+def test_an_unchanged_function_resumes_and_a_changed_one_gets_another_run() -> None:
+    first, again, other = (heartloop.evaluate("sage", made(text), **SMALL) for text in ("Yes.", "Yes.", "No."))
+    assert first == again != other
+    assert len((first.path / "transcripts.jsonl").read_text().splitlines()) == 2
+    with pytest.raises(SettingsMismatch, match="weights"):
+        heartloop.evaluate("sage", made("No."), out=first.path, **SMALL)
+
+
+def test_a_module_s_function_is_the_one_that_the_command_line_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "api_agent.py").write_text("def reply(messages):\n    return 'Go on.'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import api_agent  # type: ignore[import-not-found]
+
+    run = heartloop.evaluate("sage", api_agent.reply, **SMALL)
+    assert run == heartloop.evaluate("sage", "python:api_agent:reply", **SMALL)
+
+
+def test_the_hash_of_a_function_follows_its_values_and_the_functions_it_uses() -> None:
+    body = "def help(): return {0}\nTONE = {1}\ndef agent(messages): return TONE + help()"
+
+    def source(*values: str) -> str:
+        names: dict[str, Any] = {"__name__": "notebook"}
+        exec(body.format(*map(repr, values)), names)
+        return function_source(names["agent"])
+
+    assert source("a", "b") == source("a", "b")
+    assert len({source("a", "b"), source("a", "c"), source("c", "b")}) == 3
+
+
+def test_a_function_that_raises_leaves_dialogues_unscored_and_warns() -> None:
+    def broken(messages: list[dict[str, str]]) -> str:
+        raise ValueError("out of words")
+
+    with pytest.warns(RuntimeWarning, match="2 of 2 dialogues unscored .*out of words"):
+        run = heartloop.evaluate("sage", broken, **SMALL)
+    assert run.scores.unscored == 2
+
+
+# --- 3. a run -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> heartloop.Run:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    return heartloop.evaluate("sage", [listener, "heartloop/assistant"], out=folder, **SMALL)
+
+
+def test_a_loaded_run_is_the_evaluated_one(run: heartloop.Run) -> None:
+    assert heartloop.load_run(str(run.path)) == run
+    assert {transcript.model for transcript in run.transcripts} == set(run.settings["models"])
+    assert run.transcripts[0].calls[0].text
+    assert function_name(listener) in str(run)
+
+
+def test_tables_have_a_row_per_dialogue_turn_and_call(run: heartloop.Run) -> None:
+    dialogues, turns, calls = (run.table(name) for name in ("dialogues", "turns", "calls"))
+    assert len(dialogues) == 4
+    assert len(turns) == sum(row["turns"] for row in dialogues)
+    assert len(calls) == sum(len(transcript.calls) for transcript in run.transcripts)
+    for rows in (dialogues, turns, calls):
+        assert len({tuple(row) for row in rows}) == 1  # the same columns in every row
+    first = run.transcripts[0]
+    assert dialogues[0]["points"] == first.score
+    assert turns[0]["said_before"] == first.opening
+    assert turns[1]["said_before"] == turns[0]["answer"]
+    assert first.turns[-1].state is not None
+    assert dialogues[0]["end_emotion"] == first.turns[-1].state["emotion"]
+
+
+def test_to_pandas_holds_the_rows(run: heartloop.Run) -> None:
+    frame = run.to_pandas("turns")
+    assert list(frame["reply"]) == [row["reply"] for row in run.table("turns")]
+
+
+def test_to_pandas_without_pandas_says_what_to_do(run: heartloop.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UseError, match="pip install"):
+        run.to_pandas()
+
+
+def test_compare_gives_what_the_command_prints(run: heartloop.Run) -> None:
+    words = ("--model-a", "heartloop/assistant", "--model-b", function_name(listener))
+    comparison = run.compare(model_a=words[1], model_b=words[3])
+    assert command("compare", str(run.path), *words, cwd=run.path).out.strip() == str(comparison).strip()
+    assert comparison.pairs == 2
+    assert len(repr(comparison)) < 200
+
+
+# --- 4. wrong use ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"models": []}, "models is"),
+        ({"models": [3]}, "3"),
+        ({"models": [listener, listener]}, "listener"),
+        ({"models": [int]}, "class int"),
+        ({"user": None}, "user embedded"),
+        ({"limit": 0}, "limit is 0"),
+        ({"repeats": 1.5}, "repeats is 1.5"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"exclude_tags": "grief"}, "'grief'"),
+        ({"options": {"presett": 1}}, "'preset'"),
+        ({"sampling": {"policy": {"temperature": 9}}}, "temperature=9"),
+        ({"sampling": {"policy": 3}}, "policy is 3"),
+        ({"roles": {"usr": "embedded"}}, "'user'"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
+    ],
+)
+def test_wrong_use_names_the_value_and_the_argument(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(UseError, match=named) as caught:
+        heartloop.evaluate("sage", **{"models": [listener], **SMALL, **given})
+    assert "--" not in str(caught.value)
+    assert not Path("runs").exists()
+
+
+def test_a_paid_model_needs_a_limit_or_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_API_KEY", "sk-test-0123456789")
+    monkeypatch.setenv("LAB_BASE_URL", "https://lab.example")
+    with pytest.raises(UseError, match=r"lab/model .*max_tokens.*yes=True"):
+        heartloop.evaluate("sage", "lab/model", **SMALL)
+
+
+def test_no_run_and_no_other_run_are_refused(run: heartloop.Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run directory"):
+        heartloop.load_run(tmp_path / "nothing")
+    with pytest.raises(HeartloopError, match="load_run"):
+        run.compare("other")  # type: ignore[arg-type]
+    with pytest.raises(UseError, match="'turns'"):
+        run.table("turn")
