@@ -44,8 +44,9 @@ def function_name(function: Callable[..., Any]) -> str:
 def function_source(function: Callable[..., Any]) -> str:
     """A SHA-256 that changes with the function.
 
-    It covers the function's source (its bytecode where there is none), plain values (texts, numbers, lists, dicts) among its defaults, closure
-    and globals, and the functions of the same module that it uses. It does not cover other modules, or the state of objects.
+    It covers the function's source (its bytecode where there is none), plain values (texts, numbers, lists, dicts) among its
+    defaults, closure and globals, and the functions of the same module that it uses. It does not cover other modules, or the
+    state of objects.
     """
     digest = hashlib.sha256()
     _add(digest, function, set())
