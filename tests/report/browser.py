@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page
 
-__all__ = ["FAINT", "FLAGS", "quiet"]
+__all__ = ["FAINT", "FLAGS", "quiet", "view"]
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -58,3 +58,9 @@ def quiet(page: Page) -> Iterator[list[str]]:
     page.remove_listener("console", told)
     assert [text for text in problems if not any(note in text for note in _OF_THE_DRIVER)] == []
     assert all(url.startswith(("file:", "data:")) for url in asked)
+
+
+def view(page: Page, name: str) -> None:
+    """Goes to a view of the open page by its address."""
+    page.evaluate("(name) => { window.location.hash = name; }", name)
+    page.wait_for_selector(f"#{name}", state="visible")

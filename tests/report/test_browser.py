@@ -11,7 +11,7 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
-from tests.report.browser import FAINT, quiet
+from tests.report.browser import FAINT, quiet, view
 from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ WriteRun = Callable[..., Path]
 def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
     index = write_site([write_run(dialogues)], tmp_path / "site")
     with quiet(page):
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.locator("#list .row").count() == 10
         assert "100" in page.locator("#list .row").first.inner_text()
@@ -67,12 +67,13 @@ def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], 
         # the small curves start where the person did
         assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
         high = [dialogue.model_copy(update={"start": {"emotion": 60.0}}) for dialogue in dialogues]
-        page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri())
+        page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 16.6h92"
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
 
+        view(page, "leaderboard")
         page.locator("#explore > summary").click()
         page.wait_for_selector("#chart .plot-container", timeout=30_000)
 
@@ -97,7 +98,7 @@ def test_everything_is_reached_by_the_keyboard(
 ) -> None:
     index = write_site([write_run(dialogues)], tmp_path / "site")
     page.goto(index.as_uri())
-    page.wait_for_selector("#list .row")
+    page.wait_for_selector("#list .row", state="attached")
 
     def focused(expression: str) -> str:
         return str(page.evaluate(f"(() => {{ const e = document.activeElement; return {expression}; }})()"))
@@ -115,6 +116,7 @@ def test_everything_is_reached_by_the_keyboard(
     assert unreached == []
 
     # from the search down into the list, along it, and back
+    view(page, "dialogues")
     page.focus("#filters [name=text]")
     page.keyboard.press("ArrowDown")
     assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "0"
@@ -141,7 +143,7 @@ def test_the_end_of_the_list_brings_more(
     page: Page, talk: Callable[..., Transcript], write_run: WriteRun, tmp_path: Path, width: int, first: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": 844})
-    page.goto(write_site([write_run([talk("m", f"s{n}", [5]) for n in range(60)])], tmp_path / "site").as_uri())
+    page.goto(write_site([write_run([talk("m", f"s{n}", [5]) for n in range(60)])], tmp_path / "site").as_uri() + "#dialogues")
     page.wait_for_selector("#list .row")
     assert page.locator("#list .row").count() == first
     page.locator("#list .row").first.focus()
@@ -192,7 +194,7 @@ def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
 
 
 def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
-    page.goto(write_site([write_run(dialogues)], tmp_path / "site").as_uri())
+    page.goto(write_site([write_run(dialogues)], tmp_path / "site").as_uri() + "#dialogues")
     page.wait_for_selector("#list .row")
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -228,18 +230,23 @@ def _bench_site(write_run: WriteRun, folder: Path) -> Path:
 def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
     index = _bench_site(write_run, tmp_path / "site")
     with quiet(page):
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.locator("#list .row").count() == 12
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         # on a phone the scenes stand under each other, with the name of each
+        view(page, "groups")
         scenes = page.locator("#groups [role=row]").nth(1)
         assert scenes.locator("[data-label]").count() == 5
         assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#groups .box").element_handle())
+        view(page, "leaderboard")
         assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
         assert page.locator("#planes svg.plane").count() == 2
         assert page.locator("svg[role=img]:not([aria-label])").count() == 0
-        assert page.locator(".plot .narrow-plot:visible").count() == 2
+        for name in ("tokens", "lengths"):
+            view(page, name)
+            assert page.locator(".plot .narrow-plot:visible").count() == 1
+        view(page, "leaderboard")
         page.set_viewport_size({"width": 1280, "height": 900})
         assert page.locator(".board thead th:visible").all_inner_texts()[5:9] == ["Charm", "Defense", "Repair", "Support"]
         page.locator("#explore > summary").click()
@@ -248,7 +255,7 @@ def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, wr
 
 def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
     with quiet(page):
-        page.goto(_bench_site(write_run, tmp_path / "site").as_uri())
+        page.goto(_bench_site(write_run, tmp_path / "site").as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         page.focus("#filters [name=text]")
         page.keyboard.press("ArrowDown")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from heartloop.report.site import write_site
-from tests.report.browser import FAINT, quiet
+from tests.report.browser import FAINT, quiet, view
 from tests.report.empa_bench import EMPA, empa_talk, levels
 from tests.report.test_empa_report import empa_talks
 
@@ -41,15 +41,17 @@ def test_the_page_opens_without_a_fault_and_fits(
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     with quiet(page) as asked:
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+        view(page, "paths")
         page.locator("#tiers > summary").click()
         assert page.locator("#tiers figure:visible").count() == 12
         # a drawn copy has a size, so a path is really there
         assert page.evaluate("document.querySelector('#tiers use').getBBox().width") > 0
         # the cases are reached and opened by the keyboard; a phone folds their table
+        view(page, "cases")
         if width < 760:
             page.locator("#cases summary").focus()
             page.keyboard.press("Enter")
@@ -61,8 +63,9 @@ def test_the_page_opens_without_a_fault_and_fits(
 
 def test_the_picture_in_space_is_drawn_when_it_is_wanted(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
     with quiet(page) as asked:
-        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri())
+        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
+        view(page, "paths")
         page.locator("#space > summary").click()
         page.wait_for_selector("#space-plots .gl-container canvas", timeout=120_000)  # slow without a graphics card
         for name in ("assets/plotly.min.js", "data/1/panel.js"):
@@ -80,8 +83,9 @@ def test_without_webgl_the_planes_stay_and_the_page_says_so(page: Page, write_ru
         "  return kind.includes('webgl') ? null : real.call(this, kind, ...more); };"
     )
     with quiet(page) as asked:
-        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri())
+        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
+        view(page, "paths")
         page.locator("#space > summary").click()
         page.wait_for_selector("#space-hint:has-text('no WebGL')")
         assert not any("plotly" in url for url in asked)

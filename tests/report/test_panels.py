@@ -102,7 +102,7 @@ def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:
 def test_the_page_and_a_dialogue_open_without_a_fault(page: Page, report: Callable[[str], Path], name: str) -> None:
     index = report(name)
     with quiet(page):
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert page.locator("svg[role=img]:not([aria-label])").count() == 0

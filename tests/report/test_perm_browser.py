@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from heartloop.report.site import write_site
-from tests.report.browser import FAINT, quiet
+from tests.report.browser import FAINT, quiet, view
 from tests.report.empa_bench import EMPA, empa_talk, levels
 from tests.report.perm_bench import PERM, perm_talk
 from tests.report.test_perm_report import EVEN, SHOWY, perm_talks
@@ -32,15 +32,17 @@ def test_the_page_opens_without_a_fault_and_fits(
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     with quiet(page):
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        view(page, "components")
         grades = page.locator("#components table").first
         assert grades.is_visible() == (width > 760)
         if width < 760:  # the keyboard unfolds it
             page.locator("#components summary").first.focus()
             page.keyboard.press("Enter")
             assert grades.is_visible()
+        view(page, "samples")
         page.locator("#samples td a").first.focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open] .judges")
@@ -59,9 +61,10 @@ def test_seven_models_are_no_endless_page_on_a_phone_and_paper_shows_all(
         run = write_run([empa_talk(name, s, forms, facts=facts[s]) for name in names for s in people], **EMPA)
     index = write_site([run], tmp_path / "site")
     with quiet(page):
-        page.goto(index.as_uri())
+        page.goto(index.as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.evaluate("document.documentElement.scrollHeight") < TALL
+        view(page, "components")
         table = page.locator("#components table").first
         assert not table.is_visible()
         page.emulate_media(media="print")  # without the event of printing: the style alone unfolds

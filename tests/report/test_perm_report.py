@@ -276,8 +276,9 @@ def test_a_report_of_several_environments_has_them_all_on_its_first_page(
     index = write_site([write_run(dialogues), write_run(perm_talks(), "perm", **PERM)], tmp_path / "site")
     html = index.read_text(encoding="utf-8")
     cards = html.split('id="environments"', 1)[1].split("</section>", 1)[0]
-    assert '<a href="index.html">SAGE</a>' in cards
-    assert '<a href="measurement-2.html">PERM</a>' in cards
+    for title, address in (("SAGE", "index.html"), ("PERM", "measurement-2.html")):
+        assert f'href="{address}">{title}</a>' in cards
+        assert f'href="{address}#model-' in cards
     assert "70.0" in cards
     assert 'id="environments"' not in (index.parent / "measurement-2.html").read_text(encoding="utf-8")
     alone = write_site([tmp_path / "perm"], tmp_path / "alone")

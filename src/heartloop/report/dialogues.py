@@ -17,7 +17,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable
 from heartloop.evaluation.measures import group_of, points_of
 
-__all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list"]
+__all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list", "model_ids"]
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
@@ -36,6 +36,22 @@ def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
         taken.add(wanted)
         ids.append(wanted)
     return ids
+
+
+def model_ids(models: Sequence[str]) -> dict[str, str]:
+    """An address for each model, readable and unique.
+
+    >>> model_ids(["x/good", "x-good"])
+    {'x/good': 'model-x-good', 'x-good': 'model-x-good--2'}
+    """
+    found: dict[str, str] = {}
+    for model in models:
+        wanted = base = "model-" + (re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-") or "unnamed")
+        number = 2
+        while wanted in found.values():
+            wanted, number = f"{base}--{number}", number + 1
+        found[model] = wanted
+    return found
 
 
 def dialogue_list(

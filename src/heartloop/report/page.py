@@ -10,7 +10,7 @@ import inspect
 import json
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ from heartloop.evaluation.leaderboard import scripted_note
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
-from heartloop.report.dialogues import dialogue_ids
+from heartloop.report.cards import ModelCard, Scored, model_cards
+from heartloop.report.dialogues import dialogue_ids, model_ids
 from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat, theme_columns
 from heartloop.report.highlights import Highlight, highlight_of
 from heartloop.report.lengths import Lengths, lengths_of
@@ -93,6 +94,7 @@ class Page:
         self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
+        self.model_ids = model_ids([row.model for row in card.models])
         self.frame = Frame(turns=self._turns(), low=low, high=high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
@@ -412,6 +414,21 @@ class Page:
                 worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
                 found.append((row, self._highlight(best), self._highlight(worst)))
         return found
+
+    @cached_property
+    def cards(self) -> dict[str, ModelCard]:
+        """Where each ranked model wins and loses against the others."""
+        scored: dict[str, dict[Hashable, Scored]] = {}
+        for row in self.card.models:
+            if row.standing == "ranked":
+                scored[row.model] = {
+                    pairing_key(d): Scored(
+                        (d.scenario, d.fingerprint), group_of(d), self._final(i), self.ids[i], d.facts.get("title") or d.scenario
+                    )
+                    for i in self._basis[row.model]
+                    for d in [self.dialogues[i]]
+                }
+        return {card.row.model: card for card in model_cards(self.card.models, scored)}
 
     def _final(self, place: int) -> float:
         points = points_of(self.dialogues[place])

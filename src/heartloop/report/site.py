@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +25,10 @@ from heartloop.environments.registry import environment_names, load_environment
 from heartloop.evaluation.runs import Run, comparable, read_run
 from heartloop.evaluation.scores import score_card
 from heartloop.report.charts import drawn
+from heartloop.report.colours import assign_colours, keep_colours, read_colours
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.labels import labelled
+from heartloop.report.matrix import Matrix, matrix_of
 from heartloop.report.meanings import meanings
 from heartloop.report.page import Page, strategy_names
 from heartloop.report.provenance import PROCESS, provenance_of
@@ -35,18 +37,10 @@ from heartloop.report.side_by_side import side_by_side
 from heartloop.report.training_page import TrainingPage, pages_of
 from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
 
-__all__ = ["Card", "Site", "copy_assets", "templates", "write_site"]
+__all__ = ["Site", "copy_assets", "templates", "write_site"]
 
-_STATIC = ("report.css", "page.js", "report.js", "dialogue.js", "chart.js", "training.js")
+_STATIC = ("report.css", "page.js", "views.js", "report.js", "dialogue.js", "chart.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
-
-
-class Card(NamedTuple):
-    """A measurement among the others: its page, that page's file and label."""
-
-    name: str
-    label: str
-    page: Page
 
 
 class Site(NamedTuple):
@@ -56,10 +50,10 @@ class Site(NamedTuple):
     nav: list[dict[str, str]]
     here: str
     version: str
-    overview: Sequence[Card] = ()
-    """On the first page, where there are several environments: every measurement."""
-    most_in_card: int = 8
-    """Models that a card of the overview has room for."""
+    matrix: Matrix | None = None
+    """On the first page, where there are several measurements: the models against them."""
+    colours: Mapping[str, int] = {}
+    """Of every model in the report (`report.colours`)."""
 
 
 def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
@@ -93,7 +87,14 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
         {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
-    cards = [Card(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)]
+    evaluated = [run for run in found if isinstance(run, Run)]
+    rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
+    colours = assign_colours(
+        [model for *_, model in sorted(rows, key=lambda row: row[:2])], read_colours([r.path for r in evaluated])
+    )
+    for run in evaluated:
+        keep_colours(run.path, (dialogue.model for dialogue in run.transcripts), colours)
+    matrix = matrix_of([(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)])
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
@@ -113,8 +114,8 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
             _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
         pages_by_name = templates()
         for name, template, shown in written:
-            overview = cards if name == "index.html" and len({card.page.title for card in cards}) > 1 else ()
-            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), overview)
+            first = matrix if name == "index.html" and named else None
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), first, colours)
             html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
@@ -223,6 +224,9 @@ def _write_data(folder: Path, page: Page) -> None:
     models = [row.model for row in page.card.models]
     listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.frame.turns, page.panel)
     listing["scale"] = page.scale_data
+    met = dict.fromkeys((dialogue.scenario, dialogue.fingerprint) for dialogue in page.dialogues)
+    for scenario, entry in zip(met, listing["scenarios"], strict=True):
+        entry["themes"] = [printable(group.key) for group in page.themes if scenario in group.scenarios]
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
     if page.output.data is not None:

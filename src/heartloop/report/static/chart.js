@@ -35,6 +35,11 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
+  /** The colour of a model, which the page's style sets for its number. */
+  function inkOf(model) {
+    return getComputedStyle(document.querySelector(".swatch.m" + model)).getPropertyValue("--m").trim();
+  }
+
   function zones() {
     const tint = (name, alpha) => "rgba(" + colour(name).split(" ").join(",") + "," + alpha + ")";
     const tints = { a: ["--zone", 0.13], b: ["--zone", 0.065], c: ["--zone-low", 0.05], f: ["--zone-low", 0.15] };
@@ -55,7 +60,7 @@
     return {
       x: curve.values.map((_, turn) => turn), y: curve.values, name,
       mode: "lines+markers",
-      line: { color: colour("--m" + (curve.model % 8)), width: 3, dash: DASHES[Math.floor(curve.model / 8) % 4] },
+      line: { color: inkOf(curve.model), width: 3, dash: DASHES[Math.floor(curve.model / 8) % 4] },
       marker: { size: 6 },
       hovertemplate: name + "<br>after reply %{x}: mean %{y:.1f}<extra></extra>",
     };
@@ -73,7 +78,7 @@
     return placed.map(({ curve, y }) => ({
       text: plain(short(heartloop.listing.models[curve.model])),
       x: 1, xref: "paper", xanchor: "left", y, yanchor: "middle", showarrow: false,
-      font: { size: 12, color: colour("--m" + (curve.model % 8)) },
+      font: { size: 12, color: inkOf(curve.model) },
     }));
   }
 
@@ -92,7 +97,7 @@
       trace.text.push("");
       trace.customdata.push("");
     }
-    trace.line = { color: colour("--m" + (model % 8)), width: 1 };
+    trace.line = { color: inkOf(model), width: 1 };
     trace.marker = { size: 5 };
     trace.opacity = 0.3;
     return trace;

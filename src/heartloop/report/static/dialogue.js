@@ -81,13 +81,18 @@ window.heartloop = window.heartloop || {};
   function courseOf(course, turns) {
     const svg = draw("svg", { class: "course", viewBox: "0 0 300 74", role: "img" });
     svg.setAttribute("aria-label", scale().title + " turn by turn: " + course.map(number).join(", "));
-    const [left, top, width, height] = [20, 5, 262, 62];
+    const [left, top, width, height] = [26, 6, 256, 60];
     const y = (value) => top + height * share(value);
-    for (const { name, tint, low, high } of scale().zones) {
+    let last = -Infinity; // a name too near to the one before is left out
+    for (const { name, tint, low, high } of [...scale().zones].sort((a, b) => b.low + b.high - a.low - a.high)) {
       svg.append(draw("rect", { class: "zone " + tint, x: left, y: y(high), width: width, height: y(low) - y(high) }));
-      if (name) svg.append(draw("text", { x: left + width + 5, y: y((high + low) / 2) + 3 }, name));
+      const at = y((high + low) / 2);
+      if (name && at - last >= 11) {
+        svg.append(draw("text", { x: left + width + 5, y: at + 4 }, name));
+        last = at;
+      }
     }
-    for (const value of [scale().low, scale().start, scale().high]) svg.append(draw("text", { x: left - 4, y: y(value) + 3, "text-anchor": "end" }, value));
+    for (const value of [scale().low, scale().start, scale().high]) svg.append(draw("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, value));
     const at = points(course, turns, left, top, width, height);
     svg.append(draw("path", { class: "spark-line", d: line(at) }));
     for (const [x, py] of at) svg.append(draw("circle", { class: "point", cx: x, cy: py, r: 3 }));
@@ -103,7 +108,7 @@ window.heartloop = window.heartloop || {};
   }
 
   function swatch(model) {
-    const node = make("span", "swatch m" + (model % 8));
+    const node = make("span", "swatch m" + model);
     node.setAttribute("aria-hidden", "true");
     return node;
   }
@@ -208,36 +213,41 @@ window.heartloop = window.heartloop || {};
     return node;
   }
 
-  function talk(row, said, strategies) {
-    const box = make("div", "talk");
+  /** The replies with the largest rise and the largest fall of the score, whose details stand open; none where nothing moved. */
+  function largest(row) {
+    const moves = row.course.slice(1).map((value, index) => value - row.course[index]);
+    const [high, low] = [Math.max(...moves), Math.min(...moves)];
+    return new Set([high > 0 ? moves.indexOf(high) : -1, low < 0 ? moves.indexOf(low) : -1]);
+  }
+
+  /** The conversation as a list of steps, the opening first and then one for each reply; a step is a list of nodes. */
+  function steps(row, said, strategies) {
     const first = (row.scenario.person || "the person").split(",")[0];
-    const speaker = (name, right) => box.append(make("div", "speaker" + (right ? " right" : ""), name));
     const marks = asked("marks", said);
-    if (row.scenario.opening !== null) {
-      speaker(first);
-      box.append(bubble("person", row.scenario.opening, marks, "message -1"));
-    }
     const model = row.modelName.slice(row.modelName.lastIndexOf("/") + 1);
-    said.turns.forEach((turn, index) => {
+    const open = largest(row);
+    const opening = row.scenario.opening === null ? [] : [make("div", "speaker", first), bubble("person", row.scenario.opening, marks, "message -1")];
+    const replies = said.turns.map((turn, index) => {
       const reply = asked("reply", said, turn, model);
-      if (reply) {
-        box.append(...reply);
-        return;
-      }
-      speaker(model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1), true);
-      box.lastChild.dataset.turn = index + 1;
+      if (reply) return reply;
+      const speaker = make("div", "speaker right", model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1));
+      speaker.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
-      box.append(bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index));
+      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index)];
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
-      if (notes.childNodes.length) box.append(notes);
-      box.append(felt(turn, said, index, row));
-      if (turn.message !== undefined) {
-        speaker(first);
-        box.append(bubble("person", turn.message, marks, "message " + index));
-      }
+      if (notes.childNodes.length) nodes.push(notes);
+      const box = felt(turn, said, index, row);
+      if (open.has(index)) for (const part of box.querySelectorAll(":scope > details")) part.open = true;
+      nodes.push(box);
+      if (turn.message !== undefined) nodes.push(make("div", "speaker", first), bubble("person", turn.message, marks, "message " + index));
+      return nodes;
     });
-    return box;
+    return [opening, ...replies];
+  }
+
+  function talk(row, said, strategies) {
+    return make("div", "talk", null, ...steps(row, said, strategies).flat());
   }
 
   function ending(row, said) {
@@ -255,7 +265,7 @@ window.heartloop = window.heartloop || {};
 
   /** The body of the sheet; `others` are the dialogues of other models with the same scenario. */
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
-    const body = make("div", "sheet-body m" + (row.model % 8));
+    const body = make("div", "sheet-body m" + row.model);
     const title = make("h2", "", row.scenario.title || row.scenario.id);
     title.id = "sheet-title";
     body.append(title, make("p", "who", row.scenario.line));
@@ -278,6 +288,11 @@ window.heartloop = window.heartloop || {};
         link.href = "#" + other.address;
         if (other === row) link.setAttribute("aria-current", "true");
         list.append(link);
+        if (other === row) continue;
+        const beside = make("a", "beside-link", "side by side");
+        beside.href = heartloop.pairAddress(row, other);
+        beside.setAttribute("aria-label", "side by side with " + other.modelName);
+        list.append(beside);
       }
       body.append(list);
     }
@@ -303,6 +318,44 @@ window.heartloop = window.heartloop || {};
       body.append(conversation);
     }
     body.append(ending(row, said));
+    return body;
+  };
+
+  heartloop.pairAddress = (a, b) => "#pair?" + new URLSearchParams({ a: a.address, b: b.address });
+
+  /** Two dialogues of one scenario beside each other, reply by reply; each of `both` is [row, said]. */
+  heartloop.pairBody = function (both, turns, strategies) {
+    const body = make("div", "sheet-body");
+    const [[{ scenario }]] = both;
+    const title = make("h2", "", scenario.title || scenario.id);
+    title.id = "sheet-title";
+    body.append(title, make("p", "who", scenario.line));
+    if (scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + scenario.tags.join(", "))));
+    const heads = both.map(([row, said]) => {
+      const link = make("a", "", null, swatch(row.model), modelName(row.modelName));
+      link.href = "#" + row.address;
+      const words = make("div", "result-words", null, link, make("br"), (row.score === null ? "unscored" : row.stopWords) + " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
+      return make("div", "side m" + row.model, null, make("div", "result", null, make("span", "result-score", number(row.score)), words, ...(oneTurn() ? [] : [courseOf(row.course, turns)])));
+    });
+    const sides = both.map(([row, said]) => steps(row, said, strategies));
+    const lines = make("div", "together", null, ...heads);
+    for (let turn = 0; turn < Math.max(...sides.map((side) => side.length)); turn++) {
+      if (turn === 0) {
+        if (sides[0][0].length) lines.append(make("div", "talk both", null, ...sides[0][0]));
+        continue;
+      }
+      sides.forEach((side, which) => {
+        const [row, said] = both[which];
+        const nodes = side[turn] || (turn === side.length ? [ending(row, said)] : []);
+        lines.append(make("div", "talk side m" + row.model, null, ...nodes));
+      });
+    }
+    if (scenario.heavy) {
+      const summary = make("summary", "", "These dialogues touch on " + scenario.tags.join(", ") + ". They stay folded until you open them.");
+      body.append(make("details", "care", null, summary, lines));
+    } else {
+      body.append(lines);
+    }
     return body;
   };
 

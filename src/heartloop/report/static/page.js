@@ -1,7 +1,26 @@
 /* What every page has: copying, and folded parts that open where a link leads into them or where paper cannot unfold them. */
 "use strict";
 
-(function () {
+window.heartloop = window.heartloop || {};
+
+(function (heartloop) {
+  /** What the address names: `#NAME?key=value&...` as a name and its values. */
+  heartloop.place = function () {
+    const [name, values] = window.location.hash.slice(1).split(/\?(.*)/s);
+    try {
+      return { name: decodeURIComponent(name), values: new URLSearchParams(values || "") };
+    } catch {
+      return { name: "", values: new URLSearchParams() };
+    }
+  };
+
+  /** Writes a name and its values into the address without a step of the history; empty values are left out. */
+  heartloop.go = function (name, values) {
+    const given = new URLSearchParams(Object.entries(values).filter(([, value]) => value));
+    const words = String(given);
+    history.replaceState(null, "", "#" + name + (words && "?" + words));
+  };
+
   const told = document.getElementById("copied");
 
   /** Where the clipboard is not to be had, the text is marked, so that the usual keys copy it. */
@@ -39,4 +58,4 @@
   window.addEventListener("afterprint", () => {
     for (const part of folded.splice(0)) part.open = false;
   });
-})();
+})(window.heartloop);

@@ -12,6 +12,7 @@
   let shown = [];
   let visible = PAGE;
   let current = null;
+  let back = ""; // the address before a dialogue was opened
   let opener = null; // what had the focus before a dialogue was opened
 
   /** Data files call this; they are scripts because a page opened from disk may not fetch. */
@@ -71,15 +72,44 @@
     const groups = new Set(value.scenarios.map((who) => who.group).filter(Boolean));
     for (const option of inOrder(groups)) form.elements.group.append(new Option(option, option));
     form.hidden = false;
-    form.addEventListener("input", () => refresh(true));
+    form.addEventListener("input", () => {
+      heartloop.go("dialogues", choices(form));
+      refresh(true);
+    });
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("keydown", fromSearch);
     document.getElementById("more").addEventListener("click", showMore);
     document.getElementById("list").addEventListener("keydown", walk);
     document.getElementById("keys").hidden = false;
-    refresh(true);
+    if (heartloop.place().name !== "dialogues") refresh(true);
     follow();
     document.dispatchEvent(new Event("heartloop-list"));
+  }
+
+  /** What is chosen in the filters, as the address keeps it: models by name, the rest by value; the first choices are left out. */
+  function choices(form) {
+    const found = {};
+    for (const field of form.elements) {
+      if (!field.name) continue;
+      if (field.type === "checkbox") found[field.name] = field.checked ? "yes" : "";
+      else if (field.tagName === "SELECT") found[field.name] = field.selectedIndex > 0 ? (field.name === "model" ? listing.models[field.value] : field.value) : "";
+      else found[field.name] = field.value.trim();
+    }
+    return found;
+  }
+
+  /** Sets the filters to what the address says; a choice that this page does not have is left out. */
+  function choose(values) {
+    for (const field of document.getElementById("filters").elements) {
+      if (!field.name) continue;
+      const given = values.get(field.name) || "";
+      if (field.type === "checkbox") field.checked = given === "yes";
+      else if (field.tagName === "SELECT") {
+        const wanted = field.name === "model" && given ? String(listing.models.indexOf(given)) : given;
+        field.selectedIndex = Math.max(0, [...field.options].findIndex((option) => option.value === wanted));
+      } else field.value = given;
+    }
+    refresh(true);
   }
 
   /** Groups in the published order, others after them. */
@@ -109,6 +139,7 @@
       (row) =>
         (form.model.value === "" || row.model === Number(form.model.value)) &&
         (form.group.value === "" || row.scenario.group === form.group.value) &&
+        (!form.theme || form.theme.value === "" || row.scenario.themes.includes(form.theme.value)) &&
         (form.stop.value === "" || row.stop === form.stop.value),
     );
     if (text && form.said.checked) {
@@ -181,7 +212,7 @@
   }
 
   function item(row) {
-    const link = make("a", "row m" + (row.model % 8));
+    const link = make("a", "row m" + row.model);
     link.href = "#" + row.address;
     const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
     const what = make("span", "row-what", null, make("span", "row-title", row.scenario.title || row.scenario.id));
@@ -197,16 +228,38 @@
   /* opening one dialogue */
 
   function follow() {
-    let address = window.location.hash.slice(1);
-    try {
-      address = decodeURIComponent(address);
-    } catch {
-      address = "";
-    }
-    const row = rows.find((candidate) => candidate.address === address);
+    const { name, values } = heartloop.place();
+    const named = (address) => rows.find((candidate) => candidate.address === address);
+    const row = named(name);
+    const pair = name === "pair" ? [named(values.get("a")), named(values.get("b"))] : [];
     const sheet = document.getElementById("sheet");
     if (row) open(row);
-    else if (sheet.open) sheet.close();
+    else if (pair.length && pair.every(Boolean)) openPair(pair);
+    else {
+      back = window.location.hash;
+      if (name === "dialogues") choose(values);
+      if (sheet.open) sheet.close();
+    }
+  }
+
+  /** Two dialogues beside each other. */
+  async function openPair(pair) {
+    const sheet = document.getElementById("sheet");
+    current = pair[0];
+    let body;
+    try {
+      body = heartloop.pairBody(await Promise.all(pair.map(async (row) => [row, await said(row)])), listing.turns, listing.strategies);
+    } catch (error) {
+      body = make("p", "sheet-body", error.message);
+    }
+    sheet.classList.add("wide");
+    sheet.replaceChildren(bar(null), body);
+    if (!sheet.open) {
+      opener = document.activeElement;
+      sheet.showModal();
+    }
+    sheet.focus();
+    sheet.scrollTop = 0;
   }
 
   async function open(row) {
@@ -222,6 +275,7 @@
     }
     if (current !== row) return;
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
+    sheet.classList.remove("wide");
     sheet.replaceChildren(bar(row), body);
     for (const part of body.children) if (part.follow) part.follow(sheet);
     if (!sheet.open) {
@@ -233,6 +287,7 @@
     sheet.scrollTop = 0;
   }
 
+  /** The buttons above a dialogue; above two there is no dialogue before or after. */
   function bar(row) {
     const place = shown.indexOf(row);
     const button = (words, label, to) => {
@@ -247,6 +302,7 @@
     close.type = "button";
     close.addEventListener("click", () => document.getElementById("sheet").close());
     const where = make("span", "place", place < 0 ? "" : place + 1 + " of " + shown.length);
+    if (!row) return make("div", "sheet-bar", null, close);
     return make("div", "sheet-bar", null, button("←", "previous dialogue", place - 1), button("→", "next dialogue", place + 1), where, close);
   }
 
@@ -260,9 +316,9 @@
     const row = current;
     current = null;
     if (row && window.location.hash) {
-      history.pushState(null, "", window.location.pathname + window.location.search);
+      history.pushState(null, "", window.location.pathname + window.location.search + back);
     }
-    const place = opener && opener.closest(".list, .picks");
+    const place = opener && opener.closest(".list, .picks, .pair");
     const link = row && place && place.querySelector('a[href="#' + row.address + '"]');
     if (link || opener) (link || opener).focus({ preventScroll: true });
     opener = null;
@@ -273,6 +329,7 @@
     sheet.addEventListener("close", closed);
     sheet.addEventListener("click", (event) => event.target === sheet && sheet.close());
     sheet.addEventListener("keydown", (event) => {
+      if (sheet.classList.contains("wide")) return;
       const place = shown.indexOf(current);
       if (event.key === "ArrowLeft") go(place - 1);
       if (event.key === "ArrowRight") go(place + 1);

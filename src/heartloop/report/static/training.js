@@ -13,10 +13,8 @@
   let loading = false;
 
   /** The data file calls this; it is a script because a page opened from disk may not fetch. */
-  window.heartloop = {
-    take(kind, value) {
-      if (kind === "curves") curves = value;
-    },
+  window.heartloop.take = function (kind, value) {
+    if (kind === "curves") curves = value;
   };
 
   function colour(name) {

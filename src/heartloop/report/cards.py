@@ -1,0 +1,157 @@
+"""Where each model wins and loses against the others of its page, as a sentence and with the dialogues that show it.
+
+Pure: scores in, values out. A difference is paired: the model's score minus the mean of the other ranked models on the same
+scenario, repeat and seed. Only what an interval supports is called a win or a loss: the bootstrap interval over scenarios
+excludes 0, at a level that holds over all groups of the model together (Bonferroni). Does not cover two models against each other
+(`evaluation.comparison`) or markup (`templates/models.html`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from heartloop.core.wording import amount
+from heartloop.evaluation.card import ModelScore
+from heartloop.scoring.statistics import Interval, bootstrap_interval
+
+__all__ = ["LEAST_IN_GROUP", "Against", "GroupResult", "ModelCard", "Scored", "model_cards"]
+
+LEAST_IN_GROUP = 6
+"""Scenarios that a group needs to be tested. With fewer, even differences of one sign throughout can come about by chance in more
+than one of 20 cases (sign test: 2 / 2^5 = 0.06)."""
+
+
+class Scored(NamedTuple):
+    """A scored dialogue: the scenario it is clustered by, its group (empty: none), its score in points, and its address."""
+
+    scenario: Hashable
+    group: str
+    points: float
+    address: str
+    title: str
+
+
+class Against(NamedTuple):
+    """The same scenario with this model and with the other model that differs most in the direction shown."""
+
+    title: str
+    mine: Scored
+    other: Scored
+    model: str
+    """The other one."""
+    difference: float
+    """Mine minus the mean of all others, in points."""
+
+
+class GroupResult(NamedTuple):
+    """A group whose interval excludes 0: its mean difference, and the dialogue that shows it best."""
+
+    key: str
+    scenarios: int
+    difference: Interval
+    shown_by: Against
+
+
+class ModelCard(NamedTuple):
+    """One ranked model against the others."""
+
+    row: ModelScore
+    others: int
+    scenarios: int
+    overall: Interval | None
+    """Difference to the mean of the others; `None` without another ranked model."""
+    wins: list[GroupResult]
+    losses: list[GroupResult]
+    tested: int
+    """Groups with `LEAST_IN_GROUP` scenarios."""
+    groups: int
+    best: Against | None
+    """The scenario on which the model is furthest above the others; `None` where it is above on none."""
+    worst: Against | None
+
+    @property
+    def sentence(self) -> str:
+        """What the intervals support, in words."""
+        if self.overall is None:
+            return "There is no other ranked model to compare it with."
+        others = "the other model" if self.others == 1 else f"the mean of the other {self.others} models"
+        low, high = self.overall.low, self.overall.high
+        on = f"Over {amount(self.scenarios, 'scenario')}"
+        if math.isnan(low):
+            return f"{on} there is no interval, so neither a win nor a loss is supported."
+        ends = f"({self.overall.mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f})"
+        if low > 0:
+            return f"{on} it scores above {others} {ends}."
+        if high < 0:
+            return f"{on} it scores below {others} {ends}."
+        return f"{on} it is not distinguished from {others} {ends}."
+
+    @property
+    def by_group(self) -> str:
+        """What the intervals support about groups, in words, before the groups are named; empty without groups."""
+        if self.overall is None or not self.groups:
+            return ""
+        if not self.tested:
+            return f"No group has {LEAST_IN_GROUP} scenarios, so none is tested."
+        tested = f"{self.tested} of {amount(self.groups, 'group')}" if self.tested < self.groups else amount(self.groups, "group")
+        return "" if self.wins or self.losses else f"In none of the {tested} tested does the interval support a win or a loss."
+
+
+def model_cards(rows: Sequence[ModelScore], scored: Mapping[str, Mapping[Hashable, Scored]]) -> list[ModelCard]:
+    """A card for each ranked model.
+
+    Args:
+        rows: the leaderboard.
+        scored: by ranked model, its scored dialogues by pairing key; only keys that all of them have are used.
+    """
+    ranked = [row for row in rows if row.standing == "ranked" and row.model in scored]
+    keys = sorted(set.intersection(*(set(scored[row.model]) for row in ranked)), key=str) if ranked else []
+    return [
+        _card(row, {other.model: scored[other.model] for other in ranked if other is not row}, scored[row.model], keys)
+        for row in ranked
+    ]
+
+
+def _card(
+    row: ModelScore, others: Mapping[str, Mapping[Hashable, Scored]], mine: Mapping[Hashable, Scored], keys: Sequence[Hashable]
+) -> ModelCard:
+    groups = {mine[key].group for key in keys} - {""}
+    if not others or not keys:
+        return ModelCard(row, len(others), 0, None, [], [], 0, len(groups), None, None)
+    difference = {key: mine[key].points - statistics.fmean(other[key].points for other in others.values()) for key in keys}
+
+    def interval(chosen: Sequence[Hashable], level: float) -> Interval:
+        return bootstrap_interval(
+            [difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level
+        )
+
+    def shown(chosen: Sequence[Hashable], sign: int) -> Against | None:
+        key = max(chosen, key=lambda key: sign * difference[key])
+        if sign * difference[key] <= 0:
+            return None
+        model = max(others, key=lambda name: -sign * others[name][key].points)
+        return Against(mine[key].title, mine[key], others[model][key], model, difference[key])
+
+    members = {group: [key for key in keys if mine[key].group == group] for group in groups}
+    tested = {g: m for g, m in members.items() if len({mine[key].scenario for key in m}) >= LEAST_IN_GROUP}
+    wins, losses = [], []
+    for group, chosen in tested.items():
+        seen = interval(chosen, 1.0 - 0.05 / len(tested))
+        for sign, into, supported in ((1, wins, seen.low > 0), (-1, losses, seen.high < 0)):
+            if supported and (example := shown(chosen, sign)) is not None:
+                into.append(GroupResult(group, len({mine[key].scenario for key in chosen}), seen, example))
+    return ModelCard(
+        row=row,
+        others=len(others),
+        scenarios=len({mine[key].scenario for key in keys}),
+        overall=interval(keys, 0.95),
+        wins=sorted(wins, key=lambda one: -one.difference.mean),
+        losses=sorted(losses, key=lambda one: one.difference.mean),
+        tested=len(tested),
+        groups=len(groups),
+        best=shown(keys, 1),
+        worst=shown(keys, -1),
+    )

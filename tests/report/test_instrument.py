@@ -1,0 +1,230 @@
+"""The report as an instrument: colours of models, views with an address, and cards that claim what intervals support.
+
+1. A model has one colour on every page of a report and in the next one; at most eight are coloured, the rest are grey.
+2. Colours are kept beside a run and are no part of its settings; they stay apart for readers with a colour vision deficiency.
+3. A win or a loss is named only for a group with enough scenarios whose interval excludes 0.
+4. The first page of several measurements opens with a matrix whose cells lead to the model on its page.
+5. What is chosen stands in the address, and an address opens the same view again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from heartloop.core.dialogue import Transcript
+from heartloop.evaluation.runs import comparable, read_run
+from heartloop.evaluation.scores import score_card
+from heartloop.report.cards import LEAST_IN_GROUP, ModelCard
+from heartloop.report.colours import COLOURS, GREY, PALETTE, assign_colours, read_colours
+from heartloop.report.page import Page as ReportPage
+from heartloop.report.site import write_site
+from tests.report.browser import quiet, view
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Talk = Callable[..., Transcript]
+WriteRun = Callable[..., Path]
+
+# Linear RGB of a reader without one kind of cone (Machado, Oliveira and Fernandes, 2009, severity 1).
+_VISION = {
+    "all": np.eye(3),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def _linear(colour: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    part = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def _lab(linear: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """CIE L*a*b* under D65."""
+    white = _XYZ @ np.clip(linear, 0, 1) / np.array([0.9505, 1.0, 1.089])
+    f = np.where(white > 0.008856, np.cbrt(white), 7.787 * white + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def test_a_model_keeps_its_colour_and_no_two_share_one() -> None:
+    first = assign_colours([f"m{n}" for n in range(6)])
+    assert len(set(first.values())) == 6
+    again = assign_colours([f"m{n}" for n in reversed(range(6))], first)
+    assert again == first
+    assert assign_colours(["a", "b"], {"a": 3, "b": 3})["a"] == 3  # the second gets another
+    assert assign_colours(["a", "b"], {"a": 3, "b": 3})["b"] != 3
+
+
+def test_at_most_eight_models_are_coloured() -> None:
+    found = assign_colours([f"m{n}" for n in range(12)])
+    assert list(found.values()).count(GREY) == 4
+    assert sorted(found[f"m{n}"] for n in range(8)) == list(range(PALETTE))  # the first ones in order
+
+
+def test_colours_stay_with_the_run_and_change_no_setting(
+    dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    run = write_run(dialogues)
+    before = (run / "settings.json").read_bytes()
+    write_site([run], tmp_path / "site")
+    kept = read_colours([run])
+    assert set(kept) == {dialogue.model for dialogue in dialogues}
+    assert (run / "settings.json").read_bytes() == before
+    moved = {model: (colour + 1) % PALETTE for model, colour in kept.items()}
+    (run / COLOURS).write_text(json.dumps(moved))
+    html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
+    style = re.findall(r"\.m(\d+)\{--m:var\(--m(\d)\)\}", html)
+    names = [row.model for row in score_card(tuple(dialogues), {}).models]
+    assert {names[int(number)]: int(colour) for number, colour in style} == moved
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"x/good": 99, "x/plain": "red"}', "no json"])
+def test_a_file_of_colours_that_cannot_be_used_counts_as_none(
+    text: str, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    run = write_run(dialogues)
+    (run / COLOURS).write_text(text)
+    assert write_site([run], tmp_path / "site").is_file()
+    assert len(set(read_colours([run]).values())) == 4
+
+
+def test_the_palettes_keep_apart_in_every_colour_vision_and_stand_out_from_the_ground() -> None:
+    css = (resources.files("heartloop.report") / "static" / "report.css").read_text(encoding="utf-8")
+    palettes = [dict(re.findall(r"--m(\d): (#[0-9a-f]{6})", line)) for line in css.splitlines() if "--m0: #" in line]
+    grounds = re.findall(r"--paper: (#[0-9a-f]{6})", css)
+    assert [len(palette) for palette in palettes] == [PALETTE + 1] * 2
+    for palette, ground in zip(palettes, grounds, strict=True):
+        light = [float(_XYZ[1] @ _linear(colour)) + 0.05 for colour in (*palette.values(), ground)]
+        assert min(max(one, light[-1]) / min(one, light[-1]) for one in light[:-1]) >= 3  # WCAG 2.2, 1.4.11
+        for name, matrix in _VISION.items():
+            labs = [_lab(matrix @ _linear(colour)) for colour in palette.values()]
+            assert min(math.dist(a, b) for a, b in itertools.combinations(labs, 2)) > 20, name
+
+
+def _cards(path: Path) -> dict[str, ModelCard]:
+    (measurement,) = comparable([read_run(path)])
+    return ReportPage(measurement, score_card(measurement.transcripts, measurement.settings), 1).cards
+
+
+def test_a_win_is_named_where_the_interval_supports_it(talk: Talk, write_run: WriteRun) -> None:
+    def change(model: str, group: str, n: int) -> float:
+        by_group = {"listen": 20 if model == "a" else 0, "advice": (-1) ** n * 5, "few": 9 if model == "a" else 0}
+        return by_group[group]
+
+    talks = [
+        talk(model, f"{group}{n}", [change(model, group, n)], intention=group)
+        for model in ("a", "b", "c")
+        for group, count in (("listen", LEAST_IN_GROUP), ("advice", LEAST_IN_GROUP), ("few", LEAST_IN_GROUP - 1))
+        for n in range(count)
+    ]
+    cards = _cards(write_run(talks))
+    assert [one.key for one in cards["a"].wins] == ["listen"]  # advice is level, and few has too few scenarios
+    assert cards["a"].wins[0].difference == (20, 20, 20)
+    assert (cards["a"].losses, cards["a"].tested, cards["a"].groups) == ([], 2, 3)
+    # b against the mean of a (20 points above it) and c (level): 10 points below
+    assert [(one.key, one.difference.mean) for one in cards["b"].losses] == [("listen", -10)]
+    shown = cards["b"].losses[0].shown_by
+    assert (shown.model, shown.mine.points, shown.other.points) == ("a", 40, 60)
+    assert cards["a"].worst is None  # it is below the others on no scenario
+
+
+def test_one_ranked_model_has_nothing_to_win_against(talk: Talk, write_run: WriteRun) -> None:
+    card = _cards(write_run([talk("a", f"s{n}", [5]) for n in range(3)]))["a"]
+    assert card.overall is None
+    assert (card.wins, card.losses, card.best) == ([], [], None)
+
+
+@pytest.mark.browser
+def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(
+    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    index = write_site([write_run(dialogues)], tmp_path / "site")
+    with quiet(page):
+        page.goto(index.as_uri())
+        page.wait_for_selector(".board")
+        # a phone has the leaderboard on its first screen
+        assert page.locator(".board tbody tr").first.bounding_box()["y"] < 700  # type: ignore[index]
+        # a row leads to its model, the model to its dialogues, one of them to the same scenario with another model
+        page.locator(".board a.to-model").first.click()
+        page.wait_for_selector("#model-x-good", state="visible")
+        page.locator("#model-x-good .chips a", has_text="listen").click()
+        page.wait_for_selector("#found:has-text('2 dialogues')")
+        page.select_option("#filters [name=sort]", "scenario")
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        page.wait_for_selector("#found:has-text('2 dialogues')")
+        assert page.locator("#filters [name=sort]").input_value() == "scenario"
+        page.locator("#list .row").first.click()
+        page.wait_for_selector("dialog[open] .bubble")
+        page.locator("dialog .beside-link").first.click()
+        page.wait_for_selector("dialog[open].wide .together")
+        assert page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
+        heads = page.locator("dialog .together > .side .model .short").all_inner_texts()
+        pair = page.url
+        page.goto("about:blank")
+        page.goto(pair)
+        page.wait_for_selector("dialog[open].wide .together")
+        assert page.locator("dialog .together > .side .model .short").all_inner_texts() == heads
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog", state="hidden")
+        # a cell of the groups leads to its dialogues
+        view(page, "groups")
+        page.locator("#groups .heat td a").first.click()
+        page.wait_for_selector("#list .row")
+        assert page.locator("#filters [name=group]").input_value() != ""
+        # the leaderboard is sorted by a column, and by the address
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto("about:blank")
+        page.goto(index.as_uri() + "#leaderboard?sort=-rank")
+        rows = page.locator(".board tbody.ranked .short")
+        page.wait_for_selector(".board th[aria-sort=descending]")
+        down = rows.all_inner_texts()
+        page.locator(".board th[aria-sort] .sort").click()
+        assert rows.all_inner_texts() == down[::-1]
+
+
+@pytest.mark.browser
+def test_a_line_of_a_chart_opens_its_dialogue(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+    index = write_site([write_run([talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])])], tmp_path / "site")
+    with quiet(page):
+        page.goto(index.as_uri())
+        chart = page.locator("#trajectories svg.courses")
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        assert box is not None
+        # two of ten turns across 270 of 330 units from 26; 60 points of 100 over 150 of 184 units from 10
+        page.mouse.click(box["x"] + box["width"] * (26 + 54) / 330, box["y"] + box["height"] * (10 + 60) / 184)
+        page.wait_for_selector("dialog[open] :text('The title of high')")
+
+
+@pytest.mark.browser
+def test_a_ninth_model_is_grey_until_it_is_chosen(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+    index = write_site([write_run([talk(f"m{n}", "s", [n]) for n in range(10)])], tmp_path / "site")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    with quiet(page):
+        page.goto(index.as_uri())
+        page.wait_for_selector(".choose")
+        inks = "[...document.querySelectorAll('.board .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
+        before = page.evaluate(inks)
+        assert len(set(before)) == 9
+        page.locator(".choose").last.click()
+        after = page.evaluate(inks)
+        assert (after[9], after[7]) == (before[7], before[9])
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        page.wait_for_selector(".choose")
+        assert page.evaluate(inks) == after
