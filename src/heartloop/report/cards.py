@@ -137,7 +137,8 @@ def _card(
 
     members = {group: [key for key in keys if mine[key].group == group] for group in groups}
     tested = {g: m for g, m in members.items() if len({mine[key].scenario for key in m}) >= LEAST_IN_GROUP}
-    wins, losses = [], []
+    wins: list[GroupResult] = []
+    losses: list[GroupResult] = []
     for group, chosen in tested.items():
         seen = interval(chosen, 1.0 - 0.05 / len(tested))
         for sign, into, supported in ((1, wins, seen.low > 0), (-1, losses, seen.high < 0)):
