@@ -46,11 +46,10 @@ from inspect_ai.model import (
 )
 
 import heartloop
-from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
-from heartloop.core.errors import HeartloopError, InputError, UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Scenario
+from heartloop.evaluation.contexts import PolicyPrompts
 from heartloop.evaluation.measures import options_of
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.models import config_of
@@ -141,8 +140,8 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
             )
         ],
     )
-    scenarios_by_id = _scenarios(first.environment, settings)
-    samples = [_sample(dialogue, _policy_prompt(dialogue, scenarios_by_id, settings), started) for dialogue in dialogues]
+    prompts = PolicyPrompts(settings)
+    samples = [_sample(dialogue, prompts.of(dialogue) or "", started) for dialogue in dialogues]
     usage = {role: total_usage(d.usage.get(role, Usage()) for d in dialogues) for role in first.models}
     log = EvalLog(
         status="success",
@@ -256,32 +255,6 @@ def _by_model(usage: Mapping[str, Usage], models: Mapping[str, str]) -> dict[str
 
 def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfig:
     return config_of((sampling or Sampling()).over(Sampling(seed=seed)))
-
-
-def _scenarios(environment: str, settings: Mapping[str, Any]) -> Mapping[str, Scenario]:
-    """The run's scenarios by id, as this version knows them; empty where their set or file is missing."""
-    try:
-        scenarios = load_environment(environment).scenarios.load(str(settings.get("scenario_set")))
-    except HeartloopError:
-        return {}
-    return {scenario.id: scenario for scenario in scenarios}
-
-
-def _policy_prompt(dialogue: Transcript, scenarios: Mapping[str, Scenario], settings: Mapping[str, Any]) -> str:
-    """The policy's system prompt, if this version still has scenario and prompt unchanged; else empty."""
-    played = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
-    scenario = scenarios.get(dialogue.scenario)
-    if not played or scenario is None or scenario.fingerprint != dialogue.fingerprint:
-        return ""
-    spec = load_environment(dialogue.environment)
-    try:
-        options = spec.read_options({**options_of(settings), **spec.stored.options(dialogue)})
-        environment = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, ScriptedChat([]))), options)
-    except HeartloopError:
-        return ""
-    current = environment.describe(scenario.id)["prompts"]
-    same = all(current.get(name) == digest for name, digest in played.items())
-    return environment.begin(scenario.id).policy_prompt if same else ""
 
 
 def _started(run: Path) -> datetime:

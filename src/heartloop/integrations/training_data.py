@@ -1,0 +1,291 @@
+"""Training data from stored dialogues: `sft`, the best of several dialogues per scenario, and `dpo`, preference pairs.
+
+The records are those of TRL's conversational formats: `messages` for its SFTTrainer; `prompt`, `chosen` and `rejected`, each a
+list of messages, for its DPOTrainer, and with `margin` for its RewardTrainer. Scores are points of the environment.
+
+Unscored dialogues are never used, nor are replies without a judgement. A silent or truncated reply is never an example to learn:
+its dialogue is no candidate of `sft` or of the pairs of dialogues, and the reply is in no pair of replies. Does not cover
+training (`heartloop.training`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.wording import amount
+from heartloop.evaluation.api import Run
+from heartloop.evaluation.contexts import PolicyPrompts, messages_of
+from heartloop.evaluation.measures import course_of, points_of
+from heartloop.integrations.dataset import DataFile, finished_run, json_lines, write_dataset
+
+__all__ = ["export_dpo", "export_sft"]
+
+Messages = list[dict[str, str]]
+Row = dict[str, Any]
+
+
+class _Dialogue(NamedTuple):
+    """A scored dialogue with the messages of its policy, up to the last reply."""
+
+    stored: Transcript
+    messages: Messages
+    points: float
+
+    @property
+    def clean(self) -> bool:
+        """Whether no reply is silent or truncated."""
+        return not any(turn.silent or turn.truncated for turn in self.stored.turns)
+
+    @property
+    def person(self) -> tuple[str, str, str]:
+        """Environment, scenario and its text: who it was played with."""
+        return (self.stored.environment, self.stored.scenario, self.stored.fingerprint)
+
+    @property
+    def first_reply(self) -> int:
+        """Index of the first reply in the messages."""
+        return next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
+
+
+class _Reply(NamedTuple):
+    """One judged reply in its context. `change` is in points."""
+
+    dialogue: _Dialogue
+    turn: int
+    context: Messages
+    text: str
+    change: float
+
+
+def export_sft(
+    run: Path,
+    out: Path | None = None,
+    *,
+    model: Sequence[str] = (),
+    min_points: float | None = None,
+    best_of: int = 2,
+) -> list[Path]:
+    """The best dialogue of each scenario, one JSON line each: `messages`, and where it comes from.
+
+    Args:
+        model: use only dialogues of these models.
+        min_points: leave out dialogues below this many points.
+        best_of: leave out scenarios with fewer scored dialogues.
+
+    Raises:
+        InputError: no run directory, or no dialogue that meets the conditions; says how many fail which.
+        UseError: an unknown model, a threshold that is no number, or a folder that cannot be written.
+    """
+    if min_points is not None and not math.isfinite(min_points):
+        raise UseError(f"--min-points is {min_points!r}; expected points of the environment")
+    source = finished_run(run)
+    dialogues, without_prompt = _dialogues(source, model)
+    rows: list[Row] = []
+    used: list[Transcript] = []
+    few = low = 0
+    for alike in _by(dialogues, lambda dialogue: dialogue.person):
+        if len(alike) < best_of:
+            few += 1
+            continue
+        best = max((one for one in alike if one.clean), key=lambda one: one.points, default=None)
+        if best is None or (min_points is not None and best.points < min_points):
+            low += 1
+            continue
+        used.append(best.stored)
+        rows.append({
+            "messages": best.messages, **_from(best.stored), "points": best.points,
+            "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
+        })  # fmt: skip
+    if not rows:
+        reasons = [
+            f"{amount(few, 'scenario')} with fewer than {best_of} scored dialogues (evaluate more models or --repeats, or pass "
+            "--best-of 1)",
+            f"{amount(low, 'scenario')} whose best dialogue has "
+            + ("a silent or truncated reply" if min_points is None else f"fewer than {min_points:g} points (lower --min-points)"),
+        ]
+        raise InputError(f"{run} gives no example: {'; '.join(text for text, n in zip(reasons, (few, low), strict=True) if n)}")
+    data = DataFile("train.jsonl", "default", json_lines(rows), len(rows), "the best dialogue of each scenario as chat messages")
+    how = [
+        f"Of at least {amount(best_of, 'scored dialogue')} per scenario the one with the most points"
+        + (f", if it has {min_points:g} or more." if min_points is not None else "."),
+        "Left out: unscored dialogues, dialogues with a silent or truncated reply, and the model's thinking.",
+        *_about_prompts(without_prompt),
+    ]
+    options = {"model": list(model), "min_points": min_points, "best_of": best_of}
+    return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
+
+
+def export_dpo(
+    run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None
+) -> list[Path]:  # fmt: skip
+    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), where there are some.
+
+    Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
+    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. What
+    was said several times in a context counts once, by its mean.
+
+    Args:
+        model: use only dialogues of these models.
+        margin: least difference of a pair, in points; default: any above 0.
+
+    Raises:
+        InputError: no run directory, or no pair; says what there is.
+        UseError: an unknown model, a negative margin, or a folder that cannot be written.
+    """
+    if margin is not None and not (math.isfinite(margin) and margin >= 0):
+        raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
+    source = finished_run(run)
+    dialogues, without_prompt = _dialogues(source, model)
+    replies = list(_reply_pairs(dialogues, margin or 0.0))
+    whole = list(_dialogue_pairs(dialogues, margin or 0.0))
+    if not replies and not whole:
+        raise InputError(
+            f"{run} gives no pair: {amount(len(dialogues), 'scored dialogue')} of "
+            f"{amount(len({dialogue.person for dialogue in dialogues}), 'scenario')}, none two of which differ by "
+            f"{'any' if not margin else f'{margin:g} or more'} points; evaluate more models or --repeats"
+            + (", or lower --margin" if margin else "")
+        )
+    files = [
+        DataFile(f"{name}.jsonl", name, json_lines(row for row, _ in pairs), len(pairs), about)
+        for name, pairs, about in (
+            ("replies", replies, "pairs of replies to the same messages; margin: difference of the change after the reply"),
+            ("dialogues", whole, "pairs of dialogues with the same person; margin: difference of the score"),
+        )
+        if pairs
+    ]
+    how = [
+        f"A pair differs by {'more than 0' if not margin else f'{margin:g} or more'} points; the best is paired with each other.",
+        "Left out: unscored dialogues, silent and truncated replies, and the model's thinking.",
+        "In `dialogues`, chosen and rejected hold the person's messages too; mask these where a loss is computed.",
+        *_about_prompts(without_prompt),
+    ]
+    used = [dialogue for _, sources in (*replies, *whole) for dialogue in sources]
+    options = {"model": list(model), "margin": margin}
+    return write_dataset(source, out, "dpo", files, used=used, how=how, options=options)
+
+
+def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
+    """The scored dialogues with a reply, and the number of those whose system prompt is not known any more.
+
+    Raises:
+        UseError: an unknown model.
+        InputError: none is scored.
+    """
+    known = list(dict.fromkeys(dialogue.model for dialogue in run.transcripts))
+    for name in models:
+        if name not in known:
+            raise UseError(f"--model is {name!r}, which has no dialogue in {run.path}; expected {' or '.join(known)}")
+    chosen = [dialogue for dialogue in run.transcripts if not models or dialogue.model in models]
+    prompts = PolicyPrompts(run.settings)
+    dialogues: list[_Dialogue] = []
+    without = 0
+    for stored in chosen:
+        points = points_of(stored)
+        if points is None or not stored.turns:
+            continue
+        prompt = prompts.of(stored)
+        without += prompt is None
+        messages = messages_of(stored, prompt)
+        if messages[-1]["role"] == "user":  # nothing answers it
+            messages.pop()
+        dialogues.append(_Dialogue(stored, messages, points))
+    if not dialogues:
+        raise InputError(
+            f"{run.path} has no scored dialogue ({amount(len(chosen), 'unscored one')}); remove the cause and play them again "
+            "with --retry-failed"
+        )
+    return dialogues, without
+
+
+def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+    replies = [reply for dialogue in dialogues for reply in _replies(dialogue)]
+    for alike in _by(replies, lambda reply: (reply.dialogue.person, _text(reply.context))):
+        texts = [
+            (fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))
+        ]  # fmt: skip
+        texts.sort(key=lambda pair: -pair[0])
+        best, chosen = texts[0]
+        for value, rejected in texts[1:]:
+            if _apart(best - value, margin):
+                yield (
+                    {
+                        "prompt": chosen.context,
+                        "chosen": [{"role": "assistant", "content": chosen.text}],
+                        "rejected": [{"role": "assistant", "content": rejected.text}],
+                        "margin": best - value, "score_chosen": best, "score_rejected": value, "turn": chosen.turn,
+                        **_from_both(chosen.dialogue.stored, rejected.dialogue.stored),
+                    },
+                    (chosen.dialogue.stored, rejected.dialogue.stored),
+                )  # fmt: skip
+
+
+def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
+    """The judged replies of a dialogue that are neither silent nor truncated, with the change of the points by each."""
+    judged = [turn for turn in dialogue.stored.turns if turn.state is not None]
+    course = course_of(dialogue.stored)
+    if len(course) != len(judged) + 1:  # the environment does not say what a single reply changed
+        return
+    places = [index for index, message in enumerate(dialogue.messages) if message["role"] == "assistant"]
+    change = {turn.index: after - before for turn, before, after in zip(judged, course, course[1:], strict=False)}
+    for turn, place in zip(dialogue.stored.turns, places, strict=True):
+        if turn.index in change and not turn.silent and not turn.truncated:
+            yield _Reply(dialogue, turn.index, dialogue.messages[:place], turn.reply, change[turn.index])
+
+
+def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+    several = [dialogue for dialogue in dialogues if dialogue.clean]
+    for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.first_reply]))):
+        best = max(alike, key=lambda dialogue: dialogue.points)
+        for other in sorted(alike, key=lambda dialogue: -dialogue.points):
+            one_reply = len(best.stored.turns) == len(other.stored.turns) == 1  # a pair of replies
+            if not one_reply and other.messages != best.messages and _apart(best.points - other.points, margin):
+                start = best.first_reply
+                yield (
+                    {
+                        "prompt": best.messages[:start], "chosen": best.messages[start:], "rejected": other.messages[start:],
+                        "margin": best.points - other.points, "score_chosen": best.points, "score_rejected": other.points,
+                        **_from_both(best.stored, other.stored),
+                    },
+                    (best.stored, other.stored),
+                )  # fmt: skip
+
+
+def _apart(difference: float, margin: float) -> bool:
+    return difference > 0.0 and difference >= margin
+
+
+def _from(dialogue: Transcript) -> Row:
+    return {
+        "environment": dialogue.environment, "scenario": dialogue.scenario, "model": dialogue.model, "repeat": dialogue.repeat,
+        "user": dialogue.user,
+    }  # fmt: skip
+
+
+def _from_both(chosen: Transcript, rejected: Transcript) -> Row:
+    return {
+        "environment": chosen.environment, "scenario": chosen.scenario, "chosen_model": chosen.model,
+        "rejected_model": rejected.model, "user": chosen.user,
+    }  # fmt: skip
+
+
+def _about_prompts(without: int) -> list[str]:
+    if not without:
+        return []
+    return [f"{amount(without, 'dialogue')} of the run stand without the system prompt: scenario or prompt changed since then."]
+
+
+def _text(messages: Messages) -> tuple[tuple[str, str], ...]:
+    return tuple((message["role"], message["content"]) for message in messages)
+
+
+def _by(items: Iterable[Any], key: Callable[[Any], tuple[Any, ...]]) -> Iterator[list[Any]]:
+    """Items with the same key, groups in the order of their keys."""
+    for _, alike in groupby(sorted(items, key=key), key=key):
+        yield list(alike)

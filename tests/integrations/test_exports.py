@@ -1,0 +1,262 @@
+"""`heartloop export`: each format is read back, and a run that gives nothing is refused with the reason.
+
+1. Tables: csv, parquet and jsonl hold the rows of `Run.table`.
+2. The dataset folder: card, provenance, licence by part.
+3. sft: the best of several dialogues.
+4. dpo: pairs of replies to the same messages, and of dialogues with the same person.
+5. Wrong use, and runs that give nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import heartloop
+from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
+from heartloop.core.errors import InputError, UseError
+from heartloop.integrations.tables import export_csv, export_hf, export_jsonl, export_parquet
+from heartloop.integrations.training_data import export_dpo, export_sft
+from tests.commands import heartloop as command
+
+FIXER, REFLECTOR = "heartloop/fixer", "heartloop/reflector"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exports") / "run"
+    models = [FIXER, REFLECTOR]
+    return heartloop.evaluate(
+        "sage", models, user="embedded", limit=2, options={"max_turns": 3}, out=folder, progress=False
+    ).path  # fmt: skip
+
+
+def changed(run: Path, to: Path, change: Callable[[Transcript], Transcript]) -> Path:
+    """A copy of a run with other dialogues."""
+    to.mkdir()
+    (to / "settings.json").write_bytes((run / "settings.json").read_bytes())
+    lines = [write_line(change(dialogue)) for dialogue in read_transcripts(run / "transcripts.jsonl")]
+    (to / "transcripts.jsonl").write_text("".join(lines), encoding="utf-8")
+    return to
+
+
+def unscored(dialogue: Transcript) -> Transcript:
+    failure = Failure(role="user", kind="TransportError", detail="gone")
+    return dialogue.model_copy(update={"score": None, "rewards": (), "stop": "failed", "failure": failure})
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def dialogues(run: Path) -> dict[tuple[str, str], Transcript]:
+    return {(one.scenario, one.model): one for one in read_transcripts(run / "transcripts.jsonl")}
+
+
+# --- 1. tables ------------------------------------------------------------------------------------
+
+
+def test_csv_holds_the_rows_as_text(run: Path, tmp_path: Path) -> None:
+    export_csv(run, tmp_path / "out")
+    for name in ("dialogues", "turns", "calls"):
+        with (tmp_path / "out" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        expected = heartloop.load_run(run).table(name)
+        assert rows == [{key: "" if value is None else str(value) for key, value in row.items()} for row in expected]
+
+
+def test_jsonl_and_parquet_hold_the_rows_with_their_types(run: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    export_jsonl(run, tmp_path / "lines", table=["turns"])
+    export_parquet(run, tmp_path / "parquet", table=["turns"])
+    expected = heartloop.load_run(run).table("turns")
+    assert lines(tmp_path / "lines" / "turns.jsonl") == expected
+    assert parquet.read_table(tmp_path / "parquet" / "turns.parquet").to_pylist() == expected
+    assert not (tmp_path / "lines" / "calls.jsonl").exists()
+
+
+def test_without_pyarrow_one_sentence_says_what_to_do(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UseError, match=r"pip install pyarrow.*csv"):
+        export_parquet(run)
+
+
+def test_unscored_dialogues_are_rows_without_a_score(run: Path, tmp_path: Path) -> None:
+    export_jsonl(changed(run, tmp_path / "run", unscored), tmp_path / "out")
+    rows = lines(tmp_path / "out" / "dialogues.jsonl")
+    assert {(row["scored"], row["points"], row["failure_kind"]) for row in rows} == {(False, None, "TransportError")}
+
+
+# --- 2. the dataset folder ------------------------------------------------------------------------
+
+
+def test_the_card_names_the_files_the_licence_of_each_part_and_the_provenance(run: Path, tmp_path: Path) -> None:
+    card, *_ = export_hf(run, tmp_path / "out")
+    header = yaml.safe_load(card.read_text(encoding="utf-8").split("---\n")[1])
+    for config in header["configs"]:
+        assert (card.parent / config["data_files"]).is_file()
+    assert [config["config_name"] for config in header["configs"]] == ["dialogues", "turns", "calls"]
+    provenance = json.loads((card.parent / "provenance.json").read_text(encoding="utf-8"))
+    assert provenance["settings"]["scenarios"] == json.loads((run / "settings.json").read_text())["scenarios"]
+    assert provenance["user_simulators"] == ["embedded"]
+    terms = {part: text for part, text in provenance["licence"].items() if "CC BY 4.0, credit" in text}
+    assert len(terms) == 1
+    assert next(iter(terms)).startswith("scenarios")
+    assert all(model in card.read_text(encoding="utf-8") for model in (FIXER, REFLECTOR))
+
+
+def test_texts_of_models_keep_their_terms_and_foreign_scenarios_their_licence(run: Path, tmp_path: Path) -> None:
+    def by_others(dialogue: Transcript) -> Transcript:
+        models = {**dialogue.models, "policy": "lab/one", "user": "lab/two"}
+        return dialogue.model_copy(update={"model": "lab/one", "user": "lab/two", "models": models})
+
+    foreign = changed(run, tmp_path / "run", by_others)
+    settings = json.loads((foreign / "settings.json").read_text())
+    (foreign / "settings.json").write_text(json.dumps({**settings, "scenario_set": "/private/mine.jsonl"}))
+    card, provenance, *_ = export_hf(foreign, tmp_path / "out")
+    licence = json.loads(provenance.read_text())["licence"]
+    assert not any("CC BY" in terms for terms in licence.values())
+    assert "the terms of that model" in licence["messages, thoughts and judgements of lab/two"]
+    assert "/private" not in provenance.read_text() + card.read_text()
+
+
+def test_a_dialogue_s_messages_are_what_the_policy_read(run: Path, tmp_path: Path) -> None:
+    export_hf(run, tmp_path / "out")
+    for row in lines(tmp_path / "out" / "data" / "dialogues.jsonl"):
+        played = dialogues(run)[row["scenario"], row["model"]]
+        roles = [message["role"] for message in row["messages"]]
+        assert roles[:3] == ["system", "user", "assistant"]
+        assert [m["content"] for m in row["messages"] if m["role"] == "assistant"] == [turn.reply for turn in played.turns]
+
+
+def test_a_second_export_replaces_the_first_and_a_foreign_folder_is_refused(run: Path, tmp_path: Path) -> None:
+    export_csv(run, tmp_path / "out")
+    export_csv(run, tmp_path / "out", table=["turns"])
+    assert [path.name for path in (tmp_path / "out").glob("*.csv")] == ["turns.csv"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    with pytest.raises(UseError, match="not empty"):
+        export_csv(run, tmp_path / "mine")
+    assert (tmp_path / "mine" / "README.md").read_text() == "mine"
+
+
+# --- 3. sft ---------------------------------------------------------------------------------------
+
+
+def test_sft_holds_the_best_dialogue_of_each_scenario(run: Path, tmp_path: Path) -> None:
+    export_sft(run, tmp_path / "out")
+    rows = lines(tmp_path / "out" / "train.jsonl")
+    played = dialogues(run)
+    assert {row["scenario"] for row in rows} == {scenario for scenario, _ in played}
+    for row in rows:
+        scores = {model: one.score or 0.0 for (scenario, model), one in played.items() if scenario == row["scenario"]}
+        assert row["points"] == max(scores.values()) == scores[row["model"]]
+        assert row["messages"][-1]["role"] == "assistant"
+        assert row["candidates"] == 2
+
+
+def test_sft_takes_thresholds(run: Path, tmp_path: Path) -> None:
+    export_sft(run, tmp_path / "one", best_of=1, model=[FIXER])
+    assert {row["model"] for row in lines(tmp_path / "one" / "train.jsonl")} == {FIXER}
+    with pytest.raises(InputError, match="fewer than 99 points"):
+        export_sft(run, tmp_path / "two", min_points=99)
+    with pytest.raises(InputError, match="fewer than 3 scored dialogues"):
+        export_sft(run, tmp_path / "two", best_of=3)
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_silent_or_truncated_reply_is_no_example(run: Path, tmp_path: Path) -> None:
+    def cut(dialogue: Transcript) -> Transcript:
+        if dialogue.model == FIXER:
+            return dialogue
+        turns = (dialogue.turns[0].model_copy(update={"truncated": True}), *dialogue.turns[1:])
+        return dialogue.model_copy(update={"turns": turns})
+
+    copy = changed(run, tmp_path / "run", cut)
+    export_sft(copy, tmp_path / "out")
+    assert {row["model"] for row in lines(tmp_path / "out" / "train.jsonl")} == {FIXER}
+    with pytest.raises(InputError, match="no pair"):
+        export_dpo(copy, tmp_path / "pairs")
+
+
+# --- 4. dpo ---------------------------------------------------------------------------------------
+
+
+def test_replies_to_the_same_messages_are_paired_by_what_they_changed(run: Path, tmp_path: Path) -> None:
+    export_dpo(run, tmp_path / "out")
+    rows = lines(tmp_path / "out" / "replies.jsonl")
+    assert rows
+    for row in rows:
+        chosen, rejected = (dialogues(run)[row["scenario"], row[f"{side}_model"]] for side in ("chosen", "rejected"))
+        changes = []
+        for side, played in (("chosen", chosen), ("rejected", rejected)):
+            (reply,) = row[side]
+            turn = played.turns[row["turn"]]
+            assert reply == {"role": "assistant", "content": turn.reply}
+            assert turn.change is not None
+            changes.append(turn.change["emotion"])
+        assert row["prompt"][-1]["role"] == "user"
+        assert row["margin"] == pytest.approx(changes[0] - changes[1])
+        assert row["margin"] > 0
+
+
+def test_dialogues_with_the_same_person_are_paired_by_their_score(run: Path, tmp_path: Path) -> None:
+    export_dpo(run, tmp_path / "out")
+    for row in lines(tmp_path / "out" / "dialogues.jsonl"):
+        chosen, rejected = (dialogues(run)[row["scenario"], row[f"{side}_model"]] for side in ("chosen", "rejected"))
+        assert (row["score_chosen"], row["score_rejected"]) == (chosen.score, rejected.score)
+        assert row["margin"] == row["score_chosen"] - row["score_rejected"] > 0
+        assert row["prompt"][-1] == {"role": "user", "content": chosen.opening}
+        assert [m["content"] for m in row["rejected"] if m["role"] == "assistant"] == [turn.reply for turn in rejected.turns]
+
+
+def test_a_pair_has_at_least_the_margin_and_an_unscored_dialogue_is_in_none(run: Path, tmp_path: Path) -> None:
+    export_dpo(run, tmp_path / "all")
+    margins = sorted(row["margin"] for row in lines(tmp_path / "all" / "dialogues.jsonl"))
+    export_dpo(run, tmp_path / "wide", margin=margins[-1])
+    assert [row["margin"] for row in lines(tmp_path / "wide" / "dialogues.jsonl")] == margins[-1:]
+    broken = changed(run, tmp_path / "run", lambda one: unscored(one) if one.model == FIXER else one)
+    with pytest.raises(InputError, match="2 scored dialogues of 2 scenarios"):
+        export_dpo(broken)
+
+
+# --- 5. nothing to export -------------------------------------------------------------------------
+
+EXPORTS = (export_csv, export_jsonl, export_parquet, export_hf, export_sft, export_dpo)
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_a_run_without_a_dialogue_is_refused(export: Callable[..., object], run: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_bytes((run / "settings.json").read_bytes())
+    with pytest.raises(InputError, match="no finished dialogue"):
+        export(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize("export", [export_sft, export_dpo])
+def test_a_run_of_unscored_dialogues_is_refused_with_the_next_step(
+    export: Callable[..., object], run: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"4 unscored ones.*--retry-failed"):
+        export(changed(run, tmp_path / "run", unscored))
+
+
+def test_the_command_writes_and_refuses_options_of_other_formats(run: Path, tmp_path: Path) -> None:
+    done = command("export", str(run), "--to", "csv", "--table", "turns", "--out", "out", cwd=tmp_path)
+    assert (done.code, (tmp_path / "out" / "turns.csv").is_file()) == (0, True)
+    for words, named in (
+        (("--to", "csv", "--margin", "3"), "--margin"),
+        (("--to", "jsonl", "--table", "turn"), "'turns'"),
+        (("--to", "dpo", "--margin", "-1"), "-1"),
+        (("--to", "sft", "--model", "nobody"), "'nobody'"),
+    ):
+        done = command("export", str(run), *words, cwd=tmp_path)
+        assert done.code == 2
+        assert named in done.err
