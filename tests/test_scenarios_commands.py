@@ -47,7 +47,7 @@ def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
     path.write_text(json.dumps({"id": "x"}) + "\n")
     with pytest.raises(UseError, match=r"mine\.jsonl"):
         scenarios("list", str(path))
-    with pytest.raises(InputError, match="line 1, id: String should match"):
+    with pytest.raises(InputError, match=r"line 1, id: is 'x'; expected a text that matches .*more errors"):
         scenarios("list", str(path), "--environment", "perm")
 
 

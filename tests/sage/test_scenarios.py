@@ -277,12 +277,12 @@ class TestReading:
     @pytest.mark.parametrize(
         ("broken", "where"),
         [
-            ("{oops", "record: Invalid JSON"),
+            ("{oops", "record: not JSON"),
             ("[]", "record: "),
             (json.dumps(plain(ONE) | {"id": "x"}), "id: "),
-            (json.dumps(plain(ONE) | {"intention": "revenge"}), "record: .*'revenge' is unknown"),
+            (json.dumps(plain(ONE) | {"intention": "revenge"}), "intention: .*'revenge' is unknown"),
             (json.dumps(plain(ONE) | {"tags": ["sadness"]}), r"tags\.0: "),
-            (json.dumps({k: v for k, v in plain(ONE).items() if k != "goal"}), "goal: Field required"),
+            (json.dumps({k: v for k, v in plain(ONE).items() if k != "goal"}), "goal: is missing"),
         ],
         ids=["no JSON", "no object", "id", "intention", "tag", "slot"],
     )
@@ -293,7 +293,7 @@ class TestReading:
 
     def test_two_equal_ids_are_refused_with_both_lines(self, tmp_path: Path) -> None:
         path = self.write(tmp_path / "mine.jsonl", ONE.model_dump_json(), ONE.model_dump_json())
-        with pytest.raises(InputError, match=f"line 2: id '{ONE.id}' is already on line 1; ids must differ"):
+        with pytest.raises(InputError, match=f"line 2, id: '{ONE.id}' is already on line 1; ids must differ"):
             load_scenarios(str(path))
 
     def test_a_file_without_a_scenario_is_refused(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`heartloop scenarios`: list, show, check and save scenarios, and write new ones with models."""
+"""`heartloop scenarios`: list, show, check and save scenarios, start one from a template, and write new ones with models."""
 
 from __future__ import annotations
 
@@ -15,64 +15,126 @@ if TYPE_CHECKING:
 __all__ = ["scenarios_app"]
 
 scenarios_app = typer.Typer(
-    help="List, show, check and save scenarios, or write new ones with models.", no_args_is_help=True, rich_markup_mode=None
+    help="List, show, check and save scenarios, and write new ones by hand or with models.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 scenarios_app.add_typer(write_app)
 
-_SET = "Scenario set, file or folder."
+_SET = "set, file or folder."
 Environment = Annotated[
     str | None, typer.Option("--environment", help="Environment of the file, if its first record does not identify it.")
 ]
 
 
+@scenarios_app.command("new")
+def scenarios_new(
+    environment: Annotated[str, typer.Argument(help="Environment, such as sage.")],
+    short: Annotated[
+        bool, typer.Option("--short", help="Only what models in the roles read: no written lines for the embedded ones.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write; it must not exist. Default: my-ENVIRONMENT.yaml.")] = None,
+) -> None:
+    """Write a commented scenario to edit: a complete example, as YAML."""
+    from heartloop.core.errors import UseError
+    from heartloop.environments.registry import load_environment
+    from heartloop.environments.sources import is_yaml
+    from heartloop.environments.templates import template_of
+
+    spec = load_environment(environment)
+    path = out or Path(f"my-{spec.name}.yaml")
+    if not is_yaml(path):
+        raise UseError(f"--out is {path}; expected a name that ends with .yaml, by which the file is read")
+    text = template_of(spec, str(path), short=short)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UseError(f"{path} exists; choose another --out, or remove it") from error
+    except OSError as error:
+        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    typer.echo(f"{path} written. Edit it, then: heartloop scenarios check {path}")
+
+
 @scenarios_app.command("list")
 def scenarios_list(
-    scenarios: Annotated[str | None, typer.Argument(help=f"{_SET} Without it, list the sets of every environment.")] = None,
+    scenarios: Annotated[
+        str | None, typer.Argument(help=f"Environment, or scenario {_SET} Without it, list the sets of every environment.")
+    ] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
     environment: Environment = None,
 ) -> None:
-    """List the scenarios of a set, or the shipped sets."""
-    from heartloop.environments.registry import specs
+    """List the scenarios of an environment or a set, or the shipped sets."""
+    from heartloop.core.errors import UseError
+    from heartloop.environments.registry import environment_names, load_environment, specs
 
     if scenarios is None:
         for spec in specs():
             for name in spec.scenarios.sets:
                 typer.echo(f"{name:12} {spec.name}")
         return
-    spec = _spec_of(scenarios, environment)
+    others: list[str] = []
+    if scenarios in environment_names():
+        spec = load_environment(scenarios)
+        if not spec.scenarios.sets:
+            raise UseError(f"{scenarios} ships no scenarios; pass the folder or file that holds some (docs/{scenarios}.md)")
+        scenarios = spec.set_of(None)
+        others = [name for name in spec.scenarios.sets if name != scenarios]
+    else:
+        spec = _spec_of(scenarios, environment)
     for scenario in spec.scenarios.load(scenarios, exclude_tags=exclude_tag or []):
         typer.echo(spec.scenarios.line(scenario))
+    for name in others:
+        typer.echo(f"Another set: heartloop scenarios list {name}", err=True)
 
 
 @scenarios_app.command("show")
 def scenarios_show(
-    scenario: Annotated[str, typer.Argument(help="Scenario id.")],
-    scenarios: Annotated[str | None, typer.Option("--from", help=f"{_SET} Default: every shipped set.")] = None,
+    names: Annotated[list[str], typer.Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")],
+    scenarios: Annotated[str | None, typer.Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
 ) -> None:
     """Print a scenario as the user simulator reads it, with its prepared lines."""
-    from heartloop.environments.registry import find_scenario
+    from heartloop.core.errors import UseError
+    from heartloop.environments.registry import environment_names, find_scenario
 
-    spec, record = find_scenario(scenario, scenarios)
+    if len(names) > 2:
+        raise UseError(f"{len(names)} arguments: {' '.join(names)}; expected a scenario id, or an environment and an id")
+    if len(names) == 1 and names[0] in environment_names():
+        raise UseError(f"{names[0]} is an environment; expected a scenario id after it (`heartloop scenarios list {names[0]}`)")
+    environment = names[0] if len(names) == 2 else None
+    spec, record = find_scenario(names[-1], scenarios, environment=environment)
     typer.echo(spec.scenarios.text(record))
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help=_SET)], environment: Environment = None) -> None:
-    """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation."""
+def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_SET}")], environment: Environment = None) -> None:
+    """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation.
+
+    Names all errors. Exits with 2 if a record violates the schema, and with 1 if one breaks a rule.
+    """
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
     from heartloop.core.wording import amount
+    from heartloop.environments.sources import RecordErrors
 
     kind = _spec_of(scenarios, environment).scenarios
-    loaded = kind.load(scenarios)
+    lines: dict[str, int] = {}
+    unreadable: list[str] = []
+    try:
+        loaded = kind.load(scenarios)
+    except RecordErrors as errors:
+        loaded = [record for _, record in errors.valid]
+        lines = {record.id: line for line, record in errors.valid}
+        unreadable = [str(problem) for problem in errors.problems]
     own = [scenario for scenario in loaded if kind.written(scenario)]
     problems = problems_of_set(kind, own) if own else []
-    for problem in problems:
+    for problem in [*unreadable, *(_with_line(problem, lines or _lines_of(scenarios)) for problem in problems)]:
         typer.echo(problem)
-    if problems:
-        typer.echo(f"{amount(len(problems), 'problem')} in {amount(len(loaded), 'scenario')}", err=True)
-        raise typer.Exit(1)
+    if unreadable or problems:
+        typer.echo(f"{amount(len(unreadable) + len(problems), 'problem')} in {scenarios}", err=True)
+        raise typer.Exit(2 if unreadable else 1)
     strata = ", ".join(f"{stratum} {n}" for stratum, n in Counter(scenario.stratum for scenario in loaded).items())
     only = "" if own else "; imported scenarios are checked for their form only"
     typer.echo(f"{amount(len(loaded), 'scenario')} ({strata}): no problem found{only}")
@@ -80,7 +142,7 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=_SET)], enviro
 
 @scenarios_app.command("save")
 def scenarios_save(
-    scenarios: Annotated[str, typer.Argument(help=_SET)],
+    scenarios: Annotated[str, typer.Argument(help=f"Scenario {_SET}")],
     out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist yet.")],
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
 ) -> None:
@@ -104,3 +166,22 @@ def _spec_of(scenarios: str, environment: str | None) -> EnvironmentSpec:
     from heartloop.environments.registry import load_environment, owner_of
 
     return load_environment(environment) if environment is not None else owner_of(scenarios)
+
+
+def _lines_of(scenarios: str) -> dict[str, int]:
+    """Lines of a file's records by id; empty for a shipped set or a folder."""
+    import json
+
+    from heartloop.environments.sources import Source, read_text, sources
+
+    path = Path(scenarios)
+    if not path.is_file():
+        return {}
+    records = [source for source in sources(path, read_text(path)) if isinstance(source, Source)]
+    return {str(json.loads(source.text).get("id")): source.line for source in records}
+
+
+def _with_line(problem: str, lines: dict[str, int]) -> str:
+    """A problem that begins with an id, after the line of that record."""
+    name = problem.partition(": ")[0].partition(" and ")[0]
+    return f"line {lines[name]}, {problem}" if name in lines else problem

@@ -192,8 +192,8 @@ class AppraisingPlayer(EmbeddedPlayer):
 def no_written_lines(scenario_id: str, player: str) -> InputError:
     """For a scenario that an appraiser can judge, and that cannot be played for want of the person's own lines."""
     return InputError(
-        f"scenario {scenario_id!r} has no written lines, and {player} replaces the judgement, not the words; "
-        "use a model (--user MODEL), or rejudge a played run (heartloop rejudge RUN --judge)"
+        f"scenario {scenario_id!r} has no written lines (short form), and {player} replaces the judgement, not the words; "
+        "use a model (--user MODEL), add beats and lines (heartloop scenarios new), or rejudge a played run (heartloop rejudge)"
     )
 
 

@@ -1,7 +1,7 @@
-"""Scenario files of all environments: JSON lines as records, shipped sets, content tags, the two halves of a set.
+"""Scenario files of all environments: records of a schema, shipped sets, content tags, the two halves of a set.
 
-Covers reading, the errors of a line, and the parts that the schemas of our own scenarios share. Does not cover the schemas
-(each environment).
+Covers validated records, and the parts that the schemas of our own scenarios share. Does not cover the file formats (`sources`),
+nor the schemas (each environment).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.schemas import Sent
+from heartloop.environments.sources import Problem, RecordErrors, Source, field_names, is_yaml, plain, read_text, sources
 
 __all__ = [
     "Cue",
@@ -122,51 +123,69 @@ def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
 def first_record(path: Path) -> dict[str, Any]:
     """The first record of a scenario file; empty if it cannot be read, which is an error only when the file is loaded."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            record = json.loads(next((line for line in file if line.strip()), ""))
-    except (OSError, ValueError, RecursionError):
+        if is_yaml(path):
+            text = next((source.text for source in sources(path, read_text(path)) if isinstance(source, Source)), "")
+        else:
+            with path.open(encoding="utf-8-sig") as file:
+                text = next((line for line in file if line.strip()), "")
+        record = json.loads(text)
+    except (OSError, ValueError, RecursionError, InputError):
         return {}
     return record if isinstance(record, dict) else {}
 
 
-def read_text(path: Path) -> str:
-    """The text of a scenario file, with or without a byte order mark.
-
-    Raises:
-        InputError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines") from error
-
-
-def read_records(path: Path, text: str, kind: type[Record], *, correction: str) -> list[Record]:
+def read_records(
+    path: Path, text: str, kind: type[Record], *, correction: str, brief: type[Record] | None = None
+) -> list[Record]:
     """The records of a file's text, which have an `id` each; blank lines are skipped.
 
     Args:
         correction: what the user can do about an invalid line; the end of the message.
+        brief: the schema of a record that has none of the fields which only `kind` has.
 
     Raises:
-        InputError: the first invalid line, with file, line and field, or two equal ids.
+        RecordErrors: invalid records, with line and field, or two equal ids; an `InputError`.
     """
-    records: list[Record] = []
+    valid: list[tuple[int, Record]] = []
+    problems: list[Problem] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
+    own = set(kind.model_fields) - set(brief.model_fields) if brief is not None else set()
+    for source in sources(path, text):
+        if isinstance(source, Problem):
+            problems.append(source)
             continue
+        schema = brief if brief is not None and not own & _keys(source.text) else kind
         try:
-            record = kind.model_validate_json(line)
+            record = schema.model_validate_json(source.text)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            raise InputError(f"{path}, line {number}, {where}: {first['msg']}; {correction}") from error
+            known = field_names(schema)
+            errors = error.errors()
+            within = {one["loc"][:-1] for one in errors if one["loc"]}
+            for one in errors:
+                if one["type"] == "too_short" and one["loc"] in within:
+                    continue  # entries count after validation; those that failed are named themselves
+                field = ".".join(str(part) for part in one["loc"]) or "record"
+                problems.append(Problem(source.line_of(one["loc"]), field, plain(one, known)))
+            continue
         name = str(record.id)  # type: ignore[attr-defined]
         if name in seen:
-            raise InputError(f"{path}, line {number}: id {name!r} is already on line {seen[name]}; ids must differ")
-        seen[name] = number
-        records.append(record)
-    return records
+            line = source.line_of(("id",))
+            problems.append(Problem(line, "id", f"{name!r} is already on line {seen[name]}; ids must differ"))
+            continue
+        seen[name] = source.line
+        valid.append((source.line, record))
+    if problems:
+        raise RecordErrors(path, problems, correction, valid)
+    return [record for _, record in valid]
+
+
+def _keys(text: str) -> set[str]:
+    """The keys of a JSON object; empty for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return set()
+    return set(value) if isinstance(value, dict) else set()
 
 
 def check_tags(tags: Sequence[str]) -> None:
@@ -216,27 +235,36 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
 
 
 def set_loader(
-    kind: type[Record], sets: Sequence[str], package: str, *, noun: str = "scenario", schema: str = "its data card"
+    kind: type[Record],
+    sets: Sequence[str],
+    package: str,
+    *,
+    noun: str = "scenario",
+    schema: str = "its data card",
+    brief: type[Record] | None = None,
 ) -> Callable[..., list[Record]]:
-    """A `Scenarios.load` for JSON lines of one kind of record.
+    """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 
     `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file, without
     those with an excluded tag. It raises `UseError` if there is no such set or file, for an unknown tag, or if no scenario
-    remains; and `InputError` for the first invalid record, with file, line and field, two equal ids, or a file without records.
+    remains; `RecordErrors` for invalid records, with file, line and field, or two equal ids; and `InputError` for a file without
+    records.
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
         noun: name of a record, for messages.
         schema: where the fields are documented, for messages.
+        brief: the schema of the short form, of which `kind` has all fields and more.
     """
 
     def read(path: Path) -> list[Any]:
         text = read_text(path)
-        if text.lstrip().startswith("["):
+        if text.lstrip().startswith("[") and not is_yaml(path):
             raise InputError(f"{path} holds a JSON list; expected one JSON object per line (JSON lines)")
-        records = read_records(path, text, kind, correction=f"correct or remove that line (schema: {schema})")
+        form = "that field" if is_yaml(path) else "or remove that line"
+        records = read_records(path, text, kind, brief=brief, correction=f"correct {form} (schema: {schema})")
         if not records:
-            raise InputError(f"{path} holds no {noun}; expected one JSON object per line")
+            raise InputError(f"{path} holds no {noun}; expected one JSON object per line, or YAML")
         return records
 
     def load(name: str | Path = sets[0] if sets else "", *, exclude_tags: Sequence[str] = ()) -> list[Record]:
@@ -246,7 +274,7 @@ def set_loader(
         elif Path(name).is_file():
             scenarios = read(Path(name))
         else:
-            raise UseError(f"unknown scenario set {str(name)!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file")
+            raise UseError(f"unknown scenario set {str(name)!r}; expected {' or '.join(sets)}, or the path of a scenario file")
         return without_tags(scenarios, exclude_tags, str(name))
 
     return load

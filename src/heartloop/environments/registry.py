@@ -14,6 +14,7 @@ from typing import Any
 
 from heartloop.core.errors import UseError
 from heartloop.environments.records import first_record
+from heartloop.environments.sources import Problem, read_text, sources
 from heartloop.environments.spec import AnyScenario, EnvironmentSpec
 
 __all__ = ["GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "specs", "stratified"]
@@ -91,39 +92,51 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
         sets = [name for spec in every for name in spec.scenarios.sets]
         near = get_close_matches(scenarios, sets, n=1, cutoff=0.0)
         raise UseError(
-            f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a JSON-lines file"
+            f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a scenario file"
             + (f"; the nearest set is {near[0]!r}" if near else "")
         )
     record: dict[str, Any] = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
-        raise UseError(f"{scenarios} holds no scenario: its first line is not a JSON object; expected one JSON object per line")
+        problem = next((one for one in sources(path, read_text(path)) if isinstance(one, Problem)), None)
+        raise UseError(
+            f"{scenarios}, {problem}; correct that line"
+            if problem
+            else f"{scenarios} holds no scenario: its first record is not a JSON object; expected JSON lines or YAML fields"
+        )
     for spec in every:
         if spec.scenarios.owns(path, record):
             return spec
     raise UseError(
         f"{scenarios}: no environment recognises the first record; expected scenarios of {' or '.join(environment_names())}, "
-        "one JSON object per line"
+        "JSON lines or YAML; or name it (`heartloop scenarios check FILE --environment NAME`)"
     )
 
 
-def find_scenario(scenario: str, scenarios: str | None = None) -> tuple[EnvironmentSpec, Any]:
+def find_scenario(scenario: str, scenarios: str | None = None, *, environment: str | None = None) -> tuple[EnvironmentSpec, Any]:
     """A scenario by its id, with its environment; searches one set or file, by default all shipped sets.
 
+    Args:
+        environment: search the sets of this environment, or read the file as its scenarios.
+
     Raises:
-        UseError: no scenario has this id.
+        UseError: no scenario has this id, an unknown environment, or one that ships no set, without `scenarios`.
     """
-    sets = [scenarios] if scenarios else [name for spec in specs() for name in spec.scenarios.sets]
+    owner = load_environment(environment) if environment is not None else None
+    if owner is not None and not owner.scenarios.sets and not scenarios:
+        raise UseError(f"{owner.name} ships no scenarios; pass the folder or file with --from (docs/{owner.name}.md)")
+    searched = specs() if owner is None else [owner]
+    sets = [scenarios] if scenarios else [name for spec in searched for name in spec.scenarios.sets]
     known: list[str] = []
     for name in sets:
-        spec = owner_of(name)
+        spec = owner or owner_of(name)
         for one in spec.scenarios.load(name):
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    near = get_close_matches(scenario, known, n=1)
+    near = get_close_matches(scenario, known, n=3, cutoff=0.5)
     raise UseError(
         f"no scenario {scenario!r} in {' or '.join(sets)}"
-        + (f"; the nearest id is {near[0]!r}" if near else "; `heartloop scenarios list` lists all")
+        + (f"; the nearest id is {' or '.join(map(repr, near))}" if near else "; `heartloop scenarios list SET` lists all")
     )
 
 

@@ -153,6 +153,9 @@ class Scenarios(NamedTuple):
     """The text by which scenarios are compared for near-duplicates."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
+    template: str = ""
+    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new` (`environments.templates`);
+    empty: none."""
     imported: Callable[[bytes], Any] | None = None
     """The scenario of one source line of an imported run; raises `InputError` for an invalid line. `None`: the lines of an
     imported run contain no scenarios."""

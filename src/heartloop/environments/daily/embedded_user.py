@@ -9,11 +9,12 @@ Dates are not read: an answer that puts an event on a wrong day is not noticed.
 
 from __future__ import annotations
 
+from heartloop.core.errors import InputError
 from heartloop.environments.answer_grades import AnswerPlayer, leveled
 from heartloop.environments.appraising import evidence_of
 from heartloop.environments.daily.environment import JUDGES, View
 from heartloop.environments.daily.reading import READING
-from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.daily.scenario import Brief, Scenario
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade
 
@@ -25,12 +26,17 @@ class EmbeddedUser(AnswerPlayer):
 
     reading = READING
 
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a scenario that the appraiser does not understand.
+    def admit(self, scenario: Brief) -> None:
+        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form.
 
         Raises:
             InputError: says so.
         """
+        if not isinstance(scenario, Scenario):
+            raise InputError(
+                f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "
+                "add them, or use --judge MODEL for the short form"
+            )
         texts = (scenario.query, scenario.about, *(memory.text for memory in scenario.memories))
         self.appraiser.admit(scenario.id, texts)
 

@@ -20,7 +20,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.options import DailyOptions
-from heartloop.environments.daily.scenario import Memory, Scenario
+from heartloop.environments.daily.scenario import Brief, BriefMemory, Scenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
@@ -47,7 +47,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 class View(NamedTuple):
     """The input of a judge."""
 
-    scenario: Scenario
+    scenario: Brief
     reply: str
     seed: int
 
@@ -60,7 +60,7 @@ class DailyUser(Player, Protocol):
         ...
 
 
-def prompt_values(scenario: Scenario) -> dict[str, str]:
+def prompt_values(scenario: Brief) -> dict[str, str]:
     """The companion's knowledge, as values of the blanks in the prompts of policy and judges."""
     return {
         "persona": f"{scenario.person} ({scenario.persona.gender})",
@@ -71,7 +71,7 @@ def prompt_values(scenario: Scenario) -> dict[str, str]:
     }
 
 
-def _lines(memories: Sequence[Memory]) -> str:
+def _lines(memories: Sequence[BriefMemory]) -> str:
     return "\n".join(f"- {_day(memory.on)}: {memory.text}" for memory in memories)
 
 
@@ -79,7 +79,7 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
+class Daily(BaseEnvironment[Brief, DailyUser, DailyOptions]):
     """Daily conversation over a list of scenarios, with one player for the six judges."""
 
     name = "daily"
@@ -94,7 +94,7 @@ class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
         values = prompt_values(scenario)
         facts = {
             "kind": scenario.kind,
-            "want": scenario.want,
+            **({"want": scenario.want} if isinstance(scenario, Scenario) else {}),
             "title": scenario.title,
             "person": scenario.person,
             "tags": " ".join(scenario.tags),
@@ -103,10 +103,10 @@ class Daily(BaseEnvironment[Scenario, DailyUser, DailyOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class DailyEpisode(LoggedEpisode[Daily, Scenario]):
+class DailyEpisode(LoggedEpisode[Daily, Brief]):
     """One query and one answer."""
 
-    def __init__(self, environment: Daily, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Daily, scenario: Brief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._mean: float | None = None
 

@@ -7,7 +7,7 @@ Covers the published fields (PERM App. A.8: profile, dialogue memory, event memo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, Literal, get_args
 
@@ -22,11 +22,14 @@ __all__ = [
     "SCENARIOS",
     "SETS",
     "Bearing",
+    "Brief",
+    "BriefMemory",
     "Kind",
     "Memory",
     "Scenario",
     "Values",
     "Want",
+    "load_any",
     "load_scenarios",
     "problems_of",
 ]
@@ -50,18 +53,25 @@ _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
 
 
-class Memory(Part):
+class BriefMemory(Part):
     """One memory of the companion."""
 
     on: date
     """The day of the dialogue (note), or the day it happened or will happen (event)."""
     text: str = Field(min_length=12, max_length=240)
     """Part of the policy prompt, with its day."""
-    bearing: Bearing
+    bearing: Bearing | None = None
     """Read by the embedded judges only."""
-    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
+    cues: tuple[str, ...] = Field(default=(), max_length=12)
     """Words by which an answer mentions it. None is in the query, so an answer that uses one has used the memory. Of an
     overtaken memory: words of an answer that takes it as still true."""
+
+
+class Memory(BriefMemory):
+    """One memory of the companion, with what the embedded judges read."""
+
+    bearing: Bearing
+    cues: tuple[str, ...] = Field(min_length=3, max_length=12)
 
 
 class Values(Part):
@@ -75,8 +85,8 @@ class Values(Part):
     """One-sided, cynical or unjust verdicts, each with words by which an answer gives it."""
 
 
-class Scenario(Written):
-    """One person, the companion's memory of them, and their query."""
+class Brief(Written):
+    """The short form of a scenario, the published fields, for judge models: a person, what is remembered of them, their query."""
 
     id: str = Field(pattern=r"^daily-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -87,12 +97,34 @@ class Scenario(Written):
     """The rest of their profile: how they live, what they like, how they like to be spoken with."""
     today: date
     """The day of the dialogue."""
-    dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
+    dialogue_memory: tuple[BriefMemory, ...] = Field(min_length=1, max_length=4)
     """Notes of earlier dialogues, oldest first."""
-    event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
+    event_memory: tuple[BriefMemory, ...] = Field(min_length=1, max_length=5)
     """Events with their days, oldest first; some may be in the future."""
     query: str = Field(min_length=20, max_length=480)
     """The user's message, in the first person."""
+
+    @property
+    def person(self) -> str:
+        """Name, age and occupation."""
+        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def stratum(self) -> str:
+        """The kind, by which `--limit` is stratified."""
+        return self.kind
+
+    @property
+    def memories(self) -> tuple[BriefMemory, ...]:
+        """Notes, then events."""
+        return (*self.dialogue_memory, *self.event_memory)
+
+
+class Scenario(Brief):
+    """One person, the companion's memory of them, and their query, with what the embedded judges read."""
+
+    dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
+    event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
     feelings: tuple[Word, ...] = Field(min_length=2, max_length=8)
     """Words that name their feelings correctly, including unspoken ones."""
     misreadings: tuple[Word, ...] = Field(min_length=2, max_length=6)
@@ -108,38 +140,28 @@ class Scenario(Written):
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
-    @property
-    def person(self) -> str:
-        """Name, age and occupation."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
-
-    @property
-    def stratum(self) -> str:
-        """The kind, by which `--limit` is stratified."""
-        return self.kind
-
-    @property
-    def memories(self) -> tuple[Memory, ...]:
-        """Notes, then events."""
-        return (*self.dialogue_memory, *self.event_memory)
-
 
 load_scenarios = set_loader(Scenario, SETS, __package__, noun="scenario", schema="docs/daily.md")
-"""`set_loader` for daily conversation."""
+"""`set_loader` for complete scenarios of daily conversation."""
+
+load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/daily.md", brief=Brief)
+"""As `load_scenarios`, where a file may hold the short form."""
 
 
-def problems_of(scenario: Scenario) -> list[str]:
+def problems_of(scenario: Brief) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     if "none" in scenario.tags and len(scenario.tags) > 1:
         problems.append("tag none is combined with others; expected it alone")
-    if scenario.kind == "values" and scenario.values is None:
-        problems.append("the kind is values, but the field values is null")
     words = len(scenario.query.split())
     if not 5 <= words <= 85:
         problems.append(f"the query has {words} words; expected 5 to 85")
     if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|we've|we're|our|us)\b", scenario.query):
         problems.append("the query is not in the first person")
+    if not isinstance(scenario, Scenario):
+        return problems + _problems_in_memory(scenario)
+    if scenario.kind == "values" and scenario.values is None:
+        problems.append("the kind is values, but the field values is null")
     if len({memory.bearing for memory in scenario.memories}) < 2:
         problems.append("all memories have the same bearing; expected at least two different ones")
     both = set(scenario.feelings) & set(scenario.misreadings)
@@ -152,7 +174,7 @@ def problems_of(scenario: Scenario) -> list[str]:
     return problems + _problems_in_memory(scenario) + _problems_in_cues(scenario)
 
 
-def _problems_in_memory(scenario: Scenario) -> list[str]:
+def _problems_in_memory(scenario: Brief) -> list[str]:
     problems: list[str] = []
     query = scenario.query.lower()
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
@@ -170,7 +192,7 @@ def _problems_in_memory(scenario: Scenario) -> list[str]:
         repeated = [cue for cue in memory.cues if stands(cue, query)]
         if repeated:
             problems.append(f"cue {repeated[0]!r} of {name} is in the query, so it does not show that the memory was used")
-        if memory.bearing != "overtaken" and not any(stands(cue, memory.text.lower()) for cue in memory.cues):
+        if memory.cues and memory.bearing != "overtaken" and not any(stands(cue, memory.text.lower()) for cue in memory.cues):
             problems.append(f"no cue of {name} is in its text")
     return problems
 
@@ -185,14 +207,14 @@ def _problems_in_cues(scenario: Scenario) -> list[str]:
     return problems
 
 
-def _memories(scenario: Scenario) -> list[tuple[str, Memory]]:
+def _memories(scenario: Brief) -> list[tuple[str, BriefMemory]]:
     return [
         *((f"note {number}", note) for number, note in enumerate(scenario.dialogue_memory, 1)),
         *((f"event {number}", event) for number, event in enumerate(scenario.event_memory, 1)),
     ]
 
 
-def _named(scenario: Scenario) -> list[tuple[str, Matter | Memory]]:
+def _named(scenario: Scenario) -> list[tuple[str, Matter | BriefMemory]]:
     values = scenario.values
     return [
         *_memories(scenario), ("asked", scenario.asked), ("implied", scenario.implied),
@@ -204,22 +226,31 @@ def _named(scenario: Scenario) -> list[tuple[str, Matter | Memory]]:
 
 
 def _line(s: Any) -> str:
-    return f"{s.id:12} {s.kind:12} {s.want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+    return f"{s.id:12} {s.kind:12} {s.want if isinstance(s, Scenario) else '-':15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
 def _text(s: Any) -> str:
     def lines(memories: Sequence[Any]) -> str:
-        return "\n".join(f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" for m in memories)
+        return "\n".join(
+            f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" if m.cues else f"- {m.on.isoformat()}: {m.text}"
+            for m in memories
+        )
 
+    told = [
+        f"{s.title} ({s.id}; {s.kind}; {' '.join(s.tags)})",
+        f"{s.person} ({s.persona.gender}). {s.about}",
+        f"Notes of earlier dialogues:\n{lines(s.dialogue_memory)}",
+        f"Noted events:\n{lines(s.event_memory)}",
+        f"On {s.today.isoformat()} says: {s.query}",
+    ]
+    if not isinstance(s, Scenario):
+        return "\n\n".join(told)
     named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
     if s.values is not None:
         named += [*(("Side", m) for m in s.values.sides), *(("Slant", m) for m in s.values.slants)]
     parts = [
         f"{s.title} ({s.id}; {s.kind}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.person} ({s.persona.gender}). {s.about}",
-        f"Notes of earlier dialogues:\n{lines(s.dialogue_memory)}",
-        f"Noted events:\n{lines(s.event_memory)}",
-        f"On {s.today.isoformat()} says: {s.query}",
+        *told[1:],
         f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
         f"Question of values: {s.values.question}" if s.values is not None else "",
         "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
@@ -229,7 +260,8 @@ def _text(s: Any) -> str:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
-    load=load_scenarios,
+    load=load_any,
+    template=__package__ or "",
     owns=lambda path, record: "dialogue_memory" in record,
     line=_line,
     text=_text,

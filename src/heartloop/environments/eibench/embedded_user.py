@@ -25,7 +25,7 @@ from heartloop.environments.eibench.environment import Reaction, View
 from heartloop.environments.eibench.options import RELATION_WEIGHT
 from heartloop.environments.eibench.reading import READING
 from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
-from heartloop.environments.eibench.scenario import Lines, Scene
+from heartloop.environments.eibench.scenario import Lines, Scenario, Scene
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
@@ -74,9 +74,9 @@ class EmbeddedUser(AppraisingPlayer):
         if isinstance(scenario, ReleasedScenario):
             texts = [scenario.record.aggressor_profile.system_prompt]
         else:
-            texts = [beat.text for beat in scenario.beats]
+            texts = [beat.text for beat in scenario.told]
         self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
-        if self.role != "judge" and isinstance(scenario, ReleasedScenario):
+        if self.role != "judge" and not isinstance(scenario, Scenario):
             raise no_written_lines(scenario.id, self.name)
 
     async def react(self, view: View, log: CallLog) -> Reaction:

@@ -61,9 +61,9 @@ class View(NamedTuple):
         """The scenario, which must have written lines.
 
         Raises:
-            InputError: a released record, which has none.
+            InputError: a released record, or a scenario in the short form, which have none.
         """
-        if isinstance(self.scenario, ReleasedScenario):
+        if not isinstance(self.scenario, Scenario):
             raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 

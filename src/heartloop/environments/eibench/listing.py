@@ -11,7 +11,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.composer import train_set
 from heartloop.environments.eibench.released import FORM, AnyScenario, ReleasedScenario
-from heartloop.environments.eibench.scenario import Scenario, load_scenarios, problems_of
+from heartloop.environments.eibench.scenario import Scenario, load_any, load_scenarios, problems_of
 from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
 
@@ -39,7 +39,7 @@ def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[An
     if name not in SETS and not Path(name).is_file():
         raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
     return load_own_or_imported(
-        load_scenarios,
+        load_any,
         name,
         ReleasedScenario,
         command="eibench-scenarios",
@@ -84,7 +84,7 @@ def _text(s: Any) -> str:
         "Its limits:\n" + "\n".join(f"- {item}" for item in model.limits),
         anchors,
         first,
-        _beats(s.beats),
+        _beats(s.told),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -105,6 +105,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
+    template=__package__,
     load=load_set,
     owns=_owns,
     line=_line,
@@ -112,6 +113,6 @@ SCENARIOS = Scenarios(
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),
-    lines=lambda s: written_lines(s.lines),
-    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.beats)]),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, Scenario) else (),
+    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.told)]),
 )

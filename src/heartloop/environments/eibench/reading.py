@@ -22,7 +22,7 @@ def context_of(scenario: AnyScenario, messages: Sequence[str], replies: Sequence
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.beats, messages),
+        unsaid=unsaid(scenario.concerns, scenario.told, messages),
         sore=with_cues(scenario.sores),
         known=tuple(scenario.model.knows),
         demand=(scenario.demand.text,) if scenario.demand is not None else (),

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from heartloop.core.errors import InputError
-from heartloop.environments.eibench.scenario import SCENES, Scenario, Scene
+from heartloop.environments.eibench.scenario import SCENES, Brief, Scene
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
 
 __all__ = ["FORM", "AnyScenario", "ReleasedRecord", "ReleasedScenario"]
@@ -230,5 +230,5 @@ class ReleasedScenario(BaseModel):
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-AnyScenario = Scenario | ReleasedScenario
-"""A scenario of this project, or a released record."""
+AnyScenario = Brief | ReleasedScenario
+"""A scenario of this project, complete or in the short form, or a released record."""

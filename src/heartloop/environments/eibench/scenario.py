@@ -2,7 +2,8 @@
 
 Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
 first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
-`ways`, `wrongs`, `sores`, `beats` and the written lines. Does not cover near-duplicates and writing (`heartloop.authoring`).
+`ways`, `wrongs`, `sores`, `beats` and the written lines; the short form (`Brief`) requires the published fields alone. Does not
+cover near-duplicates and writing (`heartloop.authoring`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -27,6 +28,7 @@ __all__ = [
     "SCENES",
     "AxisAnchors",
     "Beat",
+    "Brief",
     "Concern",
     "Lines",
     "ModelProfile",
@@ -36,6 +38,7 @@ __all__ = [
     "Scene",
     "Seed",
     "UserProfile",
+    "load_any",
     "load_scenarios",
     "pools",
     "problems_of",
@@ -155,8 +158,8 @@ class Lines(Part):
     """Support: comforted with a phrase."""
 
 
-class Scenario(Written):
-    """One situation between a user and the model, in one of the four scenes."""
+class Brief(Written):
+    """The short form of a scenario, without written beats and lines, for a model as user simulator."""
 
     id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
     scene: Scene
@@ -168,24 +171,29 @@ class Scenario(Written):
     model: ModelProfile
     opening: str | None = Field(default=None, min_length=15, max_length=300)
     anchors: ScenarioAnchors
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    concerns: tuple[Concern, ...] = Field(default=(), max_length=6)
     demand: Matter | None = None
     """Defense: what the user wants and the limits forbid; cues of a reply that grants it."""
     wrongs: tuple[Matter, ...] = ()
     """Repair: what the model did, then what it cost the user."""
     ways: tuple[Matter, ...] = ()
     """Concrete ways forward within the limits (Defense, Repair) or small next steps (Support)."""
-    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
+    sores: tuple[Matter, ...] = Field(default=(), max_length=3)
     """What hurts this user in particular."""
-    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
-    lines: Lines
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
+        problems = self._inconsistencies()
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _inconsistencies(self) -> list[str]:
+        problems: list[str] = []
         seeds = pools()
         themes = seeds.scenes[self.scene]
         if self.seed.keyword not in themes.get(self.seed.theme, {}):
-            raise ValueError(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
+            problems.append(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
         for name, pool in (
             ("relationship", seeds.relationships),
             ("intensity", seeds.intensities),
@@ -193,25 +201,19 @@ class Scenario(Written):
         ):
             value = getattr(self.seed, name)
             if value not in pool:
-                raise ValueError(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
+                problems.append(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
         try:
             check_anchors(self.anchors.a.values, self.anchors.t.values)
         except InputError as error:
-            raise ValueError(str(error)) from error
+            problems.append(str(error))
         if (self.opening is None) != (self.scene == "charm"):
-            raise ValueError("in charm the model speaks first, so opening is null; every other scene needs an opening")
-        if (self.demand is None) != (self.scene != "defense"):
-            raise ValueError("demand belongs to defense, and defense needs one")
-        if len(self.wrongs) != (2 if self.scene == "repair" else 0):
-            raise ValueError("wrongs belong to repair: two of them, the deed and what it cost")
-        if not (self.scene == "charm" and not self.ways) and not (self.scene != "charm" and 2 <= len(self.ways) <= 3):
-            raise ValueError("ways: two or three, and none in charm")
-        check_concerns(self.concerns, self.beats)
-        for scene, groups in LINES.items():
-            for group in groups:
-                if bool(getattr(self.lines, group)) != (scene == self.scene):
-                    raise ValueError(f"lines.{group} belongs to {scene}, and {scene} needs two of them")
-        return self
+            problems.append("in charm the model speaks first, so opening is null; every other scene needs an opening")
+        return problems
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats; none in the short form."""
+        return ()
 
     @property
     def stratum(self) -> str:
@@ -245,6 +247,38 @@ class Scenario(Written):
         return {**self.seed.model_dump(), **aims}
 
 
+class Scenario(Brief):
+    """One situation between a user and the model, in one of the four scenes."""
+
+    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
+    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
+    lines: Lines
+
+    def _inconsistencies(self) -> list[str]:
+        problems = super()._inconsistencies()
+        if (self.demand is None) != (self.scene != "defense"):
+            problems.append("demand belongs to defense, and defense needs one")
+        if len(self.wrongs) != (2 if self.scene == "repair" else 0):
+            problems.append("wrongs belong to repair: two of them, the deed and what it cost")
+        if not (self.scene == "charm" and not self.ways) and not (self.scene != "charm" and 2 <= len(self.ways) <= 3):
+            problems.append("ways: two or three, and none in charm")
+        try:
+            check_concerns(self.concerns, self.beats)
+        except ValueError as error:
+            problems.append(str(error))
+        for scene, groups in LINES.items():
+            for group in groups:
+                if bool(getattr(self.lines, group)) != (scene == self.scene):
+                    problems.append(f"lines.{group} belongs to {scene}, and {scene} needs two of them")
+        return problems
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats."""
+        return self.beats
+
+
 class Pools(NamedTuple):
     """The seed pools: by scene and theme, keywords with the relationships that fit them; and the three modifiers."""
 
@@ -269,21 +303,22 @@ def pools() -> Pools:
     )
 
 
-def problems_of(scenario: Scenario) -> list[str]:
+def problems_of(scenario: Brief) -> list[str]:
     """Problems of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
         problems.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
-    lines = [scenario.opening or "", *(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
-    problems += problems_in_lines(lines)
-    kinds = [beat.kind for beat in scenario.beats]
-    if kinds[0] == "core" or kinds[-1] != "core":
-        problems.append("beats must start at the surface and end at the core")
-    if "feeling" not in kinds:
-        problems.append("no beat is of kind feeling")
-    if "core" not in {concern.depth for concern in scenario.concerns}:
-        problems.append("no concern of depth core")
+    lines = [scenario.opening or "", *(beat.text for beat in scenario.told)]
+    problems += problems_in_lines([*lines, *(written_lines(scenario.lines) if isinstance(scenario, Scenario) else ())])
+    if isinstance(scenario, Scenario):
+        kinds = [beat.kind for beat in scenario.beats]
+        if kinds[0] == "core" or kinds[-1] != "core":
+            problems.append("beats must start at the surface and end at the core")
+        if "feeling" not in kinds:
+            problems.append("no beat is of kind feeling")
+        if "core" not in {concern.depth for concern in scenario.concerns}:
+            problems.append("no concern of depth core")
     problems += unfit_cues(_matters(scenario))
     profile = " ".join([scenario.model.background, *scenario.model.knows, scenario.model.role, scenario.model.goal]).lower()
     for concern in scenario.concerns:
@@ -294,7 +329,7 @@ def problems_of(scenario: Scenario) -> list[str]:
     return problems
 
 
-def _matters(scenario: Scenario) -> list[Concern | Matter]:
+def _matters(scenario: Brief) -> list[Concern | Matter]:
     demands = [scenario.demand] if scenario.demand is not None else []
     return [*scenario.concerns, *demands, *scenario.wrongs, *scenario.ways, *scenario.sores]
 
@@ -304,4 +339,7 @@ def _names(text: str, cue: str) -> bool:
 
 
 load_scenarios = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md")
-"""The shipped test set, or a file in this project's form. Other sets: `listing`."""
+"""The shipped test set, or a file of complete scenarios. Other sets: `listing`."""
+
+load_any: Callable[..., list[Brief]] = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md", brief=Brief)
+"""As `load_scenarios`, where a file may hold the short form."""

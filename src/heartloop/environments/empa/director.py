@@ -33,7 +33,7 @@ QUIET = 8
 def open_beats(view: View) -> list[Beat]:
     """Written lines with a released source that the user has not said yet, in order."""
     spoken, released = " ".join(view.said), view.released
-    return [beat for beat in view.scenario.beats if beat.source in released and beat.text not in spoken]
+    return [beat for beat in view.scenario.told if beat.source in released and beat.text not in spoken]
 
 
 def decide(view: View) -> Act:
@@ -47,7 +47,7 @@ def decide(view: View) -> Act:
         return Act("end", reason=f"nothing did good in {QUIET} windows")
     stage = next((source for source in STAGES if source not in released), None)
     memory = next((source for source in MEMORIES if source not in released), None)
-    short = len(open_beats(view)) <= RUNNING_OUT and float(energy[-1]) > 0
+    short = bool(view.scenario.told) and len(open_beats(view)) <= RUNNING_OUT and float(energy[-1]) > 0
     late = stage == "epilogue" and made_good < EPILOGUE_FROM
     if stage is not None and not late and (good >= STAGE_AFTER or short):
         return Act("reveal_stage", stage, "Let it come up in your own way.", f"{good} windows did good since the last release")

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from heartloop.environments.appraising import AppraisingPlayer, Missed
+from heartloop.environments.appraising import AppraisingPlayer, Missed, no_written_lines
 from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.director import decide, open_beats
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.reading import READING
 from heartloop.environments.empa.rubric import judge
-from heartloop.environments.empa.scenario import Beat, Scenario
+from heartloop.environments.empa.scenario import Beat, Brief, Scenario
 from heartloop.environments.empa.scoring import AXES, Case, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
@@ -46,13 +46,15 @@ class EmbeddedUser(AppraisingPlayer):
     def hashes(self) -> Mapping[str, str]:
         return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
 
-    def admit(self, scenario: Scenario) -> None:
-        """Refuses a scenario that the appraiser does not understand.
+    def admit(self, scenario: Brief) -> None:
+        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
 
         Raises:
             InputError: says so.
         """
-        self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.beats)))
+        self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.told)))
+        if self.role == "user" and not isinstance(scenario, Scenario):
+            raise no_written_lines(scenario.id, self.name)
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
         return judge(view, self.appraiser)
@@ -104,7 +106,7 @@ def line_of(view: View, effect: _Effect | None = None) -> str:
     `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
     negative energy, or an insult, no beat. No line is said twice while one is left.
     """
-    scenario, lines = view.scenario, view.scenario.lines
+    scenario, lines = view.scenario, view.written.lines
     if view.ending is not None:
         return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)
 

@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem, releases
 from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.options import EmpaOptions
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Brief, Scenario
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.spec import Player
@@ -46,7 +46,7 @@ __all__ = [
 class View(NamedTuple):
     """The dialogue as the three roles see it after a reply. `said` and `heard` alternate, starting with `said`."""
 
-    scenario: Scenario
+    scenario: Brief
     said: tuple[str, ...]
     """The user's messages, including the opening."""
     heard: tuple[str, ...]
@@ -64,6 +64,17 @@ class View(NamedTuple):
     max_turns: int
     ending: StopReason | None = None
     """Why the dialogue ends, if the next message of the user is the last."""
+
+    @property
+    def written(self) -> Scenario:
+        """The scenario, which must have written lines.
+
+        Raises:
+            InputError: one in the short form, which has none.
+        """
+        if not isinstance(self.scenario, Scenario):
+            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a complete scenario")
+        return self.scenario
 
     @property
     def released(self) -> tuple[str, ...]:
@@ -103,7 +114,7 @@ class EmpaUser(Player, Protocol):
         ...
 
 
-class Empa(BaseEnvironment[Scenario, EmpaUser, EmpaOptions]):
+class Empa(BaseEnvironment[Brief, EmpaUser, EmpaOptions]):
     """EMPA over a list of scenarios, with one set of players for the three roles."""
 
     name = "empa"
@@ -130,10 +141,10 @@ class Empa(BaseEnvironment[Scenario, EmpaUser, EmpaOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class EmpaEpisode(LoggedEpisode[Empa, Scenario]):
+class EmpaEpisode(LoggedEpisode[Empa, Brief]):
     """One dialogue with one scenario."""
 
-    def __init__(self, environment: Empa, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: Empa, scenario: Brief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heartloop.environments.cues import written_lines
-from heartloop.environments.empa.scenario import SETS, Scenario, load_scenarios, problems_of
+from heartloop.environments.empa.scenario import SETS, Brief, Scenario, load_any, problems_of
 from heartloop.environments.spec import Scenarios
 
 __all__ = ["SCENARIOS", "render_card", "render_released", "render_scenario", "source_text"]
@@ -17,7 +17,7 @@ __all__ = ["SCENARIOS", "render_card", "render_released", "render_scenario", "so
 _PRIORITIES = (("affective", "A"), ("motivational", "P"), ("cognitive", "C"))
 
 
-def render_card(scenario: Scenario) -> str:
+def render_card(scenario: Brief) -> str:
     """The card: person and needs, without the story and the memories."""
     p, needs, now = scenario.person, scenario.needs, scenario.situation
     priorities = [
@@ -41,14 +41,19 @@ def render_card(scenario: Scenario) -> str:
             f"How they live: {now.circumstances}",
             f"After: {now.goal}",
             f"What they would like to be: {now.vision}",
-            "What weighs on them: " + " ".join(c.text for c in scenario.concerns if c.depth != "core"),
-            "Tried in vain: " + " ".join(a.text for a in scenario.attempts),
-            "Hurts them: " + " ".join(s.text for s in scenario.sores),
+            *_of_ours("What weighs on them", [c.text for c in scenario.concerns if c.depth != "core"]),
+            *_of_ours("Tried in vain", [a.text for a in scenario.attempts]),
+            *_of_ours("Hurts them", [s.text for s in scenario.sores]),
         )
     )
 
 
-def source_text(scenario: Scenario, source: str) -> str:
+def _of_ours(title: str, texts: Sequence[str]) -> list[str]:
+    """A line of the card, which the short form may lack."""
+    return [f"{title}: {' '.join(texts)}"] if texts else []
+
+
+def source_text(scenario: Brief, source: str) -> str:
     """The text of one source, that is one part of the story or of the past; `opening` is the trigger."""
     story, past = scenario.story, scenario.past
     if source == "opening":
@@ -61,12 +66,12 @@ def source_text(scenario: Scenario, source: str) -> str:
     return f"From their {source}: {getattr(past, source.replace(' ', '_'))}"
 
 
-def render_released(scenario: Scenario, released: Sequence[str]) -> str:
+def render_released(scenario: Brief, released: Sequence[str]) -> str:
     """The released sources as text, in order of release."""
     return "\n".join(source_text(scenario, source) for source in released)
 
 
-def render_scenario(scenario: Scenario) -> str:
+def render_scenario(scenario: Brief) -> str:
     """The whole scenario as text."""
     c, a, p = scenario.start
     story = [source_text(scenario, f"stage {n}") for n in (1, 2, 3, 4)]
@@ -79,7 +84,7 @@ def render_scenario(scenario: Scenario) -> str:
         "\n".join([source_text(scenario, "opening"), *story, source_text(scenario, "epilogue")]),
         "\n".join(f"{name} {line.level}: {line.reason} “{line.evidence}”" for name, line in scenario.iedr.items()),
         f"Opening: {scenario.opening}",
-        "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.beats),
+        "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.told),
     ]
     return "\n\n".join(parts)
 
@@ -89,17 +94,18 @@ def _line(s: Any) -> str:
 
 
 def _story(s: Any) -> str:
-    return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.beats)])
+    return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
-    load=load_scenarios,
+    load=load_any,
+    template=__package__,
     owns=lambda path, record: "iedr" in record,
     line=_line,
     text=render_scenario,
     problems=problems_of,
     identity=lambda s: (s.person.name, s.person.occupation),
-    lines=lambda s: written_lines(s.lines),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, Scenario) else (),
     story=_story,
 )

@@ -26,7 +26,7 @@ from heartloop.environments.dialogue_text import alternating_text, speaks_for
 from heartloop.environments.empa.acts import FUNCTIONS, MEMORIES, MIN_TURNS, STAGES, Act, call_problem
 from heartloop.environments.empa.environment import Judgement, View
 from heartloop.environments.empa.listing import render_card, render_released, source_text
-from heartloop.environments.empa.scenario import SOURCES, Scenario
+from heartloop.environments.empa.scenario import SOURCES, Brief
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.quotes import passages_of, stands_in
@@ -171,7 +171,7 @@ class LLMUser:
             },
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: Brief) -> None:
         """Accepts every scenario, in any language."""
 
     async def speak(self, view: View, log: CallLog) -> str:

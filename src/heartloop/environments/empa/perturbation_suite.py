@@ -29,7 +29,7 @@ from heartloop.environments.empa.perturbation_shifts import (
 )
 from heartloop.environments.empa.perturbations import PERTURBATIONS, perturbation_hash
 from heartloop.environments.empa.perturbed import perturbed
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.published import published
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
@@ -84,7 +84,7 @@ class PerturbationJudges(NamedTuple):
         return {**self.direct.describe(), **perturbation_hash()}
 
     async def transcript(
-        self, played: Transcript, scenario: Scenario, *, variant: str, preset: str, original: Transcript | None
+        self, played: Transcript, scenario: Brief, *, variant: str, preset: str, original: Transcript | None
     ) -> Transcript:
         return await perturbed(played, scenario, self.judge, self.direct, variant=variant, preset=preset, original=original)
 

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from heartloop.environments.empa.scenario import Axis, Priorities, Priority, Scenario
+from heartloop.environments.empa.scenario import Axis, Brief, Priorities, Priority
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS
 from heartloop.environments.lines import chance, file_hash
 
@@ -32,7 +32,7 @@ _INVERTED = {"high": "low", "medium": "medium", "low": "high"}
 _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
 
 
-def flipped(scenario: Scenario) -> Scenario:
+def flipped(scenario: Brief) -> Brief:
     """The scenario with inverted needs.
 
     Every IEDR level l becomes 3 - l, so that on each axis the deficit as a share of its maximum, s, becomes 1 - s. The priorities
@@ -77,7 +77,7 @@ def perturbation_hash() -> dict[str, str]:
     return {_FILE: file_hash((resources.files(__package__) / _FILE).read_bytes())}
 
 
-def _shares(scenario: Scenario) -> dict[Axis, float]:
+def _shares(scenario: Brief) -> dict[Axis, float]:
     """The deficit of each axis as a share of its maximum, in [0, 1]."""
     most = {axis: sum(points[-1] for name, points in DEFICIT_POINTS.items() if name[0] == axis) for axis in AXES}
     return {axis: -lacking / most[axis] for axis, lacking in zip(_KINDS, scenario.start, strict=True)}

@@ -18,7 +18,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.empa.direct_judge import DirectJudge
 from heartloop.environments.empa.environment import Empa, EmpaUser, Judgement, View, judged_dialogue
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, attack_reply, flipped, perturbation_hash
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.empa.scoring import trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.episode import CallLog
@@ -47,7 +47,7 @@ class _BothJudges:
         about = self._judge.describe()
         return {**about, "prompts": {**about.get("prompts", {}), **self._direct.describe(), **perturbation_hash()}}
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: Brief) -> None:
         self._judge.admit(scenario)
 
     async def adjudicate(self, view: View, log: CallLog) -> Judgement:
@@ -69,7 +69,7 @@ class _BothJudges:
 
 async def perturbed(
     played: Transcript,
-    scenario: Scenario,
+    scenario: Brief,
     judge: EmpaUser,
     direct: DirectJudge,
     *,

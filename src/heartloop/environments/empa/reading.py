@@ -9,7 +9,7 @@ import numpy as np
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.core.dialogue import Turn
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, form_keys
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 
@@ -18,17 +18,17 @@ __all__ = ["READING", "context_of", "group_of", "judged_of", "output_of"]
 _MOST = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
 
 
-def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+def context_of(scenario: Brief, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The dialogue so far, the concerns that were not told yet, and what hurts the person."""
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.beats, messages),
+        unsaid=unsaid(scenario.concerns, scenario.told, messages),
         sore=with_cues(scenario.sores),
     )
 
 
-def group_of(scenario: Scenario) -> str:
+def group_of(scenario: Brief) -> str:
     """The axis with the largest deficit as a share of its maximum, by the IEDR form, which the persona flip changes.
 
     Of two axes alike the first; only a flipped scenario has such.

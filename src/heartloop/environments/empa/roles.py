@@ -11,7 +11,7 @@ from heartloop.environments.empa.acts import Act
 from heartloop.environments.empa.embedded_user import EmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser, Judgement, View
 from heartloop.environments.empa.llm_user import LLMUser
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.empa.spec import SPEC
 from heartloop.environments.episode import CallLog
 
@@ -42,7 +42,7 @@ class MixedRoles:
             "prompts": {name: text for one in described.values() for name, text in one["prompts"].items()},
         }
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: Brief) -> None:
         for part in self._parts.values():
             part.admit(scenario)
 

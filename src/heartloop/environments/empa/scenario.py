@@ -2,13 +2,13 @@
 
 Covers the published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the
 domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
-`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model. Does not cover
-near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`, `llm_user`).
+`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model; the short form (`Brief`)
+does not require them. Does not cover near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`, `llm_user`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "Attempt",
     "Axis",
     "Beat",
+    "Brief",
     "Concern",
     "Difficulty",
     "Domain",
@@ -43,6 +44,7 @@ __all__ = [
     "Threshold",
     "difficulty_of",
     "dominant_axis",
+    "load_any",
     "load_scenarios",
     "problems_of",
     "unquoted",
@@ -202,8 +204,8 @@ class Lines(Part):
     """At the end, without success."""
 
 
-class Scenario(Written):
-    """One scenario: everything that the user simulator may come to know. The policy sees none of it."""
+class Brief(Written):
+    """The short form of a scenario, without written beats and lines, for models in all roles."""
 
     id: str = Field(pattern=r"^empa-[cap]-[a-z]+-\d{2,8}$")
     title: str = Field(min_length=5, max_length=80)
@@ -223,23 +225,32 @@ class Scenario(Written):
     story: Story
     iedr: Mapping[str, Indicator]
     opening: str = Field(min_length=20, max_length=360)
-    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
-    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
-    sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
-    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
-    lines: Lines
+    concerns: tuple[Concern, ...] = Field(default=(), max_length=9)
+    attempts: tuple[Attempt, ...] = Field(default=(), max_length=3)
+    sores: tuple[Matter, ...] = Field(default=(), max_length=4)
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
+        problems: list[str] = []
         if self.iedr.keys() != DEFICIT_POINTS.keys():
             odd = sorted(self.iedr.keys() ^ DEFICIT_POINTS.keys())
-            raise ValueError(f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}")
+            problems.append(f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}")
         if self.id.split("-")[1] != self.axis.lower():
-            raise ValueError(f"id {self.id!r} names another axis than {self.axis!r}")
+            problems.append(f"id {self.id!r} names another axis than {self.axis!r}")
         if self.priorities.of(self.axis).level != "high":
-            raise ValueError(f"the dominant axis is {self.axis}, so its priority must be high")
-        check_concerns(self.concerns, self.beats)
+            problems.append(f"the dominant axis is {self.axis}, so its priority must be high")
+        try:
+            check_concerns(self.concerns, self.told)
+        except ValueError as error:
+            problems.append(str(error))
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats; none in the short form."""
+        return ()
 
     @property
     def stratum(self) -> str:
@@ -267,6 +278,21 @@ class Scenario(Written):
         return difficulty_of(self.distance)
 
 
+class Scenario(Brief):
+    """One scenario: everything that the user simulator may come to know. The policy sees none of it."""
+
+    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
+    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
+    sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
+    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
+    lines: Lines
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats."""
+        return self.beats
+
+
 def difficulty_of(distance: float) -> Difficulty:
     """Difficulty by |P_0|: easy below 27.8, medium below 32.32, hard up to 36.84, extreme above (EMPA App. A.1)."""
     if distance < MEAN - SPREAD:
@@ -276,16 +302,21 @@ def difficulty_of(distance: float) -> Difficulty:
     return "hard" if distance <= MEAN + SPREAD else "extreme"
 
 
-def problems_of(scenario: Scenario) -> list[str]:
-    """Errors in a shipped scenario beyond the schema, one sentence each."""
-    closing = {*scenario.lines.settled, *scenario.lines.left}
-    lines = [line for line in written_lines(scenario.lines) if line not in closing]
-    problems = problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines]) + _beat_problems(scenario)
+def problems_of(scenario: Brief) -> list[str]:
+    """Errors in a scenario beyond the schema, one sentence each."""
+    problems: list[str] = []
+    if isinstance(scenario, Scenario):
+        closing = {*scenario.lines.settled, *scenario.lines.left}
+        lines = [line for line in written_lines(scenario.lines) if line not in closing]
+        problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
+        problems += _beat_problems(scenario)
     matters: list[Concern | Attempt | Matter] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
     problems += unfit_cues(matters)
     if dominant_axis(scenario.iedr) != scenario.axis:
         problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
+    if not isinstance(scenario, Scenario):
+        return problems
     for axis in AXES:
         of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
         if len(of_axis) < (3 if axis == scenario.axis else 2):
@@ -347,4 +378,7 @@ def _texts(value: object) -> list[str]:
 
 
 load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/empa.md")
-"""Loads a shipped set by name, or a file by path."""
+"""Loads a shipped set by name, or a file by path, of complete scenarios."""
+
+load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/empa.md", brief=Brief)
+"""As `load_scenarios`, where a file may hold the short form."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from heartloop.environments.perm.scenario import SETS, Emotion, Scenario, load_scenarios, who_is
+from heartloop.environments.perm.scenario import SETS, Brief, Emotion, load_any, who_is
 from heartloop.environments.records import Persona, Tag, Written, first_record, set_loader
 
 __all__ = ["FORM", "AnyScenario", "DrawnScenario", "load_drawn", "load_set"]
@@ -61,14 +61,14 @@ class DrawnScenario(Written):
         return self.emotion
 
 
-AnyScenario = Scenario | DrawnScenario
+AnyScenario = Brief | DrawnScenario
 
 
 load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
 """Drawn scenarios of a file, without those that have an excluded tag."""
 
 
-def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[Scenario] | list[DrawnScenario]:
+def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[Brief] | list[DrawnScenario]:
     """A shipped set by name, or a file of written or drawn scenarios, without those that have an excluded tag.
 
     Raises:
@@ -77,4 +77,4 @@ def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> li
     """
     if name not in SETS and first_record(Path(name)).get("form") == FORM:
         return load_drawn(name, exclude_tags=exclude_tags)
-    return load_scenarios(name, exclude_tags=exclude_tags)
+    return load_any(name, exclude_tags=exclude_tags)

@@ -43,7 +43,7 @@ class EmbeddedUser(AnswerPlayer):
         return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that was drawn from EmpatheticDialogues.
+        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: drawn ones and the short form.
 
         Raises:
             InputError: says so.
@@ -51,7 +51,7 @@ class EmbeddedUser(AnswerPlayer):
         if not isinstance(scenario, Scenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "
-                "use --judge MODEL for drawn scenarios"
+                "add them, or use --judge MODEL for drawn scenarios and the short form"
             )
         self.appraiser.admit(scenario.id, (scenario.scenario, scenario.query))
 

@@ -7,6 +7,7 @@ judges: feelings, misreadings, cause, need, want, touches, sores. Does not cover
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from heartloop.environments.cues import problems_in_cues, problems_in_speech, st
 from heartloop.environments.records import Matter, Persona, Tag, Word, Written, set_loader
 
 __all__ = [
-    "EMOTIONS", "SETS", "Emotion", "Scenario", "Want", "load_scenarios", "problems_of", "who_is",
+    "EMOTIONS", "SETS", "Brief", "Emotion", "Scenario", "Want", "load_any", "load_scenarios", "problems_of", "who_is",
 ]  # fmt: skip
 
 Emotion = Literal[
@@ -40,8 +41,8 @@ def who_is(persona: Persona) -> str:
     return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
-class Scenario(Written):
-    """One user and their message."""
+class Brief(Written):
+    """The short form of a scenario, the published fields, for judge models: one user and their message."""
 
     id: str = Field(pattern=r"^perm-[a-z]+-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -52,19 +53,6 @@ class Scenario(Written):
     """What happened and what is at stake, in the third person; the model under test sees it."""
     query: str = Field(min_length=60, max_length=620)
     """The user's message, in the first person."""
-    feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
-    """Words of a correct analysis for the user's feelings, including mixed and unspoken ones."""
-    misreadings: tuple[Word, ...] = Field(min_length=2, max_length=8)
-    """Words for feelings that a careless reader might assume, but the user does not have."""
-    cause: Matter
-    """What caused the feeling."""
-    need: Matter
-    """What the user needs; not said in scenario or query."""
-    want: Want
-    touches: tuple[Matter, ...] = Field(min_length=2, max_length=4)
-    """Specific things that a good answer could take up."""
-    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    """What would hurt or bore the user, with cues of such replies."""
 
     @property
     def person(self) -> str:
@@ -82,11 +70,32 @@ class Scenario(Written):
         return self.emotion
 
 
+class Scenario(Brief):
+    """One user and their message, with what the embedded judges read."""
+
+    feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
+    """Words of a correct analysis for the user's feelings, including mixed and unspoken ones."""
+    misreadings: tuple[Word, ...] = Field(min_length=2, max_length=8)
+    """Words for feelings that a careless reader might assume, but the user does not have."""
+    cause: Matter
+    """What caused the feeling."""
+    need: Matter
+    """What the user needs; not said in scenario or query."""
+    want: Want
+    touches: tuple[Matter, ...] = Field(min_length=2, max_length=4)
+    """Specific things that a good answer could take up."""
+    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
+    """What would hurt or bore the user, with cues of such replies."""
+
+
 load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/perm.md")
-"""Scenarios of a shipped set by name, or of a file by path."""
+"""Complete scenarios of a shipped set by name, or of a file by path."""
+
+load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/perm.md", brief=Brief)
+"""As `load_scenarios`, where a file may hold the short form."""
 
 
-def problems_of(scenario: Scenario) -> list[str]:
+def problems_of(scenario: Brief) -> list[str]:
     """Problems of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
@@ -104,6 +113,8 @@ def problems_of(scenario: Scenario) -> list[str]:
     problems += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
     if scenario.emotion in scenario.query.lower() and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
         problems.append(f"the query says {scenario.emotion!r} itself; expected a query that shows the emotion without naming it")
+    if not isinstance(scenario, Scenario):
+        return problems
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
         problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")

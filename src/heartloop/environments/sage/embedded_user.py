@@ -24,8 +24,8 @@ from heartloop.environments.lines import least_recent, pick, pick_unsaid
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.reading import READING
-from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
-from heartloop.environments.sage.scenario import Beat
+from heartloop.environments.sage.released import AnyScenario
+from heartloop.environments.sage.scenario import Beat, Scenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 
 __all__ = ["GOOD_FROM", "HARM_FROM", "EmbeddedUser", "answer"]
@@ -63,10 +63,10 @@ class EmbeddedUser(AppraisingPlayer):
         Raises:
             InputError: says so.
         """
-        released = isinstance(scenario, ReleasedScenario)
-        beats = () if isinstance(scenario, ReleasedScenario) else (beat.text for beat in scenario.beats)
+        written = isinstance(scenario, Scenario)
+        beats = (beat.text for beat in scenario.beats) if isinstance(scenario, Scenario) else ()
         self.appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
-        if self.role != "judge" and released:
+        if self.role != "judge" and not written:
             raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: View, log: CallLog) -> Feeling:

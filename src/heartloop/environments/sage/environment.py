@@ -22,7 +22,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.options import VARIANTS, SageOptions
-from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
+from heartloop.environments.sage.released import AnyScenario
 from heartloop.environments.sage.scenario import Scenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, Band, band, step
 from heartloop.environments.spec import Player
@@ -81,9 +81,9 @@ class View(NamedTuple):
         """The scenario, which must have written lines.
 
         Raises:
-            InputError: an imported scenario, which has none.
+            InputError: an imported scenario, or one in the short form, which have none.
         """
-        if isinstance(self.scenario, ReleasedScenario):
+        if not isinstance(self.scenario, Scenario):
             raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 

@@ -27,7 +27,7 @@ def _text(s: Any) -> str:
         render_persona(s),
         render_background(s),
         f"First message: {s.first_message}",
-        _beats(s.beats if isinstance(s, Scenario) else ()),
+        _beats(() if isinstance(s, ReleasedScenario) else s.told),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -42,6 +42,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=tuple(SETS),
+    template=__package__,
     load=load_set,
     owns=_owns,
     line=_line,
@@ -49,7 +50,7 @@ SCENARIOS = Scenarios(
     problems=problems_of,
     written=lambda s: not isinstance(s, ReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),
-    lines=lambda s: written_lines(s.lines),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, Scenario) else (),
     imported=scenario_of,
-    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.beats)]),
+    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.told)]),
 )

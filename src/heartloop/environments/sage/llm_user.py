@@ -30,6 +30,7 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.sage.environment import Feeling, Speech, View
 from heartloop.environments.sage.options import VARIANTS
 from heartloop.environments.sage.released import AnyScenario, ReleasedScenario
+from heartloop.environments.sage.scenario import Scenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT
 
 __all__ = ["LLMUser", "render_background", "render_persona"]
@@ -188,17 +189,18 @@ def render_persona(scenario: AnyScenario) -> str:
     if isinstance(scenario, ReleasedScenario):
         return f"{scenario.record.player}\n(Speaks the language this is written in.)"
     p = scenario.persona
-    return "\n".join(
-        (
-            f"{p.name}, {p.age}, {p.gender}, {p.occupation}. {p.place}.",
-            f"Character: {', '.join(p.traits)}.",
-            f"Habits: {p.habits}",
-            "Loves: " + " ".join(p.hobbies),
-            f"Speaks: {p.speaking_style}",
-            f"In talk: {p.way_of_speaking}",
-            f"Sounds like this: {' / '.join((scenario.beats[0].text, *scenario.lines.acks[:2], scenario.lines.vague[0]))}",
-        )
-    )
+    lines = [
+        f"{p.name}, {p.age}, {p.gender}, {p.occupation}. {p.place}.",
+        f"Character: {', '.join(p.traits)}.",
+        f"Habits: {p.habits}",
+        "Loves: " + " ".join(p.hobbies),
+        f"Speaks: {p.speaking_style}",
+        f"In talk: {p.way_of_speaking}",
+    ]
+    if isinstance(scenario, Scenario):
+        voice = (scenario.beats[0].text, *scenario.lines.acks[:2], scenario.lines.vague[0])
+        lines.append(f"Sounds like this: {' / '.join(voice)}")
+    return "\n".join(lines)
 
 
 def render_background(scenario: AnyScenario) -> str:
@@ -216,7 +218,8 @@ def render_background(scenario: AnyScenario) -> str:
         f"The trouble now: {b.problem}" if scenario.family == "support" else f"The moment: {b.problem}",
         f"State of things: {b.now}",
     ]
-    lines.append("What weighs or matters, from surface to core: " + " ".join(c.text for c in scenario.concerns))
+    if scenario.concerns:
+        lines.append("What weighs or matters, from surface to core: " + " ".join(c.text for c in scenario.concerns))
     r = b.reactions
     lines += [f"In high mood: {r.high}", f"In middling mood: {r.normal}", f"In low mood: {r.low}"]
     lines += ["Lifts the mood: " + "; ".join(b.lifts) + ".", "Sinks the mood: " + "; ".join(b.sinks) + "."]

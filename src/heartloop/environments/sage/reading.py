@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from heartloop.appraisal.effect import Output
 from heartloop.appraisal.features import Context
 from heartloop.environments.reading import LearnedReading, unsaid
-from heartloop.environments.sage.scenario import Scenario
+from heartloop.environments.sage.scenario import Brief
 
 __all__ = ["READING", "context_of"]
 
 
-def context_of(scenario: Scenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+def context_of(scenario: Brief, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The dialogue so far, the concerns that were not told yet, what lifts the person and what hurts them."""
     background = scenario.background
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=(*unsaid(scenario.concerns, scenario.beats, messages), *background.lifts),
+        unsaid=(*unsaid(scenario.concerns, scenario.told, messages), *background.lifts),
         sore=tuple(background.sinks),
     )
 

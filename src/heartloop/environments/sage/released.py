@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.environments.records import load_own_or_imported
 from heartloop.environments.sage.intentions import INTENTIONS, Family
-from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SETS, Brief, load_any
 
 __all__ = [
     "FORM",
@@ -185,8 +185,8 @@ class ReleasedScenario(BaseModel):
         return story_fingerprint(record.player, record.scene, record.task, record.first_talk)
 
 
-AnyScenario = Scenario | ReleasedScenario
-"""A scenario of this project, or an imported one."""
+AnyScenario = Brief | ReleasedScenario
+"""A scenario of this project, complete or in the short form, or an imported one."""
 
 
 def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
@@ -197,5 +197,5 @@ def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[A
         InputError: an invalid file, or a released file that was not imported.
     """
     return load_own_or_imported(
-        load_scenarios, name, ReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
+        load_any, name, ReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
     )

@@ -6,15 +6,17 @@ and the checks of a shipped set. Does not cover near-duplicates (`heartloop.auth
 
 The published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and
 lowers it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`,
-`beats` and the written lines, from which the embedded user speaks without a model.
+`beats` and the written lines, from which the embedded user speaks without a model. The short form (`Brief`) requires the
+published fields alone; a model as user simulator can play it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
@@ -26,6 +28,7 @@ __all__ = [
     "Attempt",
     "Background",
     "Beat",
+    "Brief",
     "Concern",
     "Conflict",
     "Lines",
@@ -34,6 +37,7 @@ __all__ = [
     "Reactions",
     "Scenario",
     "give_aways",
+    "load_any",
     "load_scenarios",
     "problems_of",
 ]
@@ -45,7 +49,7 @@ SETS = ("support", "chat")
 """Scenario sets shipped with the package, by name."""
 
 
-class Persona(Part):
+class BriefPersona(Part):
     """Who this is. `place` is where they live and come from; `speaking_style` is tone, `way_of_speaking` is conduct in talk."""
 
     name: Short = Field(min_length=2)
@@ -58,6 +62,12 @@ class Persona(Part):
     speaking_style: Sentences = Field(min_length=20)
     way_of_speaking: Sentences = Field(min_length=20)
     traits: tuple[Short, ...] = Field(min_length=3, max_length=5)
+    temperament: Temperament | None = None
+
+
+class Persona(BriefPersona):
+    """Who this is, with the temperament that the short form may omit."""
+
     temperament: Temperament
 
 
@@ -77,10 +87,16 @@ class Conflict(Part):
     why: Line = Field(min_length=20)
 
 
-class Attempt(Part):
+class BriefAttempt(Part):
     """Something already tried that did not help; `cues` are words by which a supporter would propose it again."""
 
     text: Line = Field(min_length=20)
+    cues: tuple[Cue, ...] = Field(default=(), max_length=8)
+
+
+class Attempt(BriefAttempt):
+    """Something already tried that did not help, with its cues."""
+
     cues: tuple[Cue, ...] = Field(min_length=2, max_length=8)
 
 
@@ -92,18 +108,24 @@ class Reactions(Part):
     low: Line = Field(min_length=30)
 
 
-class Background(Part):
+class BriefBackground(Part):
     """What happened. `conflict` and `tried` may be absent in chit-chat only."""
 
     event: Passage = Field(min_length=60)
     timeline: tuple[Moment, ...] = Field(min_length=2, max_length=6)
     conflict: Conflict | None = None
-    tried: Annotated[tuple[Attempt, ...], Sent(maxItems=6)] = ()
+    tried: Annotated[tuple[BriefAttempt, ...], Sent(maxItems=6)] = ()
     problem: Line = Field(min_length=20)
     now: Line = Field(min_length=20)
     reactions: Reactions
     lifts: tuple[Line, ...] = Field(min_length=2, max_length=5)
     sinks: tuple[Line, ...] = Field(min_length=2, max_length=5)
+
+
+class Background(BriefBackground):
+    """What happened, with the cues of what was tried."""
+
+    tried: Annotated[tuple[Attempt, ...], Sent(maxItems=6)] = ()
 
 
 class Concern(Part):
@@ -148,8 +170,8 @@ class Lines(Part):
     leave: tuple[Line, ...] = Field(min_length=2, max_length=3)
 
 
-class Scenario(Written):
-    """One person on one evening: everything the simulated user knows and nothing the policy is told."""
+class Brief(Written):
+    """The short form of a scenario, without written beats and lines, for a model as user simulator."""
 
     id: str = Field(pattern=r"^(support|chat)-[a-z]+-\d{2,8}$")
     family: Family
@@ -157,25 +179,33 @@ class Scenario(Written):
     theme: str = Field(min_length=3)
     title: str = Field(min_length=5, max_length=80)
     tags: Tags
-    persona: Persona
-    background: Background
+    persona: BriefPersona
+    background: BriefBackground
     goal: str = Field(min_length=20)
     first_message: str = Field(min_length=20, max_length=320)
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
-    beats: tuple[Beat, ...] = Field(min_length=10, max_length=12)
-    lines: Lines
+    concerns: tuple[Concern, ...] = Field(default=(), max_length=6)
+
+    @field_validator("intention")
+    @classmethod
+    def _is_an_intention(cls, intention: str) -> str:
+        if intention not in INTENTIONS:
+            raise ValueError(f"intention {intention!r} is unknown; expected one of {', '.join(INTENTIONS)}")
+        return intention
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
-        intention = INTENTIONS.get(self.intention)
-        if intention is None:
-            raise ValueError(f"intention {self.intention!r} is unknown; expected one of {', '.join(INTENTIONS)}")
+        intention = INTENTIONS[self.intention]
         if intention.family != self.family:
             raise ValueError(f"intention {self.intention!r} belongs to family {intention.family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        check_concerns(self.concerns, self.beats)
+        check_concerns(self.concerns, self.told)
         return self
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats; none in the short form."""
+        return ()
 
     @property
     def stratum(self) -> str:
@@ -198,6 +228,21 @@ class Scenario(Written):
         return self.persona.place
 
 
+class Scenario(Brief):
+    """One person on one evening: everything the simulated user knows and nothing the policy is told."""
+
+    persona: Persona
+    background: Background
+    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    beats: tuple[Beat, ...] = Field(min_length=10, max_length=12)
+    lines: Lines
+
+    @property
+    def told(self) -> tuple[Beat, ...]:
+        """The written beats."""
+        return self.beats
+
+
 def give_aways(intention: str, first_message: str) -> list[str]:
     """Problems of a first message that reveals the hidden intention; empty if it does not."""
     return [
@@ -207,9 +252,11 @@ def give_aways(intention: str, first_message: str) -> list[str]:
     ]
 
 
-def problems_of(scenario: Scenario) -> list[str]:
-    """Problems of a shipped scenario beyond its schema; empty if it passes."""
+def problems_of(scenario: Brief) -> list[str]:
+    """Problems of a scenario beyond its schema; empty if it passes. Of the short form, the first message alone is checked."""
     problems = give_aways(scenario.intention, scenario.first_message)
+    if not isinstance(scenario, Scenario):
+        return problems
     closing = {
         *scenario.lines.thanks,
         *scenario.lines.leave,
@@ -235,4 +282,7 @@ def problems_of(scenario: Scenario) -> list[str]:
 
 
 load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/scenarios.md")
-"""Loads a shipped set, or a file by path."""
+"""Loads a shipped set, or a file by path, of complete scenarios."""
+
+load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/scenarios.md", brief=Brief)
+"""As `load_scenarios`, where a file may hold the short form."""

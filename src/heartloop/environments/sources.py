@@ -1,0 +1,232 @@
+"""The text of a scenario file as records: JSON lines or YAML, with the line of every field, and errors in plain words.
+
+Covers reading and the words of an error. Does not cover what a record holds (each environment's schema), nor shipped sets
+(`records`). YAML is read as JSON with comments: true and false are the only booleans, a time or a day is text, a key may not
+repeat, and aliases are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
+
+__all__ = ["Problem", "RecordErrors", "Source", "field_names", "is_yaml", "plain", "read_text", "sources"]
+
+Location = tuple[str | int, ...]
+
+
+class Problem(NamedTuple):
+    """One error of a record."""
+
+    line: int
+    field: str
+    """Dotted, entries of a list by their number from 0; `record` for the whole record."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, {self.field}: {self.text}"
+
+
+class Source(NamedTuple):
+    """One record before it is validated."""
+
+    line: int
+    text: str
+    """JSON."""
+    lines: Mapping[Location, int] = {}
+    """Lines of the fields; empty in JSON lines, where a record is one line."""
+
+    def line_of(self, location: Location) -> int:
+        """The line of a field, or of the nearest part around it."""
+        return next((self.lines[location[:n]] for n in range(len(location), 0, -1) if location[:n] in self.lines), self.line)
+
+
+class RecordErrors(InputError):
+    """A file with invalid records; the message names the first error.
+
+    Args:
+        valid: the records without an error, with their lines.
+    """
+
+    def __init__(self, path: Path, problems: list[Problem], correction: str, valid: list[tuple[int, Any]]) -> None:
+        self.problems, self.valid = problems, valid
+        more = len(problems) - 1
+        others = f" ({amount(more, 'more error')}: `heartloop scenarios check {path}` names all)" if more else ""
+        super().__init__(f"{path}, {problems[0]}; {correction}{others}")
+
+
+def read_text(path: Path) -> str:
+    """The text of a scenario file, with or without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines or YAML") from error
+
+
+def is_yaml(path: Path) -> bool:
+    """Whether a file is read as YAML: by its suffix."""
+    return path.suffix.lower() in (".yaml", ".yml")
+
+
+def sources(path: Path, text: str) -> Iterator[Source | Problem]:
+    """The records of a file's text, and what cannot be read as a record; blank lines and empty documents are skipped.
+
+    A YAML file holds one record per document, or a list of records.
+    """
+    if is_yaml(path):
+        yield from _yaml_sources(text)
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield Source(number, line)
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """The core schema of YAML 1.2 without octal and hexadecimal numbers: `no` and `12:30` are texts."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not supported; write the text again", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _form, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?", list("-+0123456789.")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_form})$"), _first)
+
+
+def _yaml_sources(text: str) -> Iterator[Source | Problem]:
+    line = 1
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            for record in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+                line = record.start_mark.line + 1
+                lines: dict[Location, int] = {}
+                twice = list(_walk(record, (), lines))
+                value = loader.construct_document(record)
+                if value is not None:
+                    yield from twice
+                    yield Source(line, json.dumps(value, ensure_ascii=False, allow_nan=False), lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        hint = " (a text with a colon and a space, or with # or quotes in it, needs quotes around it)"
+        hint = "" if "alias" in str(error) else hint
+        yield Problem(mark.line + 1 if mark else line, "record", f"not YAML: {error.problem}{hint}")
+    except yaml.YAMLError as error:
+        yield Problem(line, "record", f"not YAML: {' '.join(str(error).split())}")
+    except (TypeError, ValueError, RecursionError) as error:
+        yield Problem(line, "record", f"has a value that JSON lacks ({error}); expected texts, numbers, lists and fields")
+
+
+def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
+    """Notes the line of every field, and yields keys that repeat."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = (*location, str(key.value))
+            if below in lines:
+                first = f"is given twice, first on line {lines[below]}; remove one of them"
+                yield Problem(key.start_mark.line + 1, ".".join(map(str, below)), first)
+                continue
+            lines[below] = key.start_mark.line + 1
+            yield from _walk(value, below, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for place, value in enumerate(node.value):
+            lines[*location, place] = value.start_mark.line + 1
+            yield from _walk(value, (*location, place), lines)
+
+
+def field_names(kind: type[BaseModel]) -> set[str]:
+    """Names of all fields of a schema and of its parts."""
+    schema = kind.model_json_schema()
+    return {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", {})}
+
+
+_KINDS = {
+    str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "fields", type(None): "empty",
+}  # fmt: skip
+_SHOWN = 60
+
+
+def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
+    """An error of pydantic as what is wrong with the value and what was expected.
+
+    Args:
+        known: names of fields, for the nearest to an unknown one.
+
+    >>> from pydantic import BaseModel, Field, ValidationError
+    >>> class Person(BaseModel):
+    ...     age: int = Field(le=100)
+    >>> try:
+    ...     Person(age=130)
+    ... except ValidationError as error:
+    ...     plain(error.errors()[0])
+    'is 130; expected at most 100'
+    """
+    value, context = error["input"], error.get("ctx", {})
+    shown = repr(value if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+    kind = _KINDS.get(type(value), type(value).__name__)
+    match error["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return f"is an unknown field{_nearest(str(error['loc'][-1]), known)}; correct its name or remove it"
+        case "string_too_short":
+            return f"has {amount(len(value.strip()), 'character')}; expected at least {context['min_length']}"
+        case "string_too_long":
+            return f"has {amount(len(value.strip()), 'character')}; expected at most {context['max_length']}"
+        case "too_short":
+            return f"has {amount(context['actual_length'], 'entry', 'entries')}; expected at least {context['min_length']}"
+        case "too_long":
+            return f"has {amount(context['actual_length'], 'entry', 'entries')}; expected at most {context['max_length']}"
+        case "greater_than_equal":
+            return f"is {shown}; expected at least {context['ge']:g}"
+        case "less_than_equal":
+            return f"is {shown}; expected at most {context['le']:g}"
+        case "literal_error":
+            expected = re.findall(r"'([^']*)'", context["expected"])
+            return f"is {shown}; expected {context['expected']}{_nearest(value, expected) if isinstance(value, str) else ''}"
+        case "string_pattern_mismatch":
+            return f"is {shown}; expected a text that matches {context['pattern']}"
+        case "value_error":
+            return str(context["error"])
+        case "json_invalid":
+            return f"not JSON ({context['error']}); expected one JSON object per line"
+        case "string_type":
+            return f"is {kind}; expected text" + (", in quotes" if isinstance(value, (int, float)) else "")
+        case "tuple_type" | "list_type":
+            return f"is {kind}; expected a list"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"is {kind}; expected fields with values"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return f"is {shown}; expected a whole number"
+        case name if name.startswith("date"):
+            return f"is {shown}; expected a day such as 2026-03-14"
+    return error["msg"]
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"; the nearest is {near[0]!r}" if near else ""

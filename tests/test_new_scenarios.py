@@ -1,0 +1,214 @@
+"""A scenario of one's own, from the template to the report.
+
+1. Every environment with scenarios of its own has a template, complete and short, which is valid, breaks no rule and is played.
+2. The short form is the template without what embedded roles read; an embedded user refuses it and a model plays it.
+3. `new` overwrites nothing; `check` names all errors at once, with line and field.
+4. YAML is read as JSON with comments.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from heartloop.authoring.checks import problems_of_set
+from heartloop.cli.main import app
+from heartloop.core.chat import ScriptedChat
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.episode import play
+from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.sources import Problem, RecordErrors, Source, sources
+from heartloop.environments.templates import template_of
+
+ENVIRONMENTS = [name for name in environment_names() if load_environment(name).scenarios.template]
+
+
+def heartloop(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def written(folder: Path, environment: str, *, short: bool = False) -> Path:
+    path = folder / f"{environment}.yaml"
+    path.write_text(template_of(load_environment(environment), path.name, short=short))
+    return path
+
+
+def edited(path: Path, *changes: tuple[str, str]) -> Path:
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    return path
+
+
+def test_every_environment_with_a_schema_of_its_own_has_a_template() -> None:
+    assert set(ENVIRONMENTS) == {"sage", "eibench", "empa", "perm", "daily"}
+    with pytest.raises(UseError, match="eqbench has no scenarios of its own form"):
+        template_of(load_environment("eqbench"), "my.yaml")
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_template_is_valid_and_breaks_no_rule(environment: str, short: bool, tmp_path: Path) -> None:
+    kind = load_environment(environment).scenarios
+    (scenario,) = kind.load(str(written(tmp_path, environment, short=short)))
+    assert type(scenario).__name__ == ("Brief" if short else "Scenario")
+    assert problems_of_set(kind, [scenario]) == []
+    assert scenario.title in kind.text(scenario)
+    assert scenario.id in kind.line(scenario)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_template_repeats_nobody_of_the_shipped_sets(environment: str, tmp_path: Path) -> None:
+    kind = load_environment(environment).scenarios
+    shipped = list(kind.load(kind.sets[0]))
+    assert problems_of_set(kind, [*shipped, *kind.load(str(written(tmp_path, environment)))]) == []
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_short_form_has_the_same_fields_with_the_same_values(environment: str, tmp_path: Path) -> None:
+    kind = load_environment(environment).scenarios
+    (whole,) = kind.load(str(written(tmp_path, environment)))
+    (short,) = kind.load(str(written(tmp_path, environment, short=True)))
+    asked = {"id", "title", "query", "first_message", "opening", "story", "user", "model", "goal"} & set(type(short).model_fields)
+    assert asked
+    assert {name: getattr(short, name) for name in asked} == {name: getattr(whole, name) for name in asked}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_from_new_to_the_report(environment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert heartloop("scenarios", "new", environment).exit_code == 0
+    path = f"my-{environment}.yaml"
+    again = heartloop("scenarios", "new", environment)
+    assert isinstance(again.exception, UseError)
+    edited(tmp_path / path, ("-90", "-91") if environment in ("perm", "daily") else ("9001", "9002"))
+    assert heartloop("scenarios", "check", path).exit_code == 0
+    run = ["eval", environment, "--scenarios", path, "--user", "embedded", "--model", "heartloop/reflector", "--out", "mine"]
+    done = heartloop(*run)
+    assert done.exit_code == 0, done.output
+    assert heartloop("report", "mine").exit_code == 0
+    assert "mine" in {entry.name for entry in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_an_embedded_role_refuses_the_short_form_and_says_what_to_do(environment: str, tmp_path: Path) -> None:
+    spec = load_environment(environment)
+    scenarios = spec.load(str(written(tmp_path, environment, short=True)))
+    with pytest.raises(InputError, match=r"has no .*(--user|--judge) MODEL"):
+        spec.make(scenarios, spec.players())
+
+
+PERSON = {"sage": "Bereczki", "eibench": "Nerys", "empa": "Belhadj", "perm": "Sangaré", "daily": "Grabiec"}
+SAGE_ANSWERS = [
+    json.dumps({"content": "a", "fit": "b", "activity": "c", "feeling": "d", "change": 6}),
+    json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "it", "reply": "Goodbye.", "leaves": True}),
+]
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str, tmp_path: Path) -> None:
+    spec = load_environment(environment)
+    (scenario,) = spec.load(str(written(tmp_path, environment, short=True)))
+    model = ScriptedChat(SAGE_ANSWERS if environment == "sage" else ["no JSON"], cycle=True)
+    ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)))
+    done = await play(ready, scenario.id, ScriptedChat(["I see."], cycle=True))
+    assert PERSON[environment] in "".join(message.content for message in model.asked[0])
+    assert done.score == (46.0 if environment == "sage" else None)
+
+
+def test_all_errors_are_named_at_once_with_line_and_field(tmp_path: Path) -> None:
+    changes = (
+        ("intention: empathy", "intention: emphaty"),
+        ("  age: 58", "  age: 300"),
+        ("tags: [none]", "tags: [grief]"),
+        ("temperament: slow", "temperment: slow"),
+        ('goal: "That somebody feels what it was to put the comma into line four."', "goal: 12"),
+    )
+    path = edited(written(tmp_path, "sage"), *changes)
+    lines = path.read_text().split("\n")
+    done = heartloop("scenarios", "check", str(path))
+    assert done.exit_code == 2
+    named = {line.split(", ", 1)[1].split(":")[0]: line for line in done.output.splitlines() if line.startswith("line ")}
+    assert set(named) == {"intention", "persona.age", "tags.0", "persona.temperament", "persona.temperment", "goal"}
+    for field, text in {"intention": "emphaty", "persona.age": "age: 300", "tags.0": "grief", "goal": "goal: 12"}.items():
+        assert text in lines[int(named[field].split()[1].rstrip(",")) - 1]
+    assert "at most 100" in named["persona.age"]
+    assert "nearest is 'temperament'" in named["persona.temperment"]
+
+
+def test_a_broken_rule_exits_with_1_and_names_the_line(tmp_path: Path) -> None:
+    path = edited(written(tmp_path, "sage"), ("Good evening.", "Can you understand me?"))
+    done = heartloop("scenarios", "check", str(path))
+    assert done.exit_code == 1
+    assert "support-empathy-9001: first message gives the intention away" in done.output
+    assert done.output.startswith("line ")
+
+
+def test_errors_of_several_records_of_json_lines_are_named_at_once(tmp_path: Path) -> None:
+    (scenario,) = load_environment("perm").scenarios.load(str(written(tmp_path, "perm")))
+    path = tmp_path / "mine.jsonl"
+    record = scenario.model_dump(mode="json")
+    bad = [record | {"id": "perm-proud-91", "emotion": "prouder"}, record | {"id": "perm-proud-92", "title": "x"}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in [record, *bad]) + "{oops\n")
+    with pytest.raises(RecordErrors) as raised:
+        load_environment("perm").scenarios.load(str(path))
+    assert [(problem.line, problem.field) for problem in raised.value.problems] == [(2, "emotion"), (3, "title"), (4, "record")]
+    assert [record.id for _, record in raised.value.valid] == ["perm-prepared-90"]
+
+
+def read(text: str) -> list[Source | Problem]:
+    return list(sources(Path("x.yaml"), text))
+
+
+def test_yaml_is_read_as_json_with_comments() -> None:
+    (one,) = read("# a comment\nwhen: 12:30\nday: 2026-03-14\nno: no\nn: 012\nreal: 0.5\nnothing:\nyes: true\n")
+    assert isinstance(one, Source)
+    assert json.loads(one.text) == {
+        "when": "12:30", "day": "2026-03-14", "no": "no", "n": "012", "real": 0.5, "nothing": None, "yes": True,
+    }  # fmt: skip
+
+
+def test_records_of_yaml_stand_in_documents_or_a_list() -> None:
+    assert [one.line for one in read("id: a\n---\n# nothing\n---\nid: b\n")] == [1, 5]
+    assert [one.line for one in read("- id: a\n- id: b\n  x: 1\n")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("id: a\nid: b\n", 2, "twice"),
+        ("id: a\ntext: b: c\n", 2, "not YAML"),
+        ("a: &x 1\nb: *x\n", 2, "alias"),
+        ("a: [1\n", 2, "not YAML"),
+        ("a: !!python/object:os.system x\n", 1, "not YAML"),
+        ("a: \x00\n", 1, "not YAML"),
+        ("[" * 5000, 1, ""),
+    ],
+)
+def test_what_is_no_record_is_named_with_its_line(text: str, line: int, word: str) -> None:
+    problem = next(one for one in read(text) if isinstance(one, Problem))
+    assert problem.line == line
+    assert word in str(problem)
+
+
+def test_a_file_that_is_not_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    path = edited(written(tmp_path, "sage"), ('title: "', "title: a: b #"))
+    done = heartloop("scenarios", "check", str(path))
+    assert isinstance(done.exception, UseError)
+    assert "line 14" in str(done.exception)
+
+
+def test_list_and_show_take_an_environment_and_name_the_nearest_id() -> None:
+    assert "support-listen-01" in heartloop("scenarios", "list", "sage").output
+    assert "hallway" in heartloop("scenarios", "show", "sage", "support-listen-01").output
+    for words in (("sage", "support-lisen-01"), ("support-lisen-01",)):
+        missed = heartloop("scenarios", "show", *words)
+        assert isinstance(missed.exception, UseError)
+        assert "'support-listen-01'" in str(missed.exception)
+    for words in (("list", "eqbench"), ("show", "eqbench", "1"), ("show", "sage"), ("show", "a", "b", "c")):
+        assert isinstance(heartloop("scenarios", *words).exception, UseError)
