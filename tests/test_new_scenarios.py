@@ -22,6 +22,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sources import Problem, RecordErrors, Source, sources
 from heartloop.environments.templates import template_of
+from heartloop.models.baselines import Baseline
 
 ENVIRONMENTS = [name for name in environment_names() if load_environment(name).scenarios.template]
 
@@ -116,7 +117,7 @@ async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str
     (scenario,) = spec.load(str(written(tmp_path, environment, short=True)))
     model = ScriptedChat(SAGE_ANSWERS if environment == "sage" else ["no JSON"], cycle=True)
     ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)))
-    done = await play(ready, scenario.id, ScriptedChat(["I see."], cycle=True))
+    done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
     assert done.score == (46.0 if environment == "sage" else None)
 
@@ -210,5 +211,6 @@ def test_list_and_show_take_an_environment_and_name_the_nearest_id() -> None:
         missed = heartloop("scenarios", "show", *words)
         assert isinstance(missed.exception, UseError)
         assert "'support-listen-01'" in str(missed.exception)
-    for words in (("list", "eqbench"), ("show", "eqbench", "1"), ("show", "sage"), ("show", "a", "b", "c")):
-        assert isinstance(heartloop("scenarios", *words).exception, UseError)
+    wrong: list[tuple[str, ...]] = [("list", "eqbench"), ("show", "eqbench", "1"), ("show", "sage"), ("show", "a", "b", "c")]
+    for line in wrong:
+        assert isinstance(heartloop("scenarios", *line).exception, UseError)

@@ -29,7 +29,7 @@ Environment = Annotated[
 
 @scenarios_app.command("new")
 def scenarios_new(
-    environment: Annotated[str, typer.Argument(help="Environment, such as sage.")],
+    environment: Annotated[str, typer.Argument(help="Environment.")],
     short: Annotated[
         bool, typer.Option("--short", help="Only what models in the roles read: no written lines for the embedded ones.")
     ] = False,
