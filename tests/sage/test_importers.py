@@ -73,7 +73,7 @@ def test_no_meaning_or_two_give_no_key(task: str) -> None:
         ({k: v for k, v in profile(1).items() if k != "scene"}, r"line 2, scene: Field required"),
         (profile(1, cha_group="固执"), r"line 2, cha_group: "),
         (profile(1, id=7), r"line 2, id: "),
-        (profile(0), r"line 2, id: '0000-0000' is already on line 1"),
+        (profile(0), r"line 2: id '0000-0000' is already on line 1"),
         (log(1, [40, 45]), r"line 2 is a dialogue, not a profile; use `heartloop import sage-logs"),
         ({"form": "sage-released/1"}, r"line 2 was imported before"),
     ],
@@ -127,5 +127,5 @@ class TestReading:
     def test_an_id_twice(self, tmp_path: Path) -> None:
         path = self.file(tmp_path, profile(0))
         path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
-        with pytest.raises(InputError, match="line 2: id '0000-0000' is already on line 1"):
+        with pytest.raises(InputError, match="line 2, id: '0000-0000' is already on line 1"):
             load_set(str(path))
