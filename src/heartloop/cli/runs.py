@@ -29,6 +29,9 @@ def compare(
     worse_than: Annotated[
         float | None, typer.Option(help="Exit with code 1 if the 95 % interval of B - A lies below minus this number of points.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a report of the runs into this folder, with a page of the comparison.")
+    ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
     from heartloop.evaluation.comparison import choose_sides, worse_by
@@ -36,10 +39,17 @@ def compare(
     from heartloop.evaluation.comparison_text import comparison_text
     from heartloop.evaluation.runs import read_run
 
-    a, b = choose_sides(read_run(run_a), read_run(run_b) if run_b is not None else None, model_a, model_b)
+    runs = [read_run(path) for path in (run_a, run_b) if path is not None]
+    a, b = choose_sides(runs[0], runs[1] if len(runs) > 1 else None, model_a, model_b)
     comparison = compared(a, b, min_difference=min_difference)
     failed = worse_than is not None and worse_by(comparison, worse_than)
     typer.echo(comparison_text(comparison, min_difference=min_difference))
+    if report is not None:
+        from heartloop.report.comparison_page import COMPARISON
+        from heartloop.report.site import write_site
+
+        write_site(runs, report, comparison=comparison, min_difference=min_difference)
+        typer.echo(f"Report: {report / COMPARISON}")
     if failed:
         typer.echo(f"B is worse than A by more than {worse_than:g}.", err=True)
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from heartloop.core.wording import amount
 from heartloop.evaluation.comparison import FEW_SCENARIOS, Comparison
 from heartloop.scoring.statistics import Interval
 
-__all__ = ["comparison_text"]
+__all__ = ["comparison_text", "evidence_words", "needed_words", "verdict"]
 
 
 def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
@@ -32,11 +32,9 @@ def _lines(comparison: Comparison, min_difference: float | None) -> Iterable[str
         yield f"! {warning}"
     yield ""
     yield f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"
-    how = "exact" if comparison.exact else "10,000 random sign patterns"
-    yield f"permutation test p {_p(comparison.p)} ({how}, by scenario)"
-    yield f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}"
-    yield _verdict(comparison, min_difference)
-    yield _needed(comparison)
+    yield from evidence_words(comparison)
+    yield verdict(comparison, min_difference)
+    yield needed_words(comparison)
     if comparison.groups:
         yield from ("", *_groups(comparison))
     if comparison.extremes:
@@ -68,7 +66,17 @@ def _extremes(comparison: Comparison) -> Iterable[str]:
     yield from _table(("largest differences", "A", "B", "B - A", "title"), rows, left=(0, 4))
 
 
-def _verdict(comparison: Comparison, min_difference: float | None) -> str:
+def evidence_words(comparison: Comparison) -> tuple[str, str]:
+    """The test and the effect sizes, a sentence each."""
+    how = "exact" if comparison.exact else "10,000 random sign patterns"
+    return (
+        f"permutation test p {_p(comparison.p)} ({how}, by scenario)",
+        f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
+    )
+
+
+def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
+    """What the interval supports, as a sentence."""
     low, high = comparison.difference.low, comparison.difference.high
     if math.isnan(low):
         return "One scenario: no verdict."
@@ -81,7 +89,8 @@ def _verdict(comparison: Comparison, min_difference: float | None) -> str:
     return "Not distinguished: the interval includes 0. This does not show that they are equal."
 
 
-def _needed(comparison: Comparison) -> str:
+def needed_words(comparison: Comparison) -> str:
+    """How many scenarios a comparison needs, as a sentence."""
     if comparison.needed is None:
         return "The sample size is not defined: the difference or its spread is 0."
     return (

@@ -22,10 +22,12 @@ from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, Str
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, script_json
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.evaluation.comparison import Comparison
 from heartloop.evaluation.runs import Run, comparable, read_run
 from heartloop.evaluation.scores import score_card
 from heartloop.report.charts import drawn
 from heartloop.report.colours import assign_colours, keep_colours, read_colours
+from heartloop.report.comparison_page import COMPARISON, comparison_page
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.labels import labelled
 from heartloop.report.matrix import Matrix, matrix_of
@@ -56,7 +58,14 @@ class Site(NamedTuple):
     """Of every model in the report (`report.colours`)."""
 
 
-def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Callable[[str], None] = lambda _: None) -> Path:
+def write_site(
+    runs: Sequence[Path | Run | TrainingRun],
+    out: Path,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    comparison: Comparison | None = None,
+    min_difference: float | None = None,
+) -> Path:
     """Writes the report of some runs into `out` and returns its `index.html`.
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
@@ -67,6 +76,8 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
         runs: run directories, or runs already read; of evaluations, of training, or both.
         out: a folder; made if it is missing.
         tell: called with what a person who waits should know, such as how long labelling the replies takes.
+        comparison: of two models in these runs, which gets a page of its own (`comparison_page.COMPARISON`).
+        min_difference: the smallest difference that matters, as the comparison was made with.
 
     Raises:
         UseError: no run directory was given, or a run is of an environment without a report.
@@ -96,6 +107,9 @@ def write_site(runs: Sequence[Path | Run | TrainingRun], out: Path, *, tell: Cal
         keep_colours(run.path, (dialogue.model for dialogue in run.transcripts), colours)
     matrix = matrix_of([(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)])
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
+    if comparison is not None and named:
+        nav.insert(1, {"name": COMPARISON, "label": "Comparison"})
+        written.append((COMPARISON, COMPARISON, {"compared": comparison_page(comparison, named, min_difference)}))
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     try:
         copy_assets(out / "assets", _STATIC)
@@ -196,7 +210,7 @@ def copy_assets(folder: Path, names: Sequence[str]) -> None:
 
 def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
     """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
-    ours = [out / name for name in (_SIDE_BY_SIDE, "published.html", "settings.html")]
+    ours = [out / name for name in (_SIDE_BY_SIDE, COMPARISON, "published.html", "settings.html")]
     ours += [path for path in out.glob("training*.html") if re.fullmatch(r"training(-[1-9]\d*)?\.html", path.name)]
     for page in ours:
         if page.name not in pages:
