@@ -50,7 +50,7 @@ FORMATS: Mapping[str, Format] = {
     ),
     "dpo": Format(
         "heartloop.integrations.training_data:export_dpo", "preference pairs of replies and of dialogues, with margins",
-        'Load: datasets.load_dataset("{folder}", "replies"), or "dialogues"', ("model", "margin"),
+        'Load: datasets.load_dataset("{folder}"); README.md there names the configurations', ("model", "margin"),
     ),
     "inspect": Format(
         "heartloop.integrations.inspect.export:export_run",
