@@ -26,7 +26,7 @@ from tests.test_local_models import until_ended
 
 MODEL = "local/smollm2"
 DIALOGUES: Mapping[str, int] = {"sage": 10, "eibench": 12, "empa": 4, "perm": 6, "daily": 4, "eqbench": 4}
-TURNS = {"sage": 3}
+TURNS = {"sage": 3, "eqbench": 3}
 """Most turns; two elsewhere, where an environment has several."""
 SCORED = 0.9
 
