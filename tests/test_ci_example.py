@@ -1,0 +1,74 @@
+"""The workflow of `examples/ci`: its YAML parses, and its commands run as written.
+
+1. It runs on pull requests, with no more rights than reading.
+2. Base and head alike: the job passes. A head that is rude: the gate trips with exit code 1.
+3. Every command of heartloop in it exists; an option that is gone fails here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.write_docs import ROOT
+
+EXAMPLE = ROOT / "examples" / "ci"
+
+
+def workflow() -> dict[str, Any]:
+    text = (EXAMPLE / "heartloop.yml").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # in YAML 1.1, `on` is a truth value
+    return loaded
+
+
+def steps() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = workflow()["jobs"]["compare"]["steps"]
+    return found
+
+
+def test_it_runs_on_pull_requests_and_may_only_read() -> None:
+    described = workflow()
+    assert set(described["on"]) == {"pull_request"}
+    assert described["permissions"] == {"contents": "read"}
+    assert all(("uses" in step) != ("run" in step) for step in steps())
+
+
+def play(workspace: Path) -> subprocess.CompletedProcess[str]:
+    """Runs the steps that call heartloop, as a runner does; returns the last one that ran, the first that failed."""
+    given = {**workflow()["env"], "FOLDER": ".", "LIMIT": "12"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    here = {"GITHUB_WORKSPACE": str(workspace), "GITHUB_STEP_SUMMARY": str(workspace / "summary.md"), "PATH": path}
+    done = None
+    for step in steps():
+        if not step.get("run", "").startswith("heartloop "):
+            continue
+        folder = re.sub(r"\$\{\{ env\.(\w+) \}\}", lambda name: given[name[1]], step.get("working-directory", "."))
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        environment = {**os.environ, **given, **here}
+        done = subprocess.run(command, cwd=workspace / folder, env=environment, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            break
+    assert done is not None
+    return done
+
+
+@pytest.mark.documentation
+@pytest.mark.parametrize(("head", "code"), [(None, 0), ('"Stop whining. You are wasting my time."', 1)])
+def test_the_gate_passes_an_unchanged_system_and_stops_a_worse_one(head: str | None, code: int, tmp_path: Path) -> None:
+    source = (EXAMPLE / "assistant.py").read_text(encoding="utf-8")
+    for name in ("base", "head"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "assistant.py").write_text(source, encoding="utf-8")
+    if head is not None:
+        (tmp_path / "head" / "assistant.py").write_text(f"def reply(messages):\n    return {head}\n", encoding="utf-8")
+    done = play(tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").strip()
+    assert (tmp_path / "runs" / "report" / "index.html").is_file()
