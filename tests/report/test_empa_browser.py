@@ -149,6 +149,29 @@ def test_evidence_stands_where_it_was_said_and_the_director_between(
             assert page.evaluate(FAINT) == [], scheme
 
 
+def test_two_paths_in_one_scene_are_followed_turn_by_turn(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
+    talks = [
+        empa_talk("x/one", "s0", [levels(C=1)] * 4, start=(-12.0, -9.0, -20.0)),
+        empa_talk("x/two", "s0", [levels(A=-1)] * 2, start=(-12.0, -9.0, -20.0)),
+    ]
+    with quiet(page):
+        index = write_site([write_run(talks, "two", **EMPA)], tmp_path / "site")
+        page.goto(index.as_uri() + "#pair?a=dialogue-x-one-s0&b=dialogue-x-two-s0")
+        page.wait_for_selector("dialog[open].wide .pair-of-paths")
+        paths = page.locator(".pair-of-paths svg.planes .whole")
+        assert paths.count() == 4  # two models in two planes
+        words = page.locator(".pair-of-paths .journey-words p")
+        assert words.all_inner_texts() == [
+            "After reply 4", "one: C −8, A −9, P −20", "two: C −12, A −13, P −20 (ended after reply 2)",
+        ]  # fmt: skip
+        page.locator(".pair-of-paths input").focus()
+        page.keyboard.press("Home")
+        assert words.all_inner_texts() == ["At the start", "one: C −12, A −9, P −20", "two: C −12, A −9, P −20"]
+        assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
+        # both dialogues stand turn by turn, the shorter one with its end
+        assert page.locator(".together > .talk.side").count() == 2 * 4
+
+
 def test_a_window_without_a_judgement_says_so(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
     with quiet(page):
         index = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site")

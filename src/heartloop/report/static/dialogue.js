@@ -3,7 +3,8 @@
  * The script of an environment's panel may set `heartloop.panel`, an object with any of these functions; `said` is the dialogue of
  * `dialogues-N.js`, where `said.panel` holds what `ReportPanel.dialogue` gives, and `row` its line of the list:
  *   head(said, row)                     nodes above the dialogue
- *   strip(said, conversation)           an element that stays above it; its `follow(sheet)`, where it has one, is called once
+ *   strip(said, conversation, row)      an element that stays above it; its `follow(sheet)`, where it has one, is called once
+ *   pair(both)                          nodes above two dialogues beside each other, each [row, said]
  *   marks(said)                         marked places by message: "reply 0", "message 0" ("message -1" is the first message)
  *   reply(said, turn, model)            nodes in place of a reply and what is shown under it
  *   turn(said, turn, index, row)        nodes in place of the changes of the state
@@ -297,7 +298,7 @@ window.heartloop = window.heartloop || {};
       body.append(list);
     }
     const conversation = talk(row, said, strategies);
-    const strip = asked("strip", said, conversation);
+    const strip = asked("strip", said, conversation, row);
     if (strip) body.append(strip);
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
@@ -337,6 +338,7 @@ window.heartloop = window.heartloop || {};
       const words = make("div", "result-words", null, link, make("br"), (row.score === null ? "unscored" : row.stopWords) + " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
       return make("div", "side m" + row.model, null, make("div", "result", null, make("span", "result-score", number(row.score)), words, ...(oneTurn() ? [] : [courseOf(row.course, turns)])));
     });
+    body.append(...(asked("pair", both) || []));
     const sides = both.map(([row, said]) => steps(row, said, strategies));
     const lines = make("div", "together", null, ...heads);
     for (let turn = 0; turn < Math.max(...sides.map((side) => side.length)); turn++) {

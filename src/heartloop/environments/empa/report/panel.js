@@ -90,27 +90,35 @@
     return at;
   }
 
-  function plane(at, across, left) {
-    const flat = at.flat();
+  /** A plane with the paths of one dialogue or of two; each path is its positions and the number of its model. */
+  function plane(paths, across, left) {
+    const flat = paths.flatMap(({ at }) => at.flat());
     const [low, high] = [Math.min(...flat, -2) - 2, Math.max(...flat, 0) + 2];
     const scale = (value) => (SIDE * (value - low)) / (high - low);
     const [x, y] = [(value) => left + scale(value), (value) => 4 + SIDE - scale(value)];
-    const pixels = at.map((point) => [x(point[across]), y(point[1])]);
     const d = (points) => points.map(([px, py], i) => (i ? "L" : "M") + px.toFixed(1) + " " + py.toFixed(1)).join("");
     const group = draw("g", {});
     group.append(draw("rect", { class: "zone a", x: x(-1), y: 4, width: left + SIDE - x(-1), height: y(-1) - 4 }));
     group.append(draw("path", { class: "grid", d: "M" + left + " 4h" + SIDE + "v" + SIDE + "h-" + SIDE + "z" }));
     group.append(draw("path", { class: "balance", d: "M" + (x(0) - 4) + " " + y(0) + "h8m-4 -4v8" }));
-    group.append(draw("path", { class: "whole", d: d(pixels) }));
-    const gone = draw("path", { class: "spark-line", d: "" });
-    const dot = draw("circle", { class: "point", r: 4 });
-    group.append(gone, draw("circle", { class: "ring", cx: pixels[0][0], cy: pixels[0][1], r: 4 }), dot);
+    const shown = paths.map(({ at, model }) => {
+      const pixels = at.map((point) => [x(point[across]), y(point[1])]);
+      const path = draw("g", { class: "m" + model });
+      const gone = draw("path", { class: "spark-line", d: "" });
+      const dot = draw("circle", { class: "point", r: 4 });
+      path.append(draw("path", { class: "whole", d: d(pixels) }), gone, draw("circle", { class: "ring", cx: pixels[0][0], cy: pixels[0][1], r: 4 }), dot);
+      group.append(path);
+      return [pixels, gone, dot];
+    });
     group.append(draw("text", { x: left + SIDE, y: SIDE + 17, "text-anchor": "end" }, AXES[across] + " →"));
     group.append(draw("text", { x: left, y: SIDE + 17 }, "A ↑"));
     const show = (turn) => {
-      gone.setAttribute("d", d(pixels.slice(0, turn + 1)));
-      dot.setAttribute("cx", pixels[turn][0]);
-      dot.setAttribute("cy", pixels[turn][1]);
+      for (const [pixels, gone, dot] of shown) {
+        const [px, py] = pixels[Math.min(turn, pixels.length - 1)];
+        gone.setAttribute("d", d(pixels.slice(0, turn + 1)));
+        dot.setAttribute("cx", px);
+        dot.setAttribute("cy", py);
+      }
     };
     return [group, show];
   }
@@ -134,12 +142,13 @@
   }
 
   /** The strip above the dialogue: both planes and the energies up to the current reply. */
-  function journey(dialogue, conversation) {
+  function journey(dialogue, conversation, row) {
     const at = positions(dialogue);
+    const paths = [{ at, model: row.model }];
     const stops = [...conversation.querySelectorAll("[data-turn]")];
     const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
-    const [first, showFirst] = plane(at, 0, 1);
-    const [second, showSecond] = plane(at, 2, SIDE + 18);
+    const [first, showFirst] = plane(paths, 0, 1);
+    const [second, showSecond] = plane(paths, 2, SIDE + 18);
     svg.append(first, second);
     const words = make("p", "journey-words");
     const slider = make("input");
@@ -183,9 +192,38 @@
     return box;
   }
 
+  /** The paths of two dialogues of one scenario in the same planes, by turn. */
+  function journeys(both) {
+    const paths = both.map(([row, dialogue]) => ({ at: positions(dialogue.panel), model: row.model, name: row.modelName.slice(row.modelName.lastIndexOf("/") + 1) }));
+    const most = Math.max(...paths.map(({ at }) => at.length)) - 1;
+    const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
+    const planes = [plane(paths, 0, 1), plane(paths, 2, SIDE + 18)];
+    svg.append(...planes.map(([group]) => group));
+    const words = make("div", "journey-words");
+    const slider = make("input");
+    Object.assign(slider, { type: "range", min: 0, max: most, value: most });
+    slider.setAttribute("aria-label", "Replies of both dialogues");
+    function show() {
+      const turn = Number(slider.value);
+      for (const [, draws] of planes) draws(turn);
+      const lines = paths.map(({ at, model, name }) => {
+        const [c, a, p] = at[Math.min(turn, at.length - 1)];
+        const ended = turn > at.length - 1 ? " (ended after reply " + (at.length - 1) + ")" : "";
+        return make("p", "m" + model, null, heartloop.swatch(model), name + ": C " + signed(c) + ", A " + signed(a) + ", P " + signed(p) + ended);
+      });
+      words.replaceChildren(make("p", "", turn ? "After reply " + turn : "At the start"), ...lines);
+      slider.setAttribute("aria-valuetext", words.textContent);
+      svg.setAttribute("aria-label", "The paths of both dialogues in the planes of C and A, and of P and A. " + words.textContent);
+    }
+    slider.addEventListener("input", show);
+    show();
+    return make("div", "journey pair-of-paths", null, svg, make("div", "", null, words, slider));
+  }
+
   heartloop.panel = {
+    pair: (both) => (both.every(([, dialogue]) => dialogue.panel.windows && dialogue.panel.windows.length) ? [journeys(both)] : []),
     marks: (dialogue) => quoted(dialogue.panel),
-    strip: (dialogue, conversation) => (dialogue.panel.windows && dialogue.panel.windows.length ? journey(dialogue.panel, conversation) : undefined),
+    strip: (dialogue, conversation, row) => (dialogue.panel.windows && dialogue.panel.windows.length ? journey(dialogue.panel, conversation, row) : undefined),
     turn: (dialogue, turn, index) => (dialogue.panel.windows ? [judged(dialogue.panel, turn, index), ...act(dialogue.panel, index)] : undefined),
   };
 })(window.heartloop);
