@@ -45,19 +45,19 @@ def environment(**more: str) -> dict[str, str]:
     return {**own, "COLUMNS": "100", "NO_COLOR": "1", **more}
 
 
-def heartloop(*words: str, cwd: Path, **more: str) -> Done:
+def heartloop(*words: str, cwd: Path, typed: str = "", **more: str) -> Done:
     """Runs a command in this process, in a thread without the test's event loop; that loop waits (see `over_http`)."""
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(_run, words, cwd, more).result()
+        return threads.submit(_run, words, cwd, more, typed).result()
 
 
-def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str]) -> Done:
+def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = "") -> Done:
     out, err = io.StringIO(), io.StringIO()
     code: object = None
     with (
         contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["heartloop", *words]), mock.patch.dict(os.environ, environment(**more), clear=True),
-        mock.patch("sys.stdin", io.StringIO()), mock.patch("heartloop.models.endpoint._FIRST_PAUSE", 0.01),
+        mock.patch("sys.stdin", io.StringIO(typed)), mock.patch("heartloop.models.endpoint._FIRST_PAUSE", 0.01),
     ):  # fmt: skip
         try:
             main()
@@ -67,9 +67,9 @@ def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str]) -> Done:
     return Done(code or 0, out.getvalue(), err.getvalue())
 
 
-async def over_http(server: FaultyServer, *words: str, cwd: Path, **more: str) -> Done:
+async def over_http(server: FaultyServer, *words: str, cwd: Path, typed: str = "", **more: str) -> Done:
     """Runs a command in another thread while a server of this one answers."""
-    return await asyncio.to_thread(_run, words, cwd, {"LAB_BASE_URL": server.base_url, "LAB_API_KEY": KEY, **more})
+    return await asyncio.to_thread(_run, words, cwd, {"LAB_BASE_URL": server.base_url, "LAB_API_KEY": KEY, **more}, typed)
 
 
 def process(*words: str, cwd: Path, **more: str) -> Done:

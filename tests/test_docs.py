@@ -95,7 +95,8 @@ def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> N
         assert words[0] in ("heartloop", "inspect"), f"{where}: {line!r} is not a command of ours"
         if needs_endpoint:
             words += ["--help"]  # the options are parsed before help is printed
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        typed = "I hear you.\n"  # for `heartloop talk`
+        done = subprocess.run(words, cwd=tmp_path, env=environment, input=typed, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{where}: {line}\n{done.stdout}\n{done.stderr}"
 
 

@@ -20,6 +20,7 @@ from heartloop.cli.rejudge import rejudge_app
 from heartloop.cli.runs import runs_app
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.student import student_app
+from heartloop.cli.talk import talk_app
 from heartloop.cli.train import train_app
 from heartloop.cli.validate import validate_app
 
@@ -34,6 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(demo_app)
+app.add_typer(talk_app)
 app.add_typer(evaluate_app)
 app.add_typer(environments_app)
 app.add_typer(scenarios_app, name="scenarios")

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
 
-__all__ = ["LOCAL_PREFIX", "ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage"]
+__all__ = ["HUMAN", "LOCAL_PREFIX", "ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage"]
+
+HUMAN = "human"
+"""Name of the model whose replies somebody typed (`heartloop talk`)."""
 
 LOCAL_PREFIX = "local/"
 """Of the names of models that heartloop serves itself (`models.local`); their server enforces every schema at no cost."""

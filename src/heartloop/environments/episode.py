@@ -182,6 +182,7 @@ async def play(
     repeat: int = 0,
     sampling: Sampling | None = None,
     think: bool = False,
+    watch: Callable[[Transcript], None] | None = None,
 ) -> Transcript:
     """Plays one dialogue to its end.
 
@@ -190,6 +191,7 @@ async def play(
 
     Args:
         think: count replies that are not a think block followed by text, under `broken formats`. The count changes no score.
+        watch: called after the opening and after every turn with the dialogue so far; its `stop` is `cut` until it ends.
 
     Raises:
         BudgetSpent: a limit on tokens or cost was reached; this dialogue is lost.
@@ -204,9 +206,40 @@ async def play(
     failure: Failure | None = None
     opening: str | None = None
     broken = 0
+
+    def transcript(stop: StopReason) -> Transcript:
+        every_call = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
+        outcome = episode.outcome()
+        fields = dict(environment.describe(scenario_id))
+        models = {"policy": policy.name, **fields.pop("models", {})}
+        samplings = {"policy": sampling, **fields.pop("sampling", {})}
+        return Transcript(
+            environment=environment.name,
+            scenario=scenario_id,
+            model=policy.name,
+            repeat=repeat,
+            seed=seed,
+            models=models,
+            sampling=samplings,
+            opening=opening,
+            start=dict(outcome.states[0]),
+            turns=tuple(turns),
+            stop=stop,
+            failure=failure,
+            score=None if failure else outcome.score,
+            rewards=() if failure else outcome.rewards,
+            usage=usage_by_role(every_call),
+            calls=tuple(every_call),
+            counts={**episode.counts, **turn_counts(turns), **({BROKEN_FORMATS: broken} if think else {})},
+            seconds=round(time.monotonic() - started, 3),
+            **fields,
+        )
+
     try:
         opening = await episode.open()
         messages.append(Message(role="user", content=YOU_BEGIN if opening is None else opening))
+        if watch is not None:
+            watch(transcript("cut"))
         while stop is None:
             index = len(turns)
             try:
@@ -246,32 +279,9 @@ async def play(
                 messages.append(Message(role="user", content=user_turn.message))
             elif stop is None:
                 raise RoleFailed("user", AnswerError("the user gave neither a message nor an end"))
+            if watch is not None:
+                watch(transcript(stop or "cut"))
     except RoleFailed as failed:
         stop = "failed"
         failure = Failure(role=failed.role, kind=type(failed.cause).__name__, detail=str(failed.cause))
-    calls = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
-    outcome = episode.outcome()
-    fields = dict(environment.describe(scenario_id))
-    models = {"policy": policy.name, **fields.pop("models", {})}
-    samplings = {"policy": sampling, **fields.pop("sampling", {})}
-    return Transcript(
-        environment=environment.name,
-        scenario=scenario_id,
-        model=policy.name,
-        repeat=repeat,
-        seed=seed,
-        models=models,
-        sampling=samplings,
-        opening=opening,
-        start=dict(outcome.states[0]),
-        turns=tuple(turns),
-        stop=stop,
-        failure=failure,
-        score=None if failure else outcome.score,
-        rewards=() if failure else outcome.rewards,
-        usage=usage_by_role(calls),
-        calls=tuple(calls),
-        counts={**episode.counts, **turn_counts(turns), **({BROKEN_FORMATS: broken} if think else {})},
-        seconds=round(time.monotonic() - started, 3),
-        **fields,
-    )
+    return transcript(stop)

@@ -17,7 +17,10 @@ from heartloop.environments.records import first_record
 from heartloop.environments.sources import Problem, read_text, sources
 from heartloop.environments.spec import AnyScenario, EnvironmentSpec
 
-__all__ = ["GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "specs", "stratified"]
+__all__ = [
+    "GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "scenarios_by_id", "specs",
+    "stratified",
+]  # fmt: skip
 
 GROUP = "heartloop.environments"
 
@@ -138,6 +141,31 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
         f"no scenario {scenario!r} in {' or '.join(sets)}"
         + (f"; the nearest id is {' or '.join(map(repr, near))}" if near else "; `heartloop scenarios list SET` lists all")
     )
+
+
+def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:
+    """Scenarios of one set or file by their ids, in the given order, and the name of the set.
+
+    Args:
+        scenarios: a set or file; by default the set of the environment that has them all.
+
+    Raises:
+        UseError: no set of the environment has an id, or they are in several sets.
+    """
+    known: dict[str, str] = {}
+    for name in [scenarios] if scenarios else spec.scenarios.sets:
+        records = {one.id: one for one in spec.scenarios.load(name)}
+        if all(one in records for one in ids):
+            return name, [records[one] for one in dict.fromkeys(ids)]
+        known |= {one: known.get(one, name) for one in records}
+    sets = " or ".join([scenarios] if scenarios else spec.scenarios.sets) or f"{spec.name}, which ships none: pass --scenarios"
+    for one in ids:
+        if one not in known:
+            near = get_close_matches(one, known, n=1, cutoff=0.0)
+            nearest = f"; the nearest id is {near[0]!r}" if near else ""
+            raise UseError(f"no scenario {one!r} in {sets}{nearest}; heartloop scenarios list SET lists them")
+    in_sets = ", ".join(f"{one} ({known[one]})" for one in ids)
+    raise UseError(f"the scenarios {in_sets} are in several sets; expected those of one set: evaluate each set on its own")
 
 
 def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyScenario]:

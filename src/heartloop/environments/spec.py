@@ -241,6 +241,10 @@ class Scale(NamedTuple):
     """Whether each group is a separate result with a confidence interval."""
     by_end: bool = False
     """Whether success and failure follow from the stop reason, not from bounds of the score."""
+    now: str = ""
+    """The points during a dialogue in words; by default `title`."""
+    states: Mapping[str, str] = {}
+    """By number of the state, what it is in words; one without words is not shown in the terminal."""
     rules: Callable[[Transcript], object] = lambda transcript: None
     """What decides a score besides the fields that all environments have; scores with different rules do not compare."""
 

@@ -14,7 +14,8 @@ from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.chat import LOCAL_PREFIX, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.environments.registry import load_environment
+from heartloop.environments.registry import load_environment, scenarios_by_id
+from heartloop.environments.spec import Ready
 from heartloop.evaluation.playing import open_models
 from heartloop.evaluation.roles import assign_roles, model_names
 from heartloop.evaluation.runner import Play, player
@@ -34,6 +35,7 @@ class EvaluationPlan(NamedTuple):
     """An evaluation that is ready to be played with `playing.play_run`."""
 
     settings: EvaluationSettings
+    environment: Ready
     play: Play
     meter: Meter
     opened: Mapping[str, ChatModel]
@@ -65,6 +67,7 @@ def plan_evaluation(
     roles: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     scenarios: str | None = None,
+    scenario_ids: Sequence[str] = (),
     exclude_tags: Sequence[str] = (),
     limit: int | None = None,
     repeats: int = 1,
@@ -79,6 +82,7 @@ def plan_evaluation(
     max_tokens: int | None = None,
     prices: Path | None = None,
     cache: Path | None = None,
+    opened: Mapping[str, ChatModel] | None = None,
 ) -> EvaluationPlan:
     """Checks and resolves an evaluation. No model is called.
 
@@ -86,9 +90,11 @@ def plan_evaluation(
         models: names, or Python functions.
         roles: `name=MODEL` texts.
         options: of the environment, by name.
+        scenario_ids: only these scenarios, of one set.
         sampling: `role.setting=value` texts.
         requests: `role.field=JSON` texts.
         shard: `i/n`.
+        opened: models under test that are not opened by name; their calls are neither counted nor cached.
 
     Raises:
         UseError: a wrong name, option or setting, or a model given twice.
@@ -110,29 +116,36 @@ def plan_evaluation(
     samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles})
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
-    scenario_set = spec.set_of(scenarios)
-    chosen = stratified(spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags), limit)
+    if scenario_ids:
+        scenario_set, chosen = scenarios_by_id(spec, scenario_ids, scenarios)
+    else:
+        scenario_set = spec.set_of(scenarios)
+        chosen = stratified(spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags), limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
     names = [*under_test, *model_names(assigned)]
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
     needed = min(max_connections, len(chosen) * repeats * len(under_test))
-    opened: dict[str, ChatModel] = {name: function_model(name, function, timeout) for name, function in functions.items()}
-    named = [name for name in names if name not in functions]
-    opened |= open_models(named, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
+    own = dict(opened or {})
+    models_by_name = own | {name: function_model(name, function, timeout) for name, function in functions.items()}
+    named = [name for name in names if name not in models_by_name]
+    models_by_name |= open_models(named, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
     answers = cache_at(cache)
-    policies = {name: counted(opened[name], meter, "policy", answers) for name in under_test}
+    policies = {
+        name: model if name in own else counted(model, meter, "policy", answers)
+        for name, model in ((name, models_by_name[name]) for name in under_test)
+    }
     playing = {
-        name: None if player_name == EMBEDDED else counted(opened[player_name], meter, name, answers)
+        name: None if player_name == EMBEDDED else counted(models_by_name[player_name], meter, name, answers)
         for name, player_name in assigned.items()
     }
     built = spec.make(chosen, spec.players(playing, samplings), chosen_options)
     with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
-    sources = {name: getattr(opened[name], "source", "") for name in names if name.startswith(with_source)}
+    sources = {name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)}
     settings = settings_of(
         built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         exclude_tags=tuple(sorted(exclude_tags)), sampling=samplings, prices=meter.prices, weights=sources,
     )  # fmt: skip
     play = player(built, policies, samplings.get("policy"), think=chosen_options.asks_to_think)
-    return EvaluationPlan(settings, play, meter, opened, answers, tuple(name for name in names if is_paid(name)))
+    return EvaluationPlan(settings, built, play, meter, models_by_name, answers, tuple(name for name in names if is_paid(name)))

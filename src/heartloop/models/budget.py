@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply, estimate_tokens
+from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.endpoint import LOCAL
@@ -374,12 +374,12 @@ class Meter:
 
 
 def is_scripted(model: str) -> bool:
-    """Whether a model is computed by heartloop itself: the baselines, the embedded user and students of a judge.
+    """Whether no model is called: the baselines, the embedded user, students of a judge, and a human.
 
     >>> is_scripted("heartloop/reflector"), is_scripted("student:my.student"), is_scripted("python:my_agent:reply")
     (True, True, False)
     """
-    return is_embedded(model) or model.startswith("student:") or is_baseline(model)
+    return model == HUMAN or is_embedded(model) or model.startswith("student:") or is_baseline(model)
 
 
 def is_baseline(model: str) -> bool:

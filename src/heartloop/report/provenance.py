@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import HUMAN
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.flags import option_flags, sampling_flags
 from heartloop.evaluation.measures import options_of, roles_of
@@ -100,6 +101,8 @@ def command_of(run: Run) -> tuple[str | None, str]:
     missing = [name for name, value in required.items() if value in (None, [], {}, "")]
     if missing:
         return None, f"There is no command: settings.json does not name {', '.join(missing)}."
+    if HUMAN in models:
+        return None, "Somebody typed the replies of human (heartloop talk)."
     words = ["heartloop", "eval", str(environment)]
     for model in models:
         words += ["--model", model]

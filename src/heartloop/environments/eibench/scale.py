@@ -51,6 +51,7 @@ SCALE = Scale(
     course=_outcomes,
     rules=lambda transcript: transcript.facts.get("relation_weight"),
     title="outcome",
+    states={"a": "negative emotion", "t": "relation"},
     of="Outcome, -100 to 100, mean over all scenarios; 0: final state equals start state",
     fell="ended below {0:g}",
     zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),

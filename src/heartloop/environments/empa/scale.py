@@ -43,6 +43,7 @@ SCALE = Scale(
     course=_epmqs,
     rules=lambda transcript: transcript.facts.get("window"),
     title="EPM-Q",
+    states={"C": "to be understood", "A": "to be felt with", "P": "to become active again"},
     of="EPM-Q, from 0; about 100 if the whole deficit is made good",
     reached="succeeded",
     fell="failed",

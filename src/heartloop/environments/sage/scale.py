@@ -36,6 +36,7 @@ SCALE = Scale(
     course=_emotions,
     rules=lambda transcript: tuple(sorted(transcript.start.items())),
     title="final emotion",
+    now="emotion",
     of="Final emotion, 0 to 100",
     zones=(
         Zone("S", "s", 100, 100),

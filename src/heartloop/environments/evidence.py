@@ -1,0 +1,71 @@
+"""What a learned reader saw in a reply, in words: `Turn.evidence` for people who read it in a terminal.
+
+Covers the evidence of the embedded user (`appraising.evidence_of`). Does not cover thoughts, which are sentences already, nor the
+report, which draws the same evidence (`report/static/dialogue.js`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heartloop.appraisal.aspects import HARMFUL_ASPECTS, STRATEGIES
+from heartloop.environments.appraising import Missed
+
+__all__ = ["evidence_in_words", "strategy_of"]
+
+_STANDS_OUT = 1.8
+"""Mark, 0 to 4, from which an aspect is named; the usual mark of some is higher."""
+_OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
+_FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
+_WANTING: Mapping[Missed, str] = {
+    "silence": "nothing was said",
+    "repeat": "it repeats an earlier reply",
+    "cruel": "it hurts",
+    "lecture": "it lectures",
+    "advice": "it gives advice that was not asked for",
+    "template": "it sounds prepared",
+    "flattery": "it flatters",
+    "misread": "it does not show what this is about",
+    "unfelt": "it passes by the feeling",
+    "vague": "it could have been said to anyone",
+}
+
+
+def strategy_of(evidence: Mapping[str, Any]) -> str:
+    """The strategy that the reply was most likely read as; empty without one.
+
+    >>> strategy_of({"strategies": {"A-4": 0.5, "B-1": 0.2}})
+    'Asking for their view'
+    """
+    strategies = evidence.get("strategies") or {}
+    likeliest = next(iter(strategies), None) if isinstance(strategies, Mapping) else None
+    return STRATEGIES[likeliest].name if likeliest in STRATEGIES else ""
+
+
+def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
+    """Sentences about one reply; empty where the evidence is not that of a learned reader.
+
+    Args:
+        rose: whether the reply did good; what it lacks is named only where it did not.
+
+    >>> evidence_in_words({"aspects": {"warmth": 2.0, "pressure": 1.9}, "missed": "repeat"}, rose=False)
+    ['Stands out: warmth 2 of 4.', 'Harmful: pressure 1.9 of 4.', 'Lacking: it repeats an earlier reply.']
+    """
+    marks = evidence.get("aspects")
+    if not isinstance(marks, Mapping):
+        return []
+    sentences = []
+    if name := strategy_of(evidence):
+        sentences.append(f"Read as: {name[0].lower()}{name[1:]}.")
+    noticed = {name: mark for name, mark in marks.items() if mark >= _OTHERS_STAND_OUT.get(name, _STANDS_OUT)}
+    for title, harmful in (("Stands out", False), ("Harmful", True)):
+        named = [f"{name} {mark:g}" for name, mark in noticed.items() if (name in HARMFUL_ASPECTS) is harmful]
+        if named:
+            sentences.append(f"{title}: {', '.join(named)} of 4.")
+    if floor := evidence.get("floor"):
+        sentences.append(f"Judged as {_FLOORS.get(floor, floor)}.")
+    wanting = evidence.get("missed")
+    if not rose and wanting in _WANTING:
+        sentences.append(f"Lacking: {_WANTING[wanting]}.")
+    return sentences

@@ -1,0 +1,185 @@
+"""`heartloop talk`: somebody types the replies of an ordinary dialogue.
+
+1. The lines of stdin are the replies; the run is one that every other command reads.
+2. A reply that was taken back leaves no trace, and a language model is not asked twice.
+3. What ends a dialogue early keeps what was said.
+4. Environments of one answer, and terminals of 40 columns.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from heartloop.core.chat import HUMAN
+from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.environments.registry import specs
+from tests.commands import Done, environment, heartloop, over_http
+from tests.faulty_server import FaultyServer
+
+ROOT = Path(__file__).parents[1]
+PERSON = "support-listen-01"
+FIRST, SECOND, THIRD = "That sounds hard. What happened?", "And how are you now?", "Just call a doctor and move on."
+
+
+def talk(*words: str, typed: str, cwd: Path) -> Done:
+    return heartloop("talk", *words, "--out", "mine", cwd=cwd, typed=typed)
+
+
+def mine(run: Path) -> Transcript:
+    return next(one for one in read_transcripts(run / "transcripts.jsonl") if one.model == HUMAN)
+
+
+# --- 1. an ordinary run ---------------------------------------------------------------------------
+
+
+def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> None:
+    done = talk("sage", PERSON, typed=f"{FIRST}\n\n:thoughts\n{SECOND}\n", cwd=tmp_path)
+    assert done.code == 0, done
+    transcript = mine(tmp_path / "mine")
+    assert [turn.reply for turn in transcript.turns] == [FIRST, SECOND]  # an empty line is no reply
+    assert (transcript.scenario, transcript.stop, transcript.score) == (PERSON, "cut", transcript.turns[-1].state["emotion"])  # type: ignore[index]
+    assert f"emotion {transcript.score:.1f}" in done.out
+    assert "Whether it fits the intention" in done.out
+    models = {one.model for one in read_transcripts(tmp_path / "mine" / "transcripts.jsonl")}
+    assert {HUMAN, "heartloop/reflector"} < models
+    assert all(name in done.out for name in models - {HUMAN})
+    for words in (
+        ("report", "mine"), ("rejudge", "mine", "--judge", "embedded"),
+        ("compare", "mine", "--model-a", HUMAN, "--model-b", "heartloop/reflector"),
+    ):  # fmt: skip
+        assert heartloop(*words, cwd=tmp_path).code == 0, words
+
+
+def test_equal_replies_and_seeds_give_equal_dialogues_and_a_stored_run_is_compared(tmp_path: Path) -> None:
+    heartloop("talk", "sage", PERSON, "--out", "before", cwd=tmp_path, typed=f"{FIRST}\n")
+    done = talk("sage", PERSON, "--compare", "before", typed=f"{FIRST}\n", cwd=tmp_path)
+    assert mine(tmp_path / "mine").turns == mine(tmp_path / "before").turns
+    assert "of before" in done.out
+
+
+def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:
+    for run, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+        done = heartloop("talk", "--seed", seed, "--out", run, cwd=tmp_path, typed=f"{FIRST}\n")
+        assert mine(tmp_path / run).scenario in done.out
+    a, b, c = (mine(tmp_path / run) for run in "abc")
+    assert a.turns == b.turns
+    assert a.scenario != c.scenario
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("support-lisen-01",), PERSON), (("sage", "support-lisen-01"), PERSON), (("mars", PERSON), "'mars'"),
+     (("sage", PERSON, "-E", "max_turn=3"), "max_turns"), (("sage", PERSON, "--compare", "none"), "none")],
+)  # fmt: skip
+def test_wrong_use_is_one_sentence_before_the_dialogue(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = talk(*words, typed=f"{FIRST}\n", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert not list(tmp_path.iterdir())
+
+
+# --- 2. taking back -------------------------------------------------------------------------------
+
+
+def test_a_reply_that_was_taken_back_leaves_no_trace(tmp_path: Path) -> None:
+    talk("sage", PERSON, typed=f":undo\n{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n", cwd=tmp_path)
+    heartloop("talk", "sage", PERSON, "--out", "plain", cwd=tmp_path, typed=f"{FIRST}\n{SECOND}\n")
+    assert mine(tmp_path / "mine").turns == mine(tmp_path / "plain").turns
+
+
+async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Path) -> None:
+    words = ("talk", "sage", PERSON, "--user", "lab/person", "--out", "mine")
+    async with FaultyServer() as server:
+        done = await over_http(server, *words, cwd=tmp_path, typed=f"{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n")
+        assert done.code == 0, done
+        asked = len(server.requests)
+    transcript = mine(tmp_path / "mine")
+    assert [turn.reply for turn in transcript.turns] == [FIRST, SECOND]
+    own = sum(call.role == "user" for call in transcript.calls)
+    per_reply = own // 2
+    assert asked == own + per_reply  # and the calls of the reply that was taken back
+    assert transcript.user == "lab/person"
+    assert not any(one.model != HUMAN for one in read_transcripts(tmp_path / "mine" / "transcripts.jsonl"))
+
+
+# --- 3. the end -----------------------------------------------------------------------------------
+
+
+def test_nothing_said_writes_no_run(tmp_path: Path) -> None:
+    done = talk(typed=":help\n:quit\n", cwd=tmp_path)
+    assert done.code == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_in_a_terminal_keeps_what_was_said(tmp_path: Path) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execve(
+            sys.executable, [sys.executable, "-m", "heartloop.cli", "talk", "sage", PERSON, "--out", "mine"],
+            environment(COLUMNS="60", PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+        )  # fmt: skip
+    shown = b""
+    try:
+        for keys in (f"{FIRST}\n".encode(), b"\n", b"\x03"):
+            shown += _until(terminal, b"You: ")
+            os.write(terminal, keys)
+        shown += _until(terminal, b"Report:")
+    finally:
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, shown
+    assert [turn.reply for turn in mine(tmp_path / "mine").turns] == [FIRST]
+    assert b"empty reply" in shown
+
+
+def _until(terminal: int, end: bytes) -> bytes:
+    shown, last = b"", time.monotonic() + 60
+    while end not in shown:
+        assert time.monotonic() < last, shown
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 65536)
+    return shown
+
+
+# --- 4. one answer, and narrow terminals ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in specs() if spec.scenarios.sets])
+def test_every_environment_can_be_talked_to_in_40_columns(name: str, tmp_path: Path) -> None:
+    done = heartloop("talk", name, "--out", "mine", cwd=tmp_path, typed=f"{FIRST}\n{SECOND}\n", COLUMNS="40")
+    assert done.code == 0, done
+    transcript = mine(tmp_path / "mine")
+    assert transcript.score is not None
+    echoed = (FIRST, SECOND, "Run: ", "Report: ")
+    assert not [line for line in done.out.splitlines() if len(line) > 40 and not any(words in line for words in echoed)]
+
+
+def test_an_answer_of_two_parts_is_asked_part_by_part(tmp_path: Path) -> None:
+    done = heartloop("talk", "perm", "--out", "mine", cwd=tmp_path, typed="He is afraid.\nI am with you.\n")
+    turn = mine(tmp_path / "mine").turns[0]
+    assert turn.reply == "# Analysis\nHe is afraid.\n\n# Response\nI am with you."
+    assert turn.evidence["format"] == ""
+    assert all(name in done.out for name in ("Resonation", "Expression", "Reception", "Bystander"))
+
+
+def test_the_dialogue_of_the_readme_is_what_the_command_prints(tmp_path: Path) -> None:
+    """Every line of the page, wrapped as a terminal of 100 columns does."""
+    page = (ROOT / "docs" / "talk.md").read_text(encoding="utf-8")
+    found = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    typed = "".join(f"{line.removeprefix('You: ')}\n" for line in found[1].splitlines() if line.startswith("You: "))
+    done = talk(typed=typed, cwd=tmp_path)
+    printed = [line.rstrip() for line in done.out.splitlines()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    short = re.search(r"```sh\nheartloop talk[^`]*```\n+```text\n(.*?)```", readme, re.DOTALL)
+    assert short is not None
+    for line in [*found[1].splitlines(), *short[1].splitlines()]:
+        assert line.rstrip() in printed, line
