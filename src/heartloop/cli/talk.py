@@ -345,7 +345,7 @@ def _standings(transcript: Transcript, played: Run, runs: Sequence[Run]) -> list
     from heartloop.evaluation.measures import points_of
     from heartloop.evaluation.scores import latest
 
-    rows = []
+    rows: list[Standing] = []
     for run in (played, *runs):
         dialogues = [one for one in latest(run.transcripts) if _same_person(transcript, one)]
         for model in dict.fromkeys(one.model for one in dialogues):

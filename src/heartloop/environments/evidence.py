@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from heartloop.appraisal.aspects import HARMFUL_ASPECTS, STRATEGIES
-from heartloop.environments.appraising import Missed
 
 __all__ = ["evidence_in_words", "strategy_of"]
 
@@ -18,7 +17,8 @@ _STANDS_OUT = 1.8
 """Mark, 0 to 4, from which an aspect is named; the usual mark of some is higher."""
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
 _FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
-_WANTING: Mapping[Missed, str] = {
+# by `appraising.Missed`
+_WANTING: Mapping[str, str] = {
     "silence": "nothing was said",
     "repeat": "it repeats an earlier reply",
     "cruel": "it hurts",
@@ -39,7 +39,7 @@ def strategy_of(evidence: Mapping[str, Any]) -> str:
     'Asking for their view'
     """
     strategies = evidence.get("strategies") or {}
-    likeliest = next(iter(strategies), None) if isinstance(strategies, Mapping) else None
+    likeliest = str(next(iter(strategies), "")) if isinstance(strategies, Mapping) else ""
     return STRATEGIES[likeliest].name if likeliest in STRATEGIES else ""
 
 
