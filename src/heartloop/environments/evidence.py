@@ -17,8 +17,7 @@ _STANDS_OUT = 1.8
 """Mark, 0 to 4, from which an aspect is named; the usual mark of some is higher."""
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
 _FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
-# by `appraising.Missed`
-_WANTING: Mapping[str, str] = {
+_WANTING: Mapping[str, str] = {  # by `appraising.Missed`
     "silence": "nothing was said",
     "repeat": "it repeats an earlier reply",
     "cruel": "it hurts",
@@ -65,7 +64,7 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
             sentences.append(f"{title}: {', '.join(named)} of 4.")
     if floor := evidence.get("floor"):
         sentences.append(f"Judged as {_FLOORS.get(floor, floor)}.")
-    wanting = evidence.get("missed")
+    wanting = str(evidence.get("missed"))
     if not rose and wanting in _WANTING:
         sentences.append(f"Lacking: {_WANTING[wanting]}.")
     return sentences
