@@ -131,6 +131,16 @@ class TestWords:
             for turn, reply in enumerate(await dialogue(name, messages)):
                 assert not runs_of(reply, 5) & runs_of(" ".join(messages[: turn + 1]), 5), (name, person.id, reply)
 
+    async def test_no_five_words_of_the_own_role_are_copied(self) -> None:
+        """Facts in the prompt are in the third person: "She leads the altos" does not become "I leads the altos"."""
+        spec = load_environment("eibench")
+        options = spec.read_options({})
+        for scenario in spec.load()[::8]:
+            prompt = spec.briefing(scenario, options)
+            for name in (*VARIED, *MANAGING):
+                for reply in await dialogue(name, ["Hello.", "And now?"], prompt=prompt):
+                    assert not runs_of(reply, 5) & runs_of(prompt, 5), (name, scenario.id, reply)
+
     @pytest.mark.parametrize("name", ["reflector", "template", "lecturer", "flatterer", "garbage", "hostile"])
     async def test_ten_turns_repeat_no_sentence(self, name: str) -> None:
         for person, seed in product(PEOPLE[:6], (0, 1)):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
+from heartloop.core.install import install_command
 from heartloop.models.budget import is_paid, is_scripted
 from heartloop.models.local import SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve
@@ -209,7 +211,7 @@ def test_a_name_that_is_no_model_is_refused(name: str, named: str, stub: Path) -
 def test_without_the_extra_one_sentence_says_what_to_install(stub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (stub / "xllamacpp.py").unlink()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UseError, match=r"pip install 'heartloop\[local\]'"):
+    with pytest.raises(UseError, match=re.escape(install_command("local"))):
         resolve("local/small.gguf")
 
 

@@ -118,6 +118,15 @@ async def test_a_resolved_model_calls_its_address_with_its_key(monkeypatch: pyte
     assert server.requests[0].authorization == "Bearer sk-or-123456789"
 
 
+async def test_a_refused_connection_over_http_names_address_and_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_BASE_URL", "http://127.0.0.1:9/v1")
+    model = resolve("lab/a", retries=0)
+    with pytest.raises(TransportError, match=r"127\.0\.0\.1:9 \(") as refused:
+        await model.complete([Message(role="user", content="Hello")])
+    await close([model])
+    assert "ssl" not in str(refused.value)
+
+
 async def test_models_can_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FaultyServer(delay=0.005) as server, Connections(5) as shared:
         monkeypatch.setenv("VLLM_BASE_URL", server.base_url)

@@ -34,6 +34,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.install import install_command
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage.embedded_user import EmbeddedUser
@@ -436,4 +437,4 @@ def test_without_the_extra_the_error_says_what_to_install() -> None:
         "heartloop.cli.main.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, "pip install 'heartloop[inspect]'" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, install_command("inspect") in done.stderr) == (2, True), done.stderr

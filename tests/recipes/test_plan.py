@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from typer.testing import CliRunner
 
+from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.install import install_command
 from heartloop.environments.perm.drawn import DrawnScenario
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.published import published
@@ -209,8 +212,13 @@ class TestMissing:
     @pytest.mark.usefixtures("bare")
     def test_a_laptop_recipe_wants_the_extra_and_some_memory(self) -> None:
         extra, memory = missing(read_recipe("ctc_grpo_tiny"))
-        assert (extra.remedy.startswith("pip install 'heartloop[train]'"), extra.stops) == (True, True)
+        assert (extra.remedy.startswith(install_command("train")), extra.stops) == (True, True)
         assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
+
+    @pytest.mark.usefixtures("bare")
+    def test_a_dry_run_without_the_extra_is_complete(self) -> None:
+        done = CliRunner().invoke(app, ["train", "ctc_grpo_tiny", "--dry-run"])
+        assert (done.exit_code, "the extra train is not installed" in done.output) == (0, True)
 
     @pytest.mark.usefixtures("bare")
     def test_a_language_model_wants_more_memory(self) -> None:

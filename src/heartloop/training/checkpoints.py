@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
+from heartloop.core.install import install_command
 from heartloop.training.rollouts import Drawing
 
 __all__ = ["PREFIX", "CheckpointModel"]
@@ -65,7 +66,7 @@ class CheckpointModel:
             import torch  # noqa: F401
             import transformers  # noqa: F401
         except ModuleNotFoundError as error:
-            raise UseError(f"{self.name} needs {error.name}; install the extra: pip install 'heartloop[train]'") from error
+            raise UseError(f"{self.name} needs {error.name}; install the extra: {install_command('train')}") from error
 
     @property
     def name(self) -> str:

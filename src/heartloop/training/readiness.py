@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.errors import UseError
+from heartloop.core.install import install_command
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 from heartloop.training.gguf_policy import missing_for
@@ -44,6 +45,8 @@ class Missing(NamedTuple):
     remedy: str
     stops: bool = True
     """Whether a run cannot start without it."""
+    planned: bool = False
+    """Whether a dry run is complete without it."""
 
 
 def missing(recipe: Recipe) -> list[Missing]:
@@ -72,7 +75,9 @@ def _software(recipe: Recipe) -> Iterator[Missing]:
     if absent:
         python = "" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12"
         yield Missing(
-            f"the extra train is not installed ({', '.join(absent)} not found)", f"pip install 'heartloop[train]'{python}"
+            f"the extra train is not installed ({', '.join(absent)} not found)",
+            f"{install_command('train')}{python}",
+            planned=True,
         )
     engine = {"vllm": "vllm", "sglang": "sglang"}.get(recipe.machine.engine)
     if engine and find_spec(engine) is None:

@@ -4,14 +4,15 @@ Needs the extra `inspect`; the error without it says what to install. Only this 
 or scores: they come from `environments` and `scoring`. How to use it: docs/inspect.md.
 """
 
+from heartloop.core.install import install_command
+
 try:
     import inspect_ai  # noqa: F401 - checked here, so that every module raises the same error
 except ModuleNotFoundError as error:
     if error.name != "inspect_ai":
         raise
     raise ModuleNotFoundError(
-        "the Inspect integration needs inspect_ai, which is not installed; run pip install 'heartloop[inspect]'",
-        name="inspect_ai",
+        f"the Inspect integration needs inspect_ai, which is not installed; run {install_command('inspect')}", name="inspect_ai"
     ) from None
 
 __all__: list[str] = []
