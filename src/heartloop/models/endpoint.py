@@ -347,7 +347,7 @@ def _cause(error: Exception) -> str:
 
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         why = error.os_error
-        return f"cannot connect to {error.host}:{error.port} ({why.strerror or why or type(why).__name__})"
+        return f"cannot connect to {error.host}:{error.port} ({why.strerror or str(why) or type(why).__name__})"
     return str(error) or type(error).__name__
 
 
