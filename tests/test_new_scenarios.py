@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -17,12 +18,16 @@ from typer.testing import CliRunner, Result
 from heartloop.authoring.checks import problems_of_set
 from heartloop.cli.main import app
 from heartloop.core.chat import ScriptedChat
+from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sources import Problem, RecordErrors, Source, sources
 from heartloop.environments.templates import template_of
 from heartloop.models.baselines import Baseline
+from tests.commands import heartloop as command
+from tests.commands import over_http
+from tests.faulty_server import FaultyServer
 
 ENVIRONMENTS = [name for name in environment_names() if load_environment(name).scenarios.template]
 
@@ -120,6 +125,20 @@ async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str
     done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
     assert done.score == (46.0 if environment == "sage" else None)
+
+
+@pytest.mark.parametrize("environment", ["sage", "perm"])
+async def test_the_short_form_from_new_to_the_report_with_a_model_behind_an_endpoint(environment: str, tmp_path: Path) -> None:
+    made = await asyncio.to_thread(command, "scenarios", "new", environment, "--short", "--out", "brief.yaml", cwd=tmp_path)
+    assert made.code == 0, made
+    played = ("--model", "heartloop/reflector", "--user", "lab/person", "--yes", "--out", "mine")
+    async with FaultyServer() as server:
+        done = await over_http(server, "eval", environment, "--scenarios", "brief.yaml", *played, cwd=tmp_path)
+    assert done.code == 0, done
+    (transcript,) = read_transcripts(tmp_path / "mine" / "transcripts.jsonl")
+    assert transcript.scored
+    report = await asyncio.to_thread(command, "report", "mine", cwd=tmp_path)
+    assert report.code == 0, report
 
 
 def test_all_errors_are_named_at_once_with_line_and_field(tmp_path: Path) -> None:
