@@ -43,7 +43,7 @@ test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of it
 docs: $(VENV)/.dev  # rewrites the generated parts of the documentation; a test compares them
 	$(BIN)/python -m tests.write_docs
 
-site: $(VENV)/.site  # fails on any broken link; the pages are in build/site
+site: $(VENV)/.dev  # fails on any broken link; the pages are in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f website/mkdocs.yml
 	@echo "To read and search it: $(BIN)/python -m http.server -d build/site"
 
@@ -66,12 +66,8 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) -e '.[dev,inspect]'
+	$(PIP) -e '.[dev,inspect,site]'
 	@touch $@ $(VENV)/.core
-
-$(VENV)/.site: $(VENV)/.dev
-	$(PIP) -e '.[site]'
-	@touch $@
 
 $(VENV)/.local: $(VENV)/.core
 	$(LOCAL)
