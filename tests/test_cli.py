@@ -53,6 +53,10 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         ((*EMBEDDED, "--model", "heartloop/reflector"), "twice"),
         ((*EMBEDDED, "--scenarios", "mars"), "'mars'"),
         ((*EMBEDDED, "--exclude-tag", "weather"), "'weather'"),
+        ((*EMBEDDED, "--tag", "weather"), "'weather'"),
+        ((*EMBEDDED, "--scenario", "support-lisen-01"), "the nearest id is 'support-listen-01'"),
+        ((*EMBEDDED, "--scenario", "support-listen-01", "--scenario", "chat-interest-01"), "several sets"),
+        ((*EMBEDDED, "--scenario", "support-listen-01", "--limit", "1"), "--limit"),
         ((*EMBEDDED, "-E", "preset=best"), "'best'"),
         ((*EMBEDDED, "-E", "variant=easy"), "'easy'"),
         ((*EMBEDDED, "-E", "variants=vanilla"), "'variant'"),
@@ -97,6 +101,18 @@ def test_wrong_use_gets_one_sentence_and_exit_code_2(words: tuple[str, ...], sai
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_scenarios_are_chosen_by_id_and_tag_and_a_limit_above_the_set_is_said(tmp_path: Path) -> None:
+    ids = ["support-praise-08", "support-listen-01"]
+    heartloop(*EMBEDDED, "--scenario", ids[0], "--scenario", ids[1], "--out", "ids", cwd=tmp_path)
+    settings = json.loads((tmp_path / "ids" / "settings.json").read_text())
+    assert (list(settings["scenarios"]), settings["scenario_set"]) == (ids, "support")
+    done = heartloop(*EMBEDDED, "--tag", "illness", "--limit", "999", "--out", "tag", cwd=tmp_path)
+    tagged = [one.id for one in load_scenarios("support") if "illness" in one.tags]
+    assert list(json.loads((tmp_path / "tag" / "settings.json").read_text())["scenarios"]) == tagged
+    assert "--limit 999" in done.err
+    assert f"all {len(tagged)}" in done.err
 
 
 def test_an_environment_is_shown_with_what_its_options_change() -> None:

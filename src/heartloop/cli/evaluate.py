@@ -39,6 +39,10 @@ def evaluate_command(
     scenarios: Annotated[
         str | None, typer.Option(help="Scenario set, file or folder. Default: the environment's first set.")
     ] = None,
+    scenario: Annotated[
+        list[str] | None, typer.Option("--scenario", help="Id of a scenario to play, without the others; repeatable.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only scenarios with this tag; repeatable.")] = None,
     exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Dialogues per model and scenario.")] = 1,
@@ -70,17 +74,22 @@ def evaluate_command(
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, write_report
+    from heartloop.core.wording import amount
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.planning import plan_evaluation
 
     plan = plan_evaluation(
         environment, model, user=user, judge=judge, roles=role or (),
         options=read_options(context, load_environment(environment), option), scenarios=scenarios,
-        exclude_tags=exclude_tag or (), limit=limit, repeats=repeats, seed=seed, shard=shard, sampling=sampling or (),
+        scenario_ids=scenario or (), tags=tag or (), exclude_tags=exclude_tag or (),
+        limit=limit, repeats=repeats, seed=seed, shard=shard, sampling=sampling or (),
         requests=request or (), max_connections=max_connections, timeout=timeout, retries=retries, max_cost=max_cost,
         max_tokens=max_tokens, prices=prices, cache=cache,
     )  # fmt: skip
     run = out or plan.path
+    if limit is not None and limit > plan.available:
+        there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"
+        typer.echo(f"--limit {limit} is above the number of scenarios; all {there} are played.", err=True)
     ask = Pilot(plan.meter, yes=yes, only=pilot) if pilot or plan.paid else None
     with plan.caching():
         ended, played = play_run(

@@ -214,6 +214,19 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
     return remaining
 
 
+def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> list[Tagged]:
+    """The scenarios of the set `name` with one of these tags; all where no tag is given.
+
+    Raises:
+        UseError: an unknown tag, or no scenario has one.
+    """
+    check_tags(tags)
+    chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
+    if not chosen:
+        raise UseError(f"--tag {' '.join(tags)} leaves no scenario of {name!r}; expected a tag that some scenario has")
+    return chosen
+
+
 def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bool = False) -> None:
     """Writes a new JSON-lines file atomically.
 

@@ -14,6 +14,7 @@ from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.chat import LOCAL_PREFIX, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
+from heartloop.environments.records import with_tags
 from heartloop.environments.registry import load_environment, scenarios_by_id
 from heartloop.environments.spec import Ready
 from heartloop.evaluation.playing import open_models
@@ -42,6 +43,8 @@ class EvaluationPlan(NamedTuple):
     cache: AnswerCache | None
     paid: tuple[str, ...]
     """Models whose calls cost money."""
+    available: int
+    """Scenarios to choose from, before the limit and the shard."""
 
     @property
     def path(self) -> Path:
@@ -68,6 +71,7 @@ def plan_evaluation(
     options: Mapping[str, Any] | None = None,
     scenarios: str | None = None,
     scenario_ids: Sequence[str] = (),
+    tags: Sequence[str] = (),
     exclude_tags: Sequence[str] = (),
     limit: int | None = None,
     repeats: int = 1,
@@ -90,7 +94,8 @@ def plan_evaluation(
         models: names, or Python functions.
         roles: `name=MODEL` texts.
         options: of the environment, by name.
-        scenario_ids: only these scenarios, of one set.
+        scenario_ids: only these scenarios, of one set; without `tags`, `exclude_tags` and `limit`.
+        tags: only scenarios with one of these.
         sampling: `role.setting=value` texts.
         requests: `role.field=JSON` texts.
         shard: `i/n`.
@@ -117,10 +122,17 @@ def plan_evaluation(
     if spec.policy_sampling != Sampling():
         samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
     if scenario_ids:
+        if tags or exclude_tags or limit is not None:
+            raise UseError("--scenario names each scenario; expected no --tag, --exclude-tag or --limit beside it")
         scenario_set, chosen = scenarios_by_id(spec, scenario_ids, scenarios)
+        if unplayable := [one.id for one in chosen if not spec.scenarios.playable(one, chosen_options.variant)]:
+            raise UseError(f"scenario {unplayable[0]} cannot be played with variant={chosen_options.variant}; choose another")
+        available = len(chosen)
     else:
         scenario_set = spec.set_of(scenarios)
-        chosen = stratified(spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags), limit)
+        loaded = spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags)
+        loaded = with_tags(loaded, tags, scenario_set)
+        available, chosen = len(loaded), stratified(loaded, limit)
     part = Shard.parse(shard) if shard is not None else None
     if part is not None:
         chosen = part.of(chosen)
@@ -145,7 +157,10 @@ def plan_evaluation(
     sources = {name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)}
     settings = settings_of(
         built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
-        exclude_tags=tuple(sorted(exclude_tags)), sampling=samplings, prices=meter.prices, weights=sources,
+        scenario_ids=tuple(dict.fromkeys(scenario_ids)), tags=tuple(sorted(tags)), exclude_tags=tuple(sorted(exclude_tags)),
+        sampling=samplings, prices=meter.prices, weights=sources,
     )  # fmt: skip
     play = player(built, policies, samplings.get("policy"), think=chosen_options.asks_to_think)
-    return EvaluationPlan(settings, built, play, meter, models_by_name, answers, tuple(name for name in names if is_paid(name)))
+    return EvaluationPlan(
+        settings, built, play, meter, models_by_name, answers, tuple(name for name in names if is_paid(name)), available
+    )

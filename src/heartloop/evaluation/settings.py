@@ -64,7 +64,7 @@ class Job(BaseModel):
         return (self.model, self.scenario, self.repeat)
 
 
-_NOT_DECISIVE = {"heartloop_version", "prices"}  # they change no transcript
+_NOT_DECISIVE = {"heartloop_version", "prices", "scenario_ids", "tags"}  # they change no transcript, or `scenarios` shows them
 
 
 class EvaluationSettings(BaseModel):
@@ -80,6 +80,10 @@ class EvaluationSettings(BaseModel):
     """Every option of the environment, by name."""
     scenario_set: str
     scenarios: Mapping[str, str]
+    scenario_ids: tuple[str, ...] = ()
+    """Those that were asked for by id, for the command that repeats the run; not in the hash, as `scenarios` is."""
+    tags: tuple[str, ...] = ()
+    """Scenarios were to have one of these; not in the hash."""
     exclude_tags: tuple[str, ...] = ()
     limit: int | None = None
     shard: Shard | None = None
@@ -96,7 +100,7 @@ class EvaluationSettings(BaseModel):
 
     @property
     def hash(self) -> str:
-        """First 10 hex digits of the SHA-256 of all settings except version and prices."""
+        """First 10 hex digits of the SHA-256 of all settings that decide dialogues."""
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 

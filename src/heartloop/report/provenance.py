@@ -111,6 +111,9 @@ def command_of(run: Run) -> tuple[str | None, str]:
         if settings.get(name) is not None:
             words += [flag, str(settings[name])]
     words += option_flags(options_of(settings), _defaults(str(environment)))
+    for name, flag in (("scenario_ids", "--scenario"), ("tags", "--tag")):
+        for value in settings.get(name) or ():
+            words += [flag, str(value)]
     for tag in settings.get("exclude_tags") or ():
         words += ["--exclude-tag", str(tag)]
     shard = settings.get("shard")
