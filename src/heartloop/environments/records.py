@@ -43,6 +43,7 @@ __all__ = [
     "read_records",
     "read_text",
     "set_loader",
+    "with_tags",
     "without_tags",
     "write_records",
 ]
