@@ -94,10 +94,10 @@ def test_the_cache_answers_a_second_run(played: Path) -> None:
 
 def test_stored_dialogues_are_judged_again(played: Path) -> None:
     out = played / "rejudged"
-    done = heartloop("rejudge", str(played / "sage"), "--judge", MODEL, "--out", str(out), "--yes")
+    done = heartloop("rejudge", str(played / "perm"), "--judge", MODEL, "--out", str(out), "--yes")
     assert done.returncode in (0, 1), done.stderr
     rows = transcripts(out)
-    assert len(rows) == len([row for row in transcripts(played / "sage") if row["score"] is not None])
+    assert len(rows) == len([row for row in transcripts(played / "perm") if row["score"] is not None])
     assert any(row["score"] is not None for row in rows)
 
 
