@@ -1,27 +1,39 @@
-"""Replies of policies that were trained against the embedded user, cut out of their dialogues: what do judges think of them?
+"""Replies of policies that were trained against the embedded user: what do judges think of them, and what does it predict?
 
-Training is the hardest attack on a reader: it finds what scores, not what helps. Run
-`python -m benchmarks.judged_replies.trained KIND CUTS TRANSCRIPTS...` on files of a training run or an evaluation; it appends
-contexts and replies of the tuning half. `python -m benchmarks.judged_replies.trained --briefs FOLDER JUDGE...` writes what judges
-get: the replies of this voice that have no judgement.
+Training is the hardest attack on a reader: it finds what scores, not what helps. The replies lie in `data/trained_replies`, apart
+from those that the reader is fitted on.
+
+    python -m benchmarks.judged_replies.trained add KIND CUTS TRANSCRIPTS...    contexts and replies, cut out of dialogues
+    python -m benchmarks.judged_replies.trained briefs FOLDER JUDGE...          what judges get: replies without a judgement
+    python -m benchmarks.judged_replies.trained table                           predicted and judged changes, onto the page
+
+Only scenarios of the tuning half are used, so that the reader may be fitted on them later.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.judged_replies.assignments import judges
-from benchmarks.judged_replies.contexts import FOLDER, write
+from benchmarks.judged_replies.contexts import write
 from benchmarks.judged_replies.generic import STATES
+from benchmarks.language_model_page import PAGE
+from benchmarks.page import rewrite
+from heartloop.appraisal.effect import effect_of
+from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.examples import Example, read_examples, read_lines
 
+FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
 VOICE = "trained"
 AT_ONCE = 130
 """Replies of one brief."""
@@ -50,45 +62,87 @@ def cut(dialogues: Sequence[Transcript], cuts: int, draw: random.Random) -> Iter
             }, turns[at].reply  # fmt: skip
 
 
-def append(kind: str, cuts: int, files: Sequence[Path]) -> None:
+def add(kind: str, cuts: int, files: Sequence[Path]) -> None:
     """Appends contexts and replies, those with words that no other reply has."""
-    contexts, replies = read_lines(FOLDER / "contexts.jsonl"), read_lines(FOLDER / "replies.jsonl")
+    contexts, replies = ([*read_lines(path)] if path.exists() else [] for path in (FOLDER / "contexts.jsonl", _REPLIES))
     dialogues = [dialogue for file in files for dialogue in read_transcripts(file)]
-    draw, new = random.Random(f"trained {kind}"), []
-    known = {row["reply"] for row in replies}
+    draw, known = random.Random(f"trained {kind}"), {row["reply"] for row in replies}
+    taken, count = {row["id"] for row in replies}, len(replies)
     for context, reply in cut(dialogues, cuts, draw):
-        if reply.strip() and reply not in known:
-            known.add(reply)
-            contexts.append({"id": f"c{len(contexts):03}", **context})
-            new.append({"context": contexts[-1]["id"], "voice": VOICE, "tier": "none", "kind": kind, "words": 0, "reply": reply})
-    taken = {row["id"] for row in replies}
-    names = [name for n in draw.sample(range(80_000_000, 90_000_000), 2 * len(new)) if (name := f"r{n}") not in taken]
+        if not reply.strip() or reply in known:
+            continue
+        known.add(reply)
+        contexts.append({"id": f"t{len(contexts):03}", **context})
+        name = next(name for n in iter(lambda: draw.randrange(80_000_000, 90_000_000), None) if (name := f"r{n}") not in taken)
+        taken.add(name)
+        replies.append(
+            {"id": name, "context": contexts[-1]["id"], "voice": VOICE, "tier": "none", "kind": kind, "words": 0, "reply": reply}
+        )
+    FOLDER.mkdir(parents=True, exist_ok=True)
     write(FOLDER / "contexts.jsonl", contexts)
-    write(FOLDER / "replies.jsonl", [*replies, *({"id": name, **row} for name, row in zip(names, new, strict=False))])
-    print(len(new), "replies")
+    write(_REPLIES, replies)
+    print(len(replies) - count, "replies")
 
 
 def briefs(folder: Path, names: Sequence[str]) -> None:
-    """What judges get: replies of trained policies without a judgement, in an order of their own for each judge."""
-    judged = {row["id"] for row in read_lines(FOLDER / "judgements.jsonl")}
-    by_context: dict[str, list[tuple[str, str]]] = {}
-    for row in read_lines(FOLDER / "replies.jsonl"):
-        if row["voice"] == VOICE and row["id"] not in judged:
-            by_context.setdefault(row["context"], []).append((row["id"], row["reply"]))
+    """What judges get: replies without a judgement, in an order of their own for each judge."""
+    judged = {row["id"] for row in read_lines(_JUDGEMENTS)} if _JUDGEMENTS.exists() else set()
+    by_context: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in read_lines(_REPLIES):
+        if row["id"] not in judged:
+            by_context[row["context"]].append((row["id"], row["reply"]))
     for name in names:
         judges(read_lines(FOLDER / "contexts.jsonl"), by_context, folder, AT_ONCE, name)
 
 
+def predicted(example: Example) -> float:
+    """The change that the shipped reader predicts: the first output of the environment."""
+    spec = load_environment(example.environment)
+    assert spec.reading is not None
+    values = effect_of(f"heartloop.environments.{spec.name}").of(
+        embedded_reader().read(example.reply, example.context), example.group
+    )
+    return values[spec.reading.outputs[0].name]
+
+
+def table() -> str:
+    """Predicted and judged changes by kind, as Markdown."""
+    by_reply: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in read_lines(_JUDGEMENTS):
+        by_reply[row["id"]][row["judge"]] = row["change"][0]
+    by_kind: dict[str, list[tuple[float, float, list[float]]]] = defaultdict(list)
+    for example in read_examples(FOLDER, "tuning"):
+        each = [by_reply[example.id][judge] for judge in sorted(by_reply[example.id])]
+        by_kind[example.kind].append((predicted(example), float(example.change[0]), each))
+    rows = []
+    for kind, found in by_kind.items():
+        guess, judged = np.array([one[0] for one in found]), np.array([one[1] for one in found])
+        both = np.array([one[2] for one in found if len(one[2]) == 2])
+        rows.append(
+            f"| {kind} | {len(found)} | {judged.mean():+.2f} | {guess.mean():+.2f} | {np.corrcoef(guess, judged)[0, 1]:.2f} "
+            f"| {np.corrcoef(both.T)[0, 1]:.2f} |"
+        )
+    heads = ("replies of", "number", "judged change", "predicted by `embedded`", "r of these", "r of two judges")
+    head = f"| {' | '.join(heads)} |\n|:---|{(len(heads) - 1) * '---:|'}"
+    said = "Replies cut out of dialogues in SAGE, judged without a word on who said them; change of the mood, -10 to 10."
+    return "\n".join(["### What judges say of single replies", "", said, "", head, *rows])
+
+
+_REPLIES, _JUDGEMENTS = FOLDER / "replies.jsonl", FOLDER / "judgements.jsonl"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--briefs", nargs="+", metavar="FOLDER JUDGE", help="write what judges get")
-    parser.add_argument("given", nargs="*", metavar="KIND CUTS TRANSCRIPTS")
-    chosen = parser.parse_args()
-    if chosen.briefs:
-        briefs(Path(chosen.briefs[0]), chosen.briefs[1:])
+    what, *given = sys.argv[1:] or [""]
+    if what == "add" and len(given) > 2:
+        add(given[0], int(given[1]), [Path(file) for file in given[2:]])
+    elif what == "briefs" and len(given) > 1:
+        briefs(Path(given[0]), given[1:])
+    elif what == "table":
+        text = table()
+        rewrite(PAGE, "judged_replies/trained", text)
+        print(text)
     else:
-        kind, cuts, *files = chosen.given
-        append(kind, int(cuts), [Path(file) for file in files])
+        raise SystemExit(__doc__)
 
 
 if __name__ == "__main__":
