@@ -70,10 +70,11 @@ class ProgressLine:
     def resume(self) -> None:
         """Shows the line again if standard error is a terminal or a notebook."""
         if self._console.is_jupyter:
-            from IPython.display import display  # comes with every notebook
+            from IPython import display  # comes with every notebook
 
             if self._cell is None:
-                self._cell = display({"text/plain": ""}, raw=True, display_id=True)
+                show: Callable[..., Any] = vars(display)["display"]  # without types
+                self._cell = show({"text/plain": ""}, raw=True, display_id=True)
         elif sys.stderr.isatty():
             if self._latest is not None:
                 self._latest = (self._latest[0], time.monotonic())
