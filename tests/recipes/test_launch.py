@@ -299,8 +299,7 @@ class TestTheCommand:
         done = self.run("ctc_grpo_tiny", "--dry-run", "--set", "scenarios.train=test", "--set", "scenarios.held_out_share=0.2")
         assert "8 scenarios x 8 rollouts = 64 dialogues" in done.output
         assert "python -m verl.trainer.main_ppo" in done.output
-        lacking = "the extra train is not installed" in done.output
-        assert done.exit_code == (2 if lacking else 0)
+        assert done.exit_code == 0  # where only the extra is missing, too
         assert not Path("runs").exists()
 
     def test_people_that_are_not_here_are_missing_too(self) -> None:
