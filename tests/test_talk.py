@@ -12,12 +12,14 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from heartloop.cli.talk import _Interrupt
 from heartloop.core.chat import HUMAN
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import specs
@@ -129,15 +131,39 @@ def test_ctrl_c_in_a_terminal_keeps_what_was_said(tmp_path: Path) -> None:
         )  # fmt: skip
     shown = b""
     try:
-        for keys in (f"{FIRST}\n".encode(), b"\n", b"\x03"):
+        for keys in (f"{FIRST}\n".encode(), b"\n", b""):
             shown += _until(terminal, b"You: ")
             os.write(terminal, keys)
+        for _ in range(10):  # a signal between the prompt and the wait for a key is seen with the next key only
+            time.sleep(0.3)
+            os.write(terminal, b"\x03")
+            if select.select([terminal], [], [], 5)[0]:
+                break
         shown += _until(terminal, b"Report:")
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
     finally:
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0, shown
     assert [turn.reply for turn in mine(tmp_path / "mine").turns] == [FIRST]
     assert b"empty reply" in shown
+
+
+def test_ctrl_c_while_the_person_answers_ends_the_dialogue_at_the_next_line_and_twice_at_once() -> None:
+    interrupt = _Interrupt()
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with interrupt:
+        press()
+        assert interrupt.pressed
+        with pytest.raises(KeyboardInterrupt):  # outside of asyncio, Python's own handler
+            press()
+        interrupt.reading = True
+        with pytest.raises(KeyboardInterrupt):
+            press()
 
 
 def _until(terminal: int, end: bytes) -> bytes:

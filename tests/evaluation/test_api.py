@@ -220,6 +220,7 @@ def test_compare_gives_what_the_command_prints(run: heartloop.Run) -> None:
         ({"repeats": 1.5}, "repeats is 1.5"),
         ({"timeout": 0}, "timeout is 0"),
         ({"exclude_tags": "grief"}, "'grief'"),
+        ({"limit": None, "scenario_ids": ["support-lisen-01"]}, "support-listen-01"),
         ({"options": {"presett": 1}}, "'preset'"),
         ({"sampling": {"policy": {"temperature": 9}}}, "temperature=9"),
         ({"sampling": {"policy": 3}}, "policy is 3"),
@@ -232,6 +233,12 @@ def test_wrong_use_names_the_value_and_the_argument(given: dict[str, Any], named
         heartloop.evaluate("sage", **{"models": [listener], **SMALL, **given})
     assert "--" not in str(caught.value)
     assert not Path("runs").exists()
+
+
+def test_scenarios_are_chosen_by_id() -> None:
+    ids = ["support-praise-02", "support-listen-01"]
+    chosen = heartloop.evaluate("sage", [listener], user="embedded", scenario_ids=ids, progress=False)
+    assert {transcript.scenario for transcript in chosen.transcripts} == set(ids)
 
 
 def test_a_paid_model_needs_a_limit_or_consent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
 from heartloop.cli import options as given
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.console import Console
 
     from heartloop.core.dialogue import Transcript
@@ -95,7 +97,8 @@ def talk(
 
         async def dialogue() -> Transcript:
             try:
-                return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
+                with screen.interrupt:
+                    return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
             finally:
                 await close(plan.opened.values())
 
@@ -131,6 +134,7 @@ class _Screen:
 
     def __init__(self, console: Console, spec: EnvironmentSpec, plan: EvaluationPlan, human: Any) -> None:
         self._console, self._spec, self._human = console, spec, human
+        self.interrupt = _Interrupt()
         self._embedded = all(name == "embedded" for name in plan.settings.roles.values())
         self._prompt = ""
         self._latest: Transcript | None = None
@@ -207,12 +211,12 @@ class _Screen:
         from heartloop.evaluation.talking import EndOfDialogue, TakenBack
 
         while True:
-            text = _line(f"{label}: ")
+            text = self._line(f"{label}: ")
             if text is None:
                 self._print("")
                 raise EndOfDialogue
             while text.endswith("\\"):
-                text = text[:-1].rstrip() + "\n" + (_line("... ") or "")
+                text = text[:-1].rstrip() + "\n" + (self._line("... ") or "")
             word = text.strip()
             if word in (":quit", ":q"):
                 raise EndOfDialogue
@@ -239,6 +243,27 @@ class _Screen:
             else:
                 return word
 
+    def _line(self, prompt: str) -> str | None:
+        """A line of the terminal or of stdin, which is echoed; `None` at the end of the input and on Ctrl-C."""
+        import contextlib
+
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - editing and history of the line
+        try:
+            self.interrupt.reading = True
+            if self.interrupt.pressed:
+                return None
+            if sys.stdin.isatty():
+                return input(prompt)
+            line = sys.stdin.readline()
+        except (EOFError, KeyboardInterrupt):
+            return None
+        finally:
+            self.interrupt.reading = False
+        if line.strip():
+            typer.echo(f"{prompt}{line.rstrip()}")
+        return line.rstrip("\r\n") if line else None
+
     def _print(self, text: str, style: str | None = None) -> None:
         from rich.text import Text
 
@@ -247,29 +272,37 @@ class _Screen:
         self._console.print(Text(printable(text)), style=style)
 
 
-def _line(prompt: str) -> str | None:
-    """A line of the terminal or of stdin, which is echoed; `None` at the end of the input and on Ctrl-C."""
-    import contextlib
-    import signal
-    import threading
+class _Interrupt:
+    """Ctrl-C during a dialogue, as a context manager.
 
-    if not sys.stdin.isatty():
-        line = sys.stdin.readline()
-        if line.strip():
-            typer.echo(f"{prompt}{line.rstrip()}")
-        return line.rstrip("\r\n") if line else None
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401 - editing and history of the line
-    main = threading.current_thread() is threading.main_thread()
-    # asyncio turns Ctrl-C into a cancellation, which a blocking read would never see
-    before = signal.signal(signal.SIGINT, signal.default_int_handler) if main else None
-    try:
-        return input(prompt)
-    except (EOFError, KeyboardInterrupt):
-        return None
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
+    While a line is read it ends the dialogue; while the person answers, the dialogue ends at the next line, and a second one
+    stops at once. asyncio's own handling is a cancellation, which a blocking read would never see.
+    """
+
+    def __init__(self) -> None:
+        self.pressed = self.reading = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        import signal
+        import threading
+
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        again, self.pressed = self.pressed, True
+        if self.reading:
+            raise KeyboardInterrupt
+        if again and callable(self._before):
+            self._before(number, frame)
 
 
 def _chosen(

@@ -152,6 +152,8 @@ def evaluate(
     roles: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
     scenarios: str | PathLike[str] | None = None,
+    scenario_ids: Sequence[str] = (),
+    tags: Sequence[str] = (),
     exclude_tags: Sequence[str] = (),
     limit: int | None = None,
     repeats: int = 1,
@@ -185,6 +187,8 @@ def evaluate(
         roles: models of other roles, by role.
         options: of the environment, by name.
         scenarios: set, file or folder; by default the environment's first set.
+        scenario_ids: only these scenarios, of one set; without `tags`, `exclude_tags` and `limit`.
+        tags: only scenarios with one of these tags.
         exclude_tags: leaves out scenarios with one of these tags.
         limit: maximum number of scenarios, stratified.
         repeats: dialogues per model and scenario.
@@ -211,7 +215,8 @@ def evaluate(
         plan = plan_evaluation(
             environment, _models(models), user=user, judge=judge,
             roles=[f"{name}={model}" for name, model in (roles or {}).items()], options=options,
-            scenarios=fspath(scenarios) if scenarios is not None else None, exclude_tags=_texts("exclude_tags", exclude_tags),
+            scenarios=fspath(scenarios) if scenarios is not None else None, scenario_ids=_texts("scenario_ids", scenario_ids),
+            tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
             limit=None if limit is None else _at_least(1, "limit", limit), repeats=_at_least(1, "repeats", repeats),
             seed=_at_least(None, "seed", seed), shard=shard, sampling=list(_settings(sampling or {})),
             requests=list(_requests(sampling or {})), max_connections=_at_least(1, "max_connections", max_connections),
@@ -242,7 +247,10 @@ def _go_on(estimate: Estimate) -> bool:
 
 
 _OPTION = re.compile(r"(?<!\S)(?:--([a-z][a-z-]*)|-E)(?![\w-])")
-_ARGUMENTS = {"model": "models", "role": "roles", "exclude-tag": "exclude_tags", "request": "sampling"}
+_ARGUMENTS = {
+    "model": "models", "role": "roles", "scenario": "scenario_ids", "tag": "tags", "exclude-tag": "exclude_tags",
+    "request": "sampling",
+}  # fmt: skip
 
 
 def _argument(option: re.Match[str]) -> str:
