@@ -156,14 +156,18 @@ def test_ctrl_c_while_the_person_answers_ends_the_dialogue_at_the_next_line_and_
     def press() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with interrupt:
-        press()
-        assert interrupt.pressed
-        with pytest.raises(KeyboardInterrupt):  # outside of asyncio, Python's own handler
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    try:
+        with interrupt:
             press()
-        interrupt.reading = True
-        with pytest.raises(KeyboardInterrupt):
-            press()
+            assert interrupt.pressed
+            with pytest.raises(KeyboardInterrupt):
+                press()
+            interrupt.reading = True
+            with pytest.raises(KeyboardInterrupt):
+                press()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _until(terminal: int, end: bytes) -> bytes:
