@@ -24,14 +24,14 @@ import numpy as np
 from benchmarks.judged_replies.assignments import judges
 from benchmarks.judged_replies.contexts import write
 from benchmarks.judged_replies.generic import STATES
+from benchmarks.judged_replies.search import score_of
 from benchmarks.language_model_page import PAGE
 from benchmarks.page import rewrite
-from heartloop.appraisal.effect import effect_of
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.examples import Example, read_examples, read_lines
+from heartloop.fitting.embedded import change_of, readings
+from heartloop.fitting.examples import read_examples, read_lines
 
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
 VOICE = "trained"
@@ -95,25 +95,18 @@ def briefs(folder: Path, names: Sequence[str]) -> None:
         judges(read_lines(FOLDER / "contexts.jsonl"), by_context, folder, AT_ONCE, name)
 
 
-def predicted(example: Example) -> float:
-    """The change that the shipped reader predicts: the first output of the environment."""
-    spec = load_environment(example.environment)
-    assert spec.reading is not None
-    values = effect_of(f"heartloop.environments.{spec.name}").of(
-        embedded_reader().read(example.reply, example.context), example.group
-    )
-    return values[spec.reading.outputs[0].name]
-
-
 def table() -> str:
-    """Predicted and judged changes by kind, as Markdown."""
-    by_reply: dict[str, dict[str, float]] = defaultdict(dict)
+    """Predicted and judged changes by kind, as Markdown; 10 is the greatest change of an environment."""
+    changes: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for row in read_lines(_JUDGEMENTS):
-        by_reply[row["id"]][row["judge"]] = row["change"][0]
+        changes[row["id"]][row["judge"]] = row["change"]
     by_kind: dict[str, list[tuple[float, float, list[float]]]] = defaultdict(list)
     for example in read_examples(FOLDER, "tuning"):
-        each = [by_reply[example.id][judge] for judge in sorted(by_reply[example.id])]
-        by_kind[example.kind].append((predicted(example), float(example.change[0]), each))
+        outputs = readings()[example.environment].outputs
+        each = [
+            change_of(example._replace(change=np.array(change)), outputs) for _, change in sorted(changes[example.id].items())
+        ]
+        by_kind[example.kind].append((10 * score_of(example)(example.reply), 10 * change_of(example, outputs), each))
     rows = []
     for kind, found in by_kind.items():
         guess, judged = np.array([one[0] for one in found]), np.array([one[1] for one in found])

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from heartloop.appraisal.names import is_embedded
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
+from heartloop.evaluation.comparison import FEW_SCENARIOS
 from heartloop.evaluation.measures import in_group_order, scale_of
 from heartloop.models.budget import is_baseline
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["FEW", "in_lines", "leaderboard", "scripted_note", "terminal_table"]
-
-FEW = 10
-"""Fewer scenarios than these give intervals that are not reliable (ours): t intervals on them miss more often than they say."""
+__all__ = ["in_lines", "leaderboard", "scripted_note", "terminal_table"]
 
 
 def terminal_table(title: str, caption: str) -> Table:
@@ -137,8 +135,8 @@ def _caption(card: ScoreCard) -> list[str]:
     lines = [
         f"user simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"
     ]
-    if 0 < (card.scenarios or 0) < FEW:
-        lines.append(f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW} they are not reliable")
+    if 0 < (card.scenarios or 0) < FEW_SCENARIOS:
+        lines.append(f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW_SCENARIOS} they are not reliable")
     if len(ranked) > 1:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
