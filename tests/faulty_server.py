@@ -24,7 +24,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
@@ -450,6 +450,8 @@ _MARKS = ("relevant", "clear", "concise", "sober", "accurate")
 def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     """An answer of a user simulator, judge or policy that is good enough for whole dialogues."""
     said = str(asked.body["messages"][-1]["content"])
+    if asked.body["messages"][0]["role"] == "user" and "response_format" in asked.body:  # a question of a validity suite
+        return broken(kind, _example(asked.body["response_format"]["json_schema"]["schema"], draw))
     if asked.part == "policy":
         if kind == "silence":
             return ""
@@ -492,6 +494,24 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
             "attitude": "open", "aim": "go on", "tone": "plain", "matter": "what happened", "reply": reply, "leaves": leaves,
         }  # fmt: skip
     return broken(kind, answer)
+
+
+def _example(schema: Mapping[str, Any], draw: random.Random) -> Any:
+    """A value that fits a schema as `schemas.schema_of` writes them."""
+    if "enum" in schema:
+        return draw.choice(schema["enum"])
+    if "anyOf" in schema:
+        return _example(draw.choice(schema["anyOf"]), draw)
+    if schema["type"] == "object":
+        return {name: _example(part, draw) for name, part in schema["properties"].items()}
+    if schema["type"] == "array":
+        number = draw.randint(schema.get("minItems", 0), schema["maxItems"])
+        return [_example(schema["items"], draw) for _ in range(number)]
+    if schema["type"] == "integer":
+        return draw.randint(schema["minimum"], schema["maximum"])
+    if schema["type"] == "number":
+        return round(draw.uniform(schema["minimum"], schema["maximum"]), 2)
+    return True if schema["type"] == "boolean" else "It says so."
 
 
 def _form(said: str, draw: random.Random) -> dict[str, Any]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from heartloop.cli import options as given
+
+if TYPE_CHECKING:
+    from heartloop.environments.spec import EnvironmentSpec
+    from heartloop.environments.suites import RejudgingSuite, RunSuite
 
 __all__ = ["validate_app"]
 
@@ -21,11 +26,17 @@ def validate(
         list[Path], typer.Argument(help="Run directories of one environment, played or imported; they are not changed.")
     ],
     suite: Annotated[
-        str | None, typer.Option(help="Validity suite; without it, the error message lists the suites of the environment.")
+        list[str] | None, typer.Option(help="Validity suite; repeat for several. Default: all that have what they need.")
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="Judge of the stored replies: service/model, or embedded.")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Judge: service/model, or embedded; repeat for suites that compare several judges.")
+    ] = None,
+    people: Annotated[
+        Path | None, typer.Option(help="Real dialogues to compare the user simulator with: a chat log (JSON lines) or a corpus.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="Human labels of dialogues of the runs (CSV or JSON lines).")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of dialogues per run, sampled; rerun with a larger limit to continue.")
+        int | None, typer.Option(min=1, help="Number of dialogues per run and model, sampled; a larger limit continues.")
     ] = None,
     option: given.OptionValues = None,
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")] = None,
@@ -41,62 +52,154 @@ def validate(
     yes: given.Yes = False,
     retry_failed: given.RetryJudging = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the judged variants, validity.json and the page. Default: beside the run.")
+        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: beside the run.")
     ] = None,
     cache: given.Cache = None,
 ) -> None:
-    """Judge stored dialogues again under controlled changes, and compare the scores. Rerun the same command to resume."""
+    """Check what the scores of runs measure, with suites that read the runs and suites that ask a judge. Rerun to resume."""
+    from heartloop.core.errors import UseError
+    from heartloop.environments.suites import RejudgingSuite
+    from heartloop.validity.suites import environment_of, run_suites, suite_of
+
+    spec = environment_of(runs)
+    chosen = {name: suite_of(spec, name) for name in suite or ()}
+    rejudging = {name: one for name, one in chosen.items() if isinstance(one, RejudgingSuite)}
+    reading = {name: one for name, one in chosen.items() if not isinstance(one, RejudgingSuite)}
+    asking: dict[str, Any] = {
+        "max_tokens": max_tokens, "max_cost": max_cost, "prices": prices, "cache": cache, "pilot": pilot, "yes": yes,
+        "timeout": timeout, "retries": retries, "max_connections": max_connections,
+    }  # fmt: skip
+    how: dict[str, Any] = {
+        "limit": limit, "scenarios": scenarios, "sampling": sampling, "request": request, "retry_failed": retry_failed,
+        "out": out, "asking": asking,
+    }  # fmt: skip
+    if rejudging:
+        name, variants = next(iter(rejudging.items()))
+        if len(chosen) > 1:
+            raise UseError(f"--suite {name} rejudges whole runs and makes a page of its own; pass it alone")
+        if not judge or len(judge) > 1:
+            problem = "--judge is missing" if not judge else f"--judge was given {len(judge)} times"
+            raise UseError(f"{problem}; pass service/model, or embedded, once")
+        _rejudge(context, spec, runs, name, variants, judge[0], option=option, **how)
+    else:
+        if option:
+            raise UseError("-E sets how a suite rejudges runs; these suites only read them, leave it out")
+        _read(spec, runs, reading or run_suites(spec), judge or [], named=bool(chosen), people=people, labels=labels, **how)
+
+
+def _read(
+    spec: EnvironmentSpec,
+    runs: list[Path],
+    suites: Mapping[str, RunSuite],
+    judges: list[str],
+    *,
+    named: bool,
+    people: Path | None,
+    labels: Path | None,
+    limit: int | None,
+    scenarios: str | None,
+    sampling: list[str] | None,
+    request: list[str] | None,
+    retry_failed: bool,
+    out: Path | None,
+    asking: dict[str, Any],
+) -> None:
+    """Runs suites that read runs, and writes their page."""
+    from heartloop.cli.asking import ask_suites
+    from heartloop.core.chat import LOCAL_PREFIX
+    from heartloop.core.errors import UseError
+    from heartloop.core.wording import amount
+    from heartloop.validity.judging import beside
+    from heartloop.validity.material import material_of
+    from heartloop.validity.page import Part, write_validity_json, write_validity_page
+    from heartloop.validity.text import print_results
+
+    material = material_of(spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels)
+    lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
+    if named and lacking:
+        name, why = next(iter(lacking.items()))
+        raise UseError(f"suite {name} cannot run: {why}")
+    ready = {name: one for name, one in suites.items() if name not in lacking}
+    folder = out or beside(runs[0])
+    answers, code = ask_suites(
+        ready, material, folder / "answers.jsonl", sampling=sampling, request=request, retry_failed=retry_failed, **asking
+    )
+    parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
+    left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
+    write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
+    names = " and ".join(path.name or path.resolve().name for path in runs)
+    about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {spec.title}."
+    if judges:
+        about += f" Judged by {' and '.join(judges)}."
+    if f"{LOCAL_PREFIX}smollm2" in judges:
+        about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
+    page = write_validity_page(parts, folder / "report", title=f"Validity of {names}", about=about, left_out=left_out)
+    print_results(parts, left_out)
+    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    raise typer.Exit(code)
+
+
+def _rejudge(
+    context: typer.Context,
+    spec: EnvironmentSpec,
+    runs: list[Path],
+    name: str,
+    suite: RejudgingSuite,
+    judge: str,
+    *,
+    option: list[str] | None,
+    limit: int | None,
+    scenarios: str | None,
+    sampling: list[str] | None,
+    request: list[str] | None,
+    retry_failed: bool,
+    out: Path | None,
+    asking: dict[str, Any],
+) -> None:
+    """Runs a suite that rejudges runs in variants, and writes its page."""
     from contextlib import nullcontext
 
     from rich.console import Console
 
     from heartloop.cli.running import Judging, exit_code_of, play_run, read_options
-    from heartloop.core.errors import UseError
     from heartloop.validity.judging import JudgedVariants, directories, judged_variants, output_folder
-    from heartloop.validity.page import write_validity_json, write_validity_page
-    from heartloop.validity.suites import environment_of, suite_of
+    from heartloop.validity.page import Part, write_validity_json, write_validity_page
     from heartloop.validity.text import result_table
 
-    spec = environment_of(runs)
-    chosen = suite_of(spec, suite)
-    if judge is None:
-        raise UseError("--judge is missing; pass service/model, or embedded")
-    by = Judging(
-        judge, sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
-        timeout=timeout, retries=retries, max_connections=max_connections,
-    )  # fmt: skip
-    judges = chosen.judges(spec, by.model, by.sampling)
+    by = Judging(judge, sampling, request, **asking)
+    judges = suite.judges(spec, by.model, by.sampling)
     sources = [
         JudgedVariants(
-            run, str(suite), chosen, judges, options=read_options(context, spec, option), scenarios=scenarios,
+            run, name, suite, judges, options=read_options(context, spec, option), scenarios=scenarios,
             sampling=by.sampling, prices=by.meter.prices, limit=limit,
         )
         for run in runs
     ]  # fmt: skip
-    folder = out or output_folder(runs[0], str(suite), judge)
-    paths = directories(folder, runs, chosen.variants)
+    folder = out or output_folder(runs[0], name, judge)
+    paths = directories(folder, runs, suite.variants)
     code, stopped = 0, False
-    ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in chosen.variants]
+    ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
     with by.cache or nullcontext():
         for number, (source, path, variant) in enumerate(ahead):
             if by.pilot is not None:
                 by.pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
             typer.echo(f"{path[variant]}:")
             ended, _ = play_run(
-                path[variant], source.settings(variant), source.play(variant, path[chosen.variants[0]]), by.meter,
-                jobs=source.jobs, max_connections=max_connections, retry_failed=retry_failed, opened=by.opened, cache=by.cache,
-                done="judged", ranked=False, pilot=by.pilot if by.pilot is not None and not by.pilot.asked else None,
+                path[variant], source.settings(variant), source.play(variant, path[suite.variants[0]]), by.meter,
+                jobs=source.jobs, max_connections=asking["max_connections"], retry_failed=retry_failed, opened=by.opened,
+                cache=by.cache, done="judged", ranked=False,
+                pilot=by.pilot if by.pilot is not None and not by.pilot.asked else None,
             )  # fmt: skip
             code = max(code, exit_code_of(ended, done="judged"))
             stopped = ended.stopped is not None
             if stopped:
                 break
-    if stopped and number < len(chosen.variants) - 1:
+    if stopped and number < len(suite.variants) - 1:
         typer.echo("Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume.")
         raise typer.Exit(code)
-    result = chosen.result(judged_variants(paths, chosen))
-    write_validity_json(result, folder / "validity.json")
-    page = write_validity_page(chosen, result, folder / "report")
+    result = suite.result(judged_variants(paths, suite))
+    write_validity_json(result.record, folder / "validity.json")
+    page = write_validity_page([Part(name, suite, result)], folder / "report", title=suite.title)
     Console().print(result_table(result))
     typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
     raise typer.Exit(code)

@@ -1,12 +1,15 @@
-"""The interface of a validity suite: stored dialogues rejudged in variants, and a comparison of the results.
+"""The interfaces of validity suites: those that read runs, and those that rejudge stored dialogues in variants.
 
-Covers what `heartloop validate` needs from a suite; an environment names its own suites in `EnvironmentSpec.suites`. Does not
-cover the driver (`heartloop.validity`): selection of dialogues, run directories, cost estimate, files and page.
+Covers what `heartloop validate` needs from a suite. A `RunSuite` reads the dialogues of runs, asks judges questions about them if
+it needs any, and gives a result; most suites are of this kind. A `RejudgingSuite` has the environment's own judge score stored
+dialogues under controlled changes. An environment names its own suites, of either kind, in `EnvironmentSpec.suites`. Does not
+cover the driver (`heartloop.validity`): selection of dialogues, stored answers, run directories, cost estimate, files and page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.blocks import Block, Table
@@ -14,7 +17,13 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.spec import EnvironmentSpec, Judge
 
-__all__ = ["Judges", "Result", "Slope", "SlopePanel", "Slopes", "Suite", "Variants"]
+__all__ = [
+    "Answers", "Judges", "Material", "Question", "RejudgingSuite", "Result", "RunSuite", "Slope", "SlopePanel", "Slopes",
+    "Variants",
+]  # fmt: skip
+
+Answers = Mapping[str, Mapping[str, Any]]
+"""Answers of one judge, by the key of the question. A question that could not be answered has no entry."""
 
 Variants = Mapping[str, Sequence[Transcript]]
 """Transcripts of one run by variant; the last transcript of a dialogue counts."""
@@ -95,7 +104,7 @@ class Result(NamedTuple):
     page: tuple[Block | Slopes, ...]
 
 
-class Suite(NamedTuple):
+class RejudgingSuite(NamedTuple):
     """A validity suite."""
 
     title: str
@@ -108,3 +117,55 @@ class Suite(NamedTuple):
     """`judges(spec, model, sampling)`; `None` as model: embedded."""
     result: Callable[[Sequence[Variants]], Result]
     """The result for one or more runs. Raises `InputError` if nothing can be compared."""
+
+
+class Question(NamedTuple):
+    """A question to a judge about stored dialogues."""
+
+    key: str
+    """Unique in the suite, and the same whenever the command runs again."""
+    fingerprint: str
+    """SHA-256 of everything that the answer depends on besides the judge; an answer to another fingerprint does not count."""
+    ask: Callable[[ChatModel | None, Sampling | None], Awaitable[Mapping[str, Any]]]
+    """`ask(judge, sampling)` gives the answer as JSON values; `None` as judge: embedded. Raises `HeartloopError` without one."""
+
+
+class Material(NamedTuple):
+    """What suites read."""
+
+    spec: EnvironmentSpec
+    dialogues: tuple[Transcript, ...]
+    """The scored dialogues of all runs, in the order of the runs; at most `limit` of each model."""
+    scenarios: Mapping[str, Any]
+    """The scenarios of the dialogues by id; without those that are no longer to be found."""
+    judges: tuple[str, ...] = ()
+    """Names of the judges; `embedded` is one."""
+    people: Path | None = None
+    """Real dialogues to compare with."""
+    labels: Path | None = None
+    """Human labels of the dialogues."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models under test, in the order of the dialogues."""
+        return list(dict.fromkeys(dialogue.model for dialogue in self.dialogues))
+
+
+class RunSuite(NamedTuple):
+    """A suite that reads runs."""
+
+    title: str
+    """The question it answers, as the heading of its part of the page."""
+    about: str
+    """What is measured, how, and what is expected, in one or two sentences."""
+    source: str
+    """Paper and section; empty where it is ours."""
+    result: Callable[[Material, Mapping[str, Answers]], Result]
+    """The result, from the answers of each judge by name. Raises `InputError` if nothing can be said."""
+    lacks: Callable[[Material], str | None] = lambda material: None
+    """What the suite lacks to run on this material, as a clause such as "it needs a judge, pass --judge"; `None`: nothing."""
+    questions: Callable[[Material, Answers], Sequence[Question]] = lambda material, answers: ()
+    """What to ask a judge, given its answers so far: called again until every question is answered or has failed, so that a
+    question may build on earlier answers."""
+    prompts: Callable[[], Mapping[str, str]] = dict
+    """Hashes of its prompts, by name."""

@@ -14,12 +14,12 @@ from typing import Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.environments.lines import chance
-from heartloop.environments.suites import Judges, Suite, Variants
+from heartloop.environments.suites import Judges, RejudgingSuite, Variants
 from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 
-__all__ = ["JudgedVariants", "directories", "judged_variants", "output_folder"]
+__all__ = ["JudgedVariants", "beside", "directories", "judged_variants", "output_folder"]
 
 
 class JudgedVariants:
@@ -42,7 +42,7 @@ class JudgedVariants:
         self,
         run: Path,
         name: str,
-        suite: Suite,
+        suite: RejudgingSuite,
         judges: Judges,
         *,
         options: Mapping[str, Any] | None = None,
@@ -97,14 +97,23 @@ class JudgedVariants:
         return play_job
 
 
+def beside(run: Path, *words: str) -> Path:
+    """The folder of a validation where `--out` is not given.
+
+    >>> beside(Path("runs/a")).as_posix()
+    'runs/a-validity'
+    """
+    here = run if run.name not in ("", "..") else run.resolve()
+    return here.with_name("-".join([here.name, "validity", *words]))
+
+
 def output_folder(run: Path, suite: str, judge: str) -> Path:
-    """The folder of a validation where `--out` is not given: beside the run.
+    """The folder of a suite that rejudges runs where `--out` is not given: beside the run.
 
     >>> output_folder(Path("runs/a"), "flip", "lab/judge").as_posix()
     'runs/a-validity-flip-lab-judge'
     """
-    here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name(f"{here.name}-validity-{suite}-{re.sub(r'[^a-zA-Z0-9_.-]+', '-', judge)}")
+    return beside(run, suite, re.sub(r"[^a-zA-Z0-9_.-]+", "-", judge))
 
 
 def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> list[dict[str, Path]]:
@@ -121,7 +130,7 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
     return [{variant: out / name / variant for variant in variants} for name in names]
 
 
-def judged_variants(paths: Sequence[Mapping[str, Path]], suite: Suite) -> list[Variants]:
+def judged_variants(paths: Sequence[Mapping[str, Path]], suite: RejudgingSuite) -> list[Variants]:
     """The transcripts of every run whose first variant is there."""
     return [
         {variant: list(read_transcripts(path / "transcripts.jsonl")) for variant, path in run.items() if path.is_dir()}

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import heartloop
 from heartloop.core.errors import InputError
-from heartloop.environments.suites import Result, Slope, SlopePanel, Suite
+from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.report.site import Site, copy_assets, templates
 from heartloop.report.trajectories import Frame
 
-__all__ = ["DrawnPanel", "DrawnSlope", "drawn", "write_validity_json", "write_validity_page"]
+__all__ = ["DrawnPanel", "DrawnSlope", "Part", "drawn", "write_validity_json", "write_validity_page"]
 
 _STATIC = ("report.css", "page.js")
 
@@ -44,8 +44,26 @@ class DrawnPanel(NamedTuple):
     """Slopes that fall."""
 
 
-def write_validity_json(result: Result, path: Path) -> None:
-    """Writes the numbers; what is not finite is null.
+class Part(NamedTuple):
+    """A suite with its result."""
+
+    name: str
+    suite: RunSuite | RejudgingSuite
+    result: Result
+
+    @property
+    def source(self) -> str:
+        """Paper and section; empty where the suite names none."""
+        return self.suite.source if isinstance(self.suite, RunSuite) else ""
+
+    @property
+    def short(self) -> str:
+        """The name as words, for links."""
+        return self.name.replace("-", " ").capitalize()
+
+
+def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
+    """Writes numbers; what is not finite is null.
 
     Raises:
         InputError: the file cannot be written.
@@ -53,20 +71,30 @@ def write_validity_json(result: Result, path: Path) -> None:
     part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(_without_nan(result.record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
 
 
-def write_validity_page(suite: Suite, result: Result, out: Path) -> Path:
+def write_validity_page(
+    parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: Sequence[tuple[str, str, str]] = ()
+) -> Path:
     """Writes the page into `out` and returns its `index.html`.
+
+    Args:
+        about: what was validated, below the title; with one part, its own sentence stands there.
+        left_out: suites that did not run: name, title and why.
 
     Raises:
         InputError: it cannot be written.
     """
-    site = Site([], [{"name": "index.html", "label": suite.title}], "index.html", heartloop.__version__)
-    html = templates().get_template("validity.html").render(site=site, suite=suite, result=result, drawn=drawn)
+    site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
+    html = (
+        templates()
+        .get_template("validity.html")
+        .render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
+    )
     try:
         out.mkdir(parents=True, exist_ok=True)
         copy_assets(out / "assets", _STATIC)

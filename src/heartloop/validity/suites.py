@@ -1,6 +1,6 @@
-"""Validity suites by name: those of an environment, and those that every environment can use.
+"""Validity suites by name: those that every environment can use, and those of an environment.
 
-Does not cover what a suite is (`heartloop.environments.suites`) or running one (`judging`).
+Does not cover what a suite is (`heartloop.environments.suites`) or running one (`answering`, `judging`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from pathlib import Path
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
-from heartloop.environments.suites import Suite
+from heartloop.environments.suites import RejudgingSuite, RunSuite
 from heartloop.evaluation.run_directory import played_settings
 
-__all__ = ["GENERIC", "environment_of", "suite_of"]
+__all__ = ["GENERIC", "environment_of", "run_suites", "suite_of"]
 
-GENERIC: Mapping[str, Lazy] = {}
-"""Suites for every environment, by name: each a lazy path of a `Suite`."""
+GENERIC: Mapping[str, Lazy] = {
+    "blri": "heartloop.validity.questionnaires:BLRI",
+    "utterance": "heartloop.validity.questionnaires:UTTERANCE",
+}
+"""Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
@@ -34,20 +37,26 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
     return load_environment(names[0])
 
 
-def suite_of(spec: EnvironmentSpec, name: str | None) -> Suite:
+def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
     """A suite that runs of an environment can be validated with.
 
     Raises:
-        UseError: no name, which lists the suites, or an unknown one, which names the nearest.
+        UseError: an unknown name; names the nearest.
     """
-    suites: dict[str, Lazy] = {**GENERIC, **spec.suites}
-    if not suites:
-        raise UseError(f"{spec.name} has no validity suite, so its runs cannot be validated")
-    known = " or ".join(suites)
-    if name is None:
-        raise UseError(f"--suite is missing; runs of {spec.name} can be validated with --suite {known}")
+    suites = _all(spec)
     if name not in suites:
         near = get_close_matches(name, suites, n=1, cutoff=0.0)
-        raise UseError(f"unknown suite {name!r}; {spec.name} has {known}" + (f"; the nearest is {near[0]!r}" if near else ""))
-    suite: Suite = load_attribute(suites[name])
+        nearest = f"; the nearest is {near[0]!r}" if near else ""
+        raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest}")
+    suite: RunSuite | RejudgingSuite = load_attribute(suites[name])
     return suite
+
+
+def run_suites(spec: EnvironmentSpec) -> dict[str, RunSuite]:
+    """The suites that read runs of an environment, by name."""
+    suites = {name: load_attribute(path) for name, path in _all(spec).items()}
+    return {name: suite for name, suite in suites.items() if isinstance(suite, RunSuite)}
+
+
+def _all(spec: EnvironmentSpec) -> dict[str, Lazy]:
+    return {**GENERIC, **spec.suites}

@@ -32,7 +32,7 @@ from heartloop.environments.empa.perturbed import perturbed
 from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.published import published
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.environments.suites import Result, Slope, SlopePanel, Slopes, Suite, Variants
+from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
 from heartloop.scoring.shifts import TIE
 
 __all__ = ["SUITE", "PerturbationJudges", "result_of"]
@@ -261,7 +261,7 @@ def _panel(shifts: PerturbationShifts, cell: Cell, same_scorer: Sequence[Cell]) 
     )
 
 
-SUITE = Suite(
+SUITE = RejudgingSuite(
     title="Does EMPA's score measure empathy?",
     about=(
         "Stored dialogues are judged again with one change: the user's needs are inverted, or replies are replaced by performed "

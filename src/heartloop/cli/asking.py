@@ -1,0 +1,150 @@
+"""Asking judges the questions of suites that read runs: models, estimate, progress and exit code.
+
+Does not cover which questions there are (`validity.answering`), nor what follows from the answers (a suite).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from heartloop.appraisal.names import EMBEDDED
+from heartloop.core.chat import ChatModel
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.environments.suites import Answers, Material, RunSuite
+from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.runner import PILOT, Progress
+from heartloop.evaluation.sampling import read_samplings
+from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.models.budget import is_baseline
+from heartloop.models.cache import cache_at
+from heartloop.models.names import Meter, close, counted, is_paid, load_env, load_prices, local_speed, resolve
+from heartloop.validity.answering import Answered, AnswerFile, answer_all
+
+__all__ = ["ask_suites"]
+
+
+def ask_suites(
+    suites: Mapping[str, RunSuite],
+    material: Material,
+    path: Path,
+    *,
+    sampling: list[str] | None,
+    request: list[str] | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    prices: Path | None,
+    cache: Path | None,
+    pilot: bool,
+    yes: bool,
+    retry_failed: bool,
+    max_connections: int,
+    **how: Any,
+) -> tuple[dict[str, dict[str, Answers]], int]:
+    """Asks every judge what the suites want to know; the answers by suite and judge, and the exit code.
+
+    A suite whose questions were not all asked, because the budget was spent or nobody agreed to the estimate, is left out of
+    the answers. The exit code is 1 then, and where more than the allowed share of a suite's questions failed.
+
+    Args:
+        path: of `answers.jsonl`.
+        how: further arguments of `models.names.resolve`.
+    """
+    load_env()
+    judges = list(material.judges)
+    for judge in judges:
+        if is_baseline(judge):
+            raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+    samplings = read_samplings(sampling or (), request or (), models={"judge": judges})
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
+    store = cache_at(cache)
+    opened = {judge: resolve(judge, **how) for judge in judges if judge != EMBEDDED}
+    models: dict[str, ChatModel | None] = {judge: counted(model, meter, "judge", store) for judge, model in opened.items()}
+    everything: dict[str, dict[str, Answers]] = {}
+    code = 0
+
+    async def go() -> None:
+        nonlocal code
+        agreed = yes or meter.limited
+        try:
+            for name, suite in suites.items():
+                everything[name] = {}
+                for judge in judges:
+                    ask = partial(
+                        answer_all, name, suite, material, judge, models.get(judge), file, sampling=samplings.get("judge"),
+                        max_connections=max_connections, retry_failed=retry_failed,
+                    )  # fmt: skip
+                    if (pilot or is_paid(judge)) and not agreed:
+                        before = meter.spend(judge)
+                        tried = await ask(at_most=PILOT)
+                        agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=pilot)
+                        if not agreed:
+                            everything.pop(name)
+                            return
+                    line = ProgressLine(meter, what=f"answers for {name}", speed=partial(local_speed, opened.values()))
+                    started = time.monotonic()
+
+                    def show(done: int, planned: int, line: ProgressLine = line, started: float = started) -> None:
+                        line.show(Progress(planned, done, 0, time.monotonic() - started, None))
+
+                    with line:
+                        answered = await ask(report=show)
+                    everything[name][judge] = answered.answers
+                    code = max(code, _told(name, judge, answered))
+                    if answered.stopped is not None:
+                        everything.pop(name)
+                        return
+        finally:
+            await close(opened.values())
+            if store is not None:
+                store.write()
+
+    with store or nullcontext(), AnswerFile(path) as file:
+        asyncio.run(go())
+    if judges and (spent := meter.summary()):
+        typer.echo(f"Judges: {spent}.")
+    return everything, max(code, int(len(everything) < len(suites) and not pilot))
+
+
+def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *, pilot: bool) -> bool:
+    """Prints the estimate and returns whether to go on."""
+    spent = meter.spend(judge)
+    asked = max(1, tried.asked)
+    tokens = round((spent.tokens - before.tokens) / asked * tried.open)
+    cost = None if spent.cost is None or not meter.prices else (spent.cost - (before.cost or 0.0)) / asked * tried.open
+    money = "" if cost is None else f", about {cost:.2f} at your prices"
+    typer.echo(
+        f"Suite {name} asks {judge} at least {amount(tried.open, 'more question')}: about {tokens:,} tokens{money}.", err=True
+    )
+    if pilot:
+        return False
+    if sys.stdin.isatty():
+        return bool(typer.confirm("Continue, with this and the suites after it?", err=True))
+    typer.echo("Not a terminal: pass --yes, --max-tokens or --max-cost to continue after the estimate.", err=True)
+    return False
+
+
+def _told(name: str, judge: str, answered: Answered) -> int:
+    """Prints failures and an early stop, and returns the exit code."""
+    if answered.stopped is not None:
+        left = amount(answered.open, "question")
+        typer.echo(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)
+        return 1
+    if not answered.failed:
+        return 0
+    total = len(answered.failed) + len(answered.answers)
+    first = next(iter(answered.failed.values()))
+    typer.echo(f"{len(answered.failed)} of {amount(total, 'question')} of {name} to {judge} failed: {first}", err=True)
+    if len(answered.failed) / total > ALLOWED_UNSCORED:
+        typer.echo(f"More than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True)
+        return 1
+    return 0

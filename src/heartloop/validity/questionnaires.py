@@ -1,0 +1,234 @@
+"""Suites `blri` and `utterance`: does the score agree with how the user would describe the relation?
+
+SAGE, Appendix F, Figures 4 and 5.
+A judge fills in a questionnaire as the user: from the user's thoughts of all turns alone (`blri`: 12 statements in four
+dimensions, 0 to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Each dialogue is asked
+three times and averaged. What is compared with the score is the mean over the dimensions; published over 18 models: Pearson 0.818
+and 0.788. Departures: agreement is a number from 1 to 6 in both (the paper's `blri` has labels A to F); the statements are in our
+own words; `blri` uses all thoughts that the transcript holds, of whatever form the environment gives them.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from importlib import resources
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.prompts import load_prompt
+from heartloop.core.wording import amount
+from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.scoring.correlations import pearson_interval
+from heartloop.scoring.estimates import estimate
+from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
+
+__all__ = ["BLRI", "REPEATS", "UTTERANCE", "Questionnaire", "dimension_scores", "load_questionnaire"]
+
+REPEATS = 3
+_LEVELS = 6
+
+
+class Questionnaire(NamedTuple):
+    """Statements in dimensions, answered on six levels, and the scale of the result."""
+
+    low: float
+    high: float
+    parts: Mapping[str, tuple[tuple[str, bool], ...]]
+    """By dimension: each statement, and whether it is reversed."""
+
+    @property
+    def items(self) -> list[tuple[str, bool]]:
+        """All statements in order."""
+        return [item for items in self.parts.values() for item in items]
+
+
+@cache
+def load_questionnaire(name: str) -> Questionnaire:
+    """The shipped questionnaire `items/NAME.toml`."""
+    text = (resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    parts = {
+        part["name"]: tuple((item["text"], bool(item.get("reversed", False))) for item in part["items"]) for part in table["part"]
+    }
+    return Questionnaire(float(table["low"]), float(table["high"]), parts)
+
+
+def dimension_scores(questionnaire: Questionnaire, agreement: Sequence[int]) -> dict[str, float]:
+    """The score of each dimension: the mean of its items on the questionnaire's scale, reversed items turned round.
+
+    Args:
+        agreement: 1 (strongly disagree) to 6 (strongly agree), an entry per item.
+
+    >>> dimension_scores(Questionnaire(0, 100, {"regard": (("a", False), ("b", True))}), [6, 1])
+    {'regard': 100.0}
+    """
+    scores: dict[str, float] = {}
+    rest = iter(agreement)
+    for name, items in questionnaire.parts.items():
+        shares = [(level - 1) / (_LEVELS - 1) for _, level in zip(items, rest, strict=False)]
+        turned = [1 - share if reverse else share for share, (_, reverse) in zip(shares, items, strict=True)]
+        scores[name] = questionnaire.low + (questionnaire.high - questionnaire.low) * math.fsum(turned) / len(turned)
+    return scores
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    why: Annotated[str, Field(max_length=400)]
+    agreement: Annotated[int, Field(ge=1, le=_LEVELS)]
+
+
+@cache
+def _form(number: int) -> type[BaseModel]:
+    """The answer to a questionnaire of this number of statements."""
+    answers = Annotated[list[_Answer], Field(min_length=number, max_length=number)]
+    return create_model(f"Questionnaire{number}", __config__=ConfigDict(extra="forbid"), answers=(answers, ...))
+
+
+def _text(name: str, dialogue: Transcript) -> str:
+    if name == "utterance":
+        return spoken(dialogue)
+    thoughts = (" ".join(text.strip() for text in turn.thoughts.values() if text.strip()) for turn in dialogue.turns)
+    return "\n".join(f"After reply {number}: {text}" for number, text in enumerate(thoughts, start=1) if text)
+
+
+def _questions(name: str, material: Material, answers: Answers) -> list[Question]:
+    items = load_questionnaire(name).items
+    listed = "\n".join(f"{number}. {text}" for number, (text, _) in enumerate(items, start=1))
+    prompt = load_prompt("heartloop.validity", name)
+    return [
+        question(
+            f"{dialogue_key(dialogue)}|{repeat}",
+            [Message(role="user", content=prompt.fill(text=text, items=listed, number=str(len(items))))],
+            _form(len(items)), repeat=repeat,
+        )
+        for dialogue in material.dialogues
+        if (text := _text(name, dialogue))
+        for repeat in range(REPEATS)
+    ]  # fmt: skip
+
+
+def _lacks(name: str, material: Material) -> str | None:
+    if name == "blri" and not any(_text(name, dialogue) for dialogue in material.dialogues):
+        return "the dialogues hold no thoughts of the user"
+    return needs_judge(material)
+
+
+class _Rated(NamedTuple):
+    """A dialogue with its score in points and its dimensions, means over the repeats that were answered."""
+
+    dialogue: Transcript
+    points: float
+    dimensions: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return math.fsum(self.dimensions.values()) / len(self.dimensions)
+
+
+def _rated(name: str, material: Material, answers: Answers) -> list[_Rated]:
+    questionnaire = load_questionnaire(name)
+    rated: list[_Rated] = []
+    for dialogue in material.dialogues:
+        given = [answers[key] for repeat in range(REPEATS) if (key := f"{dialogue_key(dialogue)}|{repeat}") in answers]
+        if given:
+            each = [dimension_scores(questionnaire, [item["agreement"] for item in one["answers"]]) for one in given]
+            means = {part: math.fsum(one[part] for one in each) / len(each) for part in questionnaire.parts}
+            rated.append(_Rated(dialogue, material.spec.scale.points * (dialogue.score or 0.0), means))
+    return rated
+
+
+def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Result:
+    questionnaire = load_questionnaire(name)
+    record: dict[str, Any] = {}
+    notes: list[str] = []
+    page: list[Any] = []
+    summary: Table | None = None
+    for judge, given in answers.items():
+        rated = _rated(name, material, given)
+        if not rated:
+            notes.append(f"{judge} answered no question.")
+            continue
+        rows: list[Row] = []
+        means: list[tuple[float, float]] = []
+        for number, model in enumerate(material.models):
+            mine = [one for one in rated if one.dialogue.model == model]
+            if not mine:
+                continue
+            scenarios = [one.dialogue.scenario for one in mine]
+            cells: list[Estimate | None] = [estimate([one.points for one in mine], scenarios)]
+            cells.append(estimate([one.total for one in mine], scenarios))
+            cells += [estimate([one.dimensions[part] for one in mine], scenarios) for part in questionnaire.parts]
+            rows.append(Row(model, tuple(cells), number))
+            means.append((float(np.mean([one.points for one in mine])), float(np.mean([one.total for one in mine]))))
+        within = pearson_interval([one.points for one in rated], [one.total for one in rated])
+        over = pearson_interval(*zip(*means, strict=True)) if len(means) >= 3 else None
+        words = f"Over {amount(len(rated), 'dialogue')} the score and the mean of {judge}'s answers correlate with r = "
+        words += f"{within.mean:.2f}" + (f" ({within.low:.2f} to {within.high:.2f})" if within.low == within.low else "")
+        if over is not None:
+            words += f", over {amount(len(means), 'model')} with {over.mean:.2f}"
+            words += f" ({over.low:.2f} to {over.high:.2f})" if over.low == over.low else ""
+        notes.append(f"{words}. Published over 18 models: {_PUBLISHED[name]:.3f}.")
+        title = "Questionnaire and score" if len(answers) == 1 else f"Questionnaire and score, {judge}"
+        columns = (
+            Column("Score"),
+            Column("Mean", digits=2),
+            *(Column(part.capitalize(), digits=2) for part in questionnaire.parts),
+        )
+        table = Table(title, columns, tuple(rows), help=f"Questionnaire from {questionnaire.low:g} to {questionnaire.high:g}.")
+        summary = summary or table._replace(columns=columns[:2], rows=tuple(row._replace(cells=row.cells[:2]) for row in rows))
+        points = tuple(
+            Series(row.head, (Point(row.cells[0].mean, row.cells[1].mean, row.cells[1].low, row.cells[1].high),), row.model)
+            for row in rows
+            if isinstance(row.cells[0], Estimate) and isinstance(row.cells[1], Estimate)
+        )
+        chart = Chart(
+            f"{title}: models", "points", points, "score", "mean of the questionnaire", questionnaire.low, questionnaire.high
+        )
+        page += [table, chart]
+        record[judge] = {
+            "dialogues": len(rated),
+            "pearson_dialogues": within._asdict(),
+            "pearson_models": None if over is None else over._asdict(),
+            "models": {row.head: _cells(row, columns) for row in rows},
+        }
+    return Result(record, tuple(notes), summary or Table("Nothing answered", (), ()), tuple(page))
+
+
+def _cells(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    """A row's estimates by column, for `validity.json`."""
+    named = zip(columns, row.cells, strict=True)
+    return {column.name: cell._asdict() for column, cell in named if isinstance(cell, Estimate)}
+
+
+_PUBLISHED = {"blri": 0.818, "utterance": 0.788}
+
+
+def _suite(name: str, title: str, about: str, source: str) -> RunSuite:
+    prompt = load_prompt("heartloop.validity", name)
+    return RunSuite(
+        title, about, source, partial(_result, name), lacks=partial(_lacks, name), questions=partial(_questions, name),
+        prompts=lambda: {prompt.name: prompt.hash},
+    )  # fmt: skip
+
+
+BLRI = _suite(
+    "blri",
+    "Does the score agree with the user's thoughts?",
+    "A judge reads the user's thoughts, takes the user's place and answers 12 statements on the relation, three times a "
+    "dialogue. If the score measures how the user felt, models with a higher score are described better.",
+    "Sentient Agent as a Judge, Appendix F and Figure 4",
+)
+UTTERANCE = _suite(
+    "utterance",
+    "Does the score agree with what was said?",
+    "A judge reads the dialogue, takes the user's place and answers 15 statements on flow, attention and connection, three times "
+    "a dialogue. It sees neither thoughts nor score.",
+    "Sentient Agent as a Judge, Appendix F and Figure 5",
+)
