@@ -1,0 +1,222 @@
+"""Suite `calibration`: what would people have said? A few human labels correct many scores.
+
+From labels of some dialogues the mean label over all dialogues of each model is estimated with an interval that counts both what
+the scores know and what they get wrong (`scoring.calibration`). The page shows labels by score, how many more labels would halve
+the interval, and which dialogues to label: a systematic sample along the score of each model, in which every unlabelled dialogue
+has the same chance, since the estimate is valid for a random sample only.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table, Text
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
+from heartloop.environments.lines import chance
+from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.scoring.calibration import Calibrated, calibrated_mean, labels_to_halve
+from heartloop.scoring.correlations import pearson_interval
+from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import Interval
+
+__all__ = ["CALIBRATION", "Label", "read_labels", "to_label"]
+
+_FIELDS = ("model", "scenario", "label")
+_BINS = 5
+_TO_LABEL = 10
+
+
+class Label(NamedTuple):
+    """The mean label of one dialogue."""
+
+    model: str
+    scenario: str
+    repeat: int
+    value: float
+    annotators: int
+
+
+def read_labels(path: Path) -> list[Label]:
+    """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` where it is not 0.
+
+    Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
+
+    Raises:
+        InputError: the file cannot be read, a field is missing, or a label is no finite number; names the row.
+    """
+    expected = "model, scenario, label and, for repeats, repeat"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        json_lines = text.lstrip().startswith("{")
+        rows: Iterable[Mapping[str, Any]] = (
+            [json.loads(line) for line in text.splitlines() if line.strip()]
+            if json_lines
+            else list(csv.DictReader(text.splitlines()))
+        )
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected CSV with a heading, or JSON lines, with {expected}") from error
+    values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for number, row in enumerate(rows, start=1 if json_lines else 2):
+        where = f"{path}, line {number}"
+        if any(row.get(field) is None for field in _FIELDS[:2]) or "label" not in row:
+            raise InputError(f"{where}: {dict(row)}; expected {expected}")
+        if row["label"] in (None, ""):
+            continue
+        try:
+            value, repeat = float(row["label"]), int(row.get("repeat") or 0)
+        except (TypeError, ValueError):
+            value, repeat = math.nan, 0
+        if not math.isfinite(value):
+            raise InputError(
+                f"{where}: label {row['label']!r}, repeat {row.get('repeat')!r}; expected a number and a whole number"
+            )
+        values[str(row["model"]), str(row["scenario"]), repeat].append(value)
+    return [Label(*key, sum(found) / len(found), len(found)) for key, found in values.items()]
+
+
+def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[Transcript]:
+    """A systematic sample: sorted by model and score, every k-th from a place drawn at random but the same in every process."""
+    ordered = sorted(dialogues, key=lambda one: (one.model, one.score or 0.0, one.key))
+    if number >= len(ordered):
+        return ordered
+    step = len(ordered) / number
+    start = chance("label", len(ordered), *ordered[0].key) * step
+    return [ordered[math.floor(start + place * step)] for place in range(number)]
+
+
+def _lacks(material: Material) -> str | None:
+    return "it compares with people; pass --labels FILE" if material.labels is None else None
+
+
+def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
+    assert material.labels is not None
+    labels = {(one.model, one.scenario, one.repeat): one for one in read_labels(material.labels)}
+    labelled = [one for one in material.dialogues if one.key in labels]
+    if not labelled:
+        raise InputError(
+            f"{material.labels} has no label of a dialogue of these runs; expected models such as {material.models[0]!r} and "
+            f"scenarios such as {material.dialogues[0].scenario!r}"
+        )
+    others = [one for one in material.dialogues if one.key not in labels]
+    points = material.spec.scale.points
+    unknown = len(labels) - len(labelled)
+    notes = [f"{amount(len(labelled), 'dialogue')} of {len(material.dialogues)} have a label."]
+    if len(labelled) > 1:
+        r = pearson_interval([_score(one, points) for one in labelled], [labels[one.key].value for one in labelled])
+        within = "" if math.isnan(r.low) else f" ({r.low:.2f} to {r.high:.2f})"
+        notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.mean:.2f}{within}."
+    if unknown:
+        notes.append(f"{amount(unknown, 'label')} of dialogues that these runs do not hold, or that are unscored, left out.")
+    rows: list[Row] = []
+    record: dict[str, Any] = {"labelled": len(labelled), "dialogues": len(material.dialogues), "models": {}}
+    for number, model in enumerate(material.models):
+        mine, rest = ([one for one in part if one.model == model] for part in (labelled, others))
+        if len({one.scenario for one in mine}) < 2:
+            notes.append(
+                f"{model} has labels of {amount(len({one.scenario for one in mine}), 'scenario')}; expected at least two."
+            )
+            continue
+        values = [labels[one.key].value for one in mine]
+        scores, further = ([_score(one, points) for one in part] for part in (mine, rest))
+        found = calibrated_mean(
+            values, scores, further, clusters=[one.scenario for one in mine], other_clusters=[one.scenario for one in rest]
+        )
+        more = labels_to_halve(values, scores, further)
+        cells = (_estimate(found.powered, found.items), _estimate(found.labels_only, found.labelled), found.labelled, more)
+        rows.append(Row(model, cells, number))
+        record["models"][model] = {**_recorded(found), "labels_to_halve": more}
+    columns = (Column("Mean label, all dialogues", 2), Column("Labels alone", 2), Column("Labels"), Column("Labels to halve it"))
+    about = "Labels to halve it: how many in all would halve the interval; empty where all would not do."
+    table = Table("Estimated human labels", columns, tuple(rows), help=about)
+    short = tuple(row._replace(cells=(row.cells[0], *row.cells[2:])) for row in rows)
+    summary = table._replace(columns=(columns[0], *columns[2:]), rows=short)
+    chosen = to_label(others)
+    asked = Table(
+        "Label these next",
+        (Column("Scenario"), Column("Repeat"), Column("Score")),
+        tuple(
+            Row(one.model, (one.scenario, one.repeat, _score(one, points)), material.models.index(one.model)) for one in chosen
+        ),
+        help="Every unlabelled dialogue has the same chance to stand here, so that the labels stay a random sample.",
+    )
+    record["label_next"] = [list(one.key) for one in chosen]
+    furthest = _furthest(labelled, labels, points, material)
+    page: list[Block] = [table, _plot(labelled, labels, points), asked, furthest, _READING]
+    return Result(record, tuple(notes), summary, tuple(page))
+
+
+def _score(dialogue: Transcript, points: float) -> float:
+    return points * (dialogue.score or 0.0)
+
+
+def _estimate(interval: Interval, n: int) -> Estimate:
+    return Estimate(n, interval.mean, interval.low, interval.high)
+
+
+def _recorded(found: Calibrated) -> dict[str, Any]:
+    return {name: value._asdict() if isinstance(value, Interval) else value for name, value in found._asdict().items()}
+
+
+def _plot(labelled: Sequence[Transcript], labels: Mapping[Any, Label], points: float) -> Chart:
+    """The mean label in groups of dialogues with similar scores."""
+    ordered = sorted(labelled, key=lambda one: one.score or 0.0)
+    groups = [group for group in np.array_split(np.arange(len(ordered)), min(_BINS, len(ordered))) if len(group)]
+    marks: list[Point] = []
+    for group in groups:
+        mine = [ordered[place] for place in group]
+        mean = estimate([labels[one.key].value for one in mine], [one.scenario for one in mine])
+        if mean is not None:
+            marks.append(Point(float(np.mean([_score(one, points) for one in mine])), mean.mean, mean.low, mean.high))
+    values = [labels[one.key].value for one in labelled]
+    about = "Labelled dialogues in groups of similar scores. A score that measures what people felt rises from left to right."
+    series = (Series("labelled dialogues", tuple(marks)),)
+    return Chart("Labels by score", "points", series, "score", "mean label", min(values), max(values), help=about)
+
+
+def _furthest(labelled: Sequence[Transcript], labels: Mapping[Any, Label], points: float, material: Material) -> Table:
+    """Labelled dialogues whose label is furthest from what their score says, by a straight line through all."""
+    scores = np.array([_score(one, points) for one in labelled])
+    values = np.array([labels[one.key].value for one in labelled])
+    slope = float(np.cov(scores, values)[0, 1] / np.var(scores, ddof=1)) if len(labelled) > 1 and np.ptp(scores) else 0.0
+    expected = values.mean() + slope * (scores - scores.mean())
+    order = np.argsort(-np.abs(values - expected), kind="stable")[:_TO_LABEL]
+    rows = tuple(
+        Row(
+            labelled[place].model,
+            (labelled[place].scenario, float(scores[place]), float(values[place]), float(expected[place])),
+            material.models.index(labelled[place].model),
+        )
+        for place in order
+    )
+    columns = (Column("Scenario"), Column("Score"), Column("Label", 2), Column("Expected by the score", 2))
+    return Table("Read these first", columns, rows, help="Labelled dialogues on which people and score differ most.")
+
+
+_READING = Text(
+    "How to read this",
+    (
+        "The mean label is estimated from all dialogues: the labels say what is true, the scores of the others make it more "
+        "precise, as far as they go with the labels. Where they do not, the estimate is that of the labels alone. Intervals "
+        "count dialogues of one scenario together.",
+        "It is valid where the labelled dialogues are a random sample. Labels of chosen dialogues (the best, the oddest) bias "
+        "it.",
+    ),
+)
+
+CALIBRATION = RunSuite(
+    "What would people have said?",
+    "Human labels of some dialogues correct the scores of all: the mean label of each model, with an interval.",
+    "Prediction-powered inference (Angelopoulos et al. 2023), weighted as in PPI++",
+    _result,
+    lacks=_lacks,
+)

@@ -1,0 +1,145 @@
+"""Human labels that correct scores (`scoring.calibration`, suite `calibration`).
+
+1. The estimate is that of the labels, moved by how the other scores differ from the labelled ones; worked by hand.
+2. Scores that know nothing change nothing; scores that know everything leave only the sampling error of the items.
+3. In simulations the interval covers the true mean, and is narrower than that of the labels alone where scores are good.
+4. Labels are read from CSV and JSON lines; annotators are averaged; what is wrong is named with its line.
+5. What to label next is a systematic sample: every dialogue has the same chance.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heartloop.core.dialogue import read_transcripts
+from heartloop.core.errors import InputError, UseError
+from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
+from heartloop.validity.calibration import read_labels, to_label
+from tests.commands import heartloop
+
+
+def test_the_estimate_worked_by_hand() -> None:
+    # labels 1, 2, 3 with scores 10, 20, 30; others score 40, 50, 60. cov(label, score) = 10, variance of all six scores
+    # 350; weight = 10 / ((1 + 3/3) * 350) = 1/70. mean(label - f/70) + mean(g)/70 = 2 - 20/70 + 50/70 = 2.4286
+    found = calibrated_mean([1, 2, 3], [10, 20, 30], [40, 50, 60])
+    assert found.weight == pytest.approx(1 / 70)
+    assert found.powered.mean == pytest.approx(2 + 30 / 70)
+    # labels alone: mean 2, standard error 1/sqrt(3), t(2) = 4.3027
+    assert found.labels_only.high == pytest.approx(2 + 4.302653 / math.sqrt(3))
+    # labels less weighted scores: 6/7 * (-1, 0, 1); others (-1, 0, 1)/7, each over 3: sum of squares 2 * (36 + 1) / 49 / 9,
+    # and 3/2 for the two degrees of freedom
+    assert found.powered.high - found.powered.mean == pytest.approx(4.302653 * math.sqrt(1.5 * 2 * 37 / 49 / 9))
+    assert (found.labelled, found.items) == (3, 6)
+
+
+def test_scores_that_know_nothing_change_nothing() -> None:
+    flat = calibrated_mean([1, 2, 3, 4], [5, 5, 5, 5], [5, 5, 5])
+    assert flat.weight == 0
+    assert flat.powered == flat.labels_only
+    alone = calibrated_mean([1, 2, 3, 4], [1, 2, 3, 4], [])
+    assert alone.powered == alone.labels_only
+
+
+def test_dialogues_of_one_scenario_count_together() -> None:
+    each = calibrated_mean([1, 1, 3, 3], [0, 0, 0, 0], [])
+    pairs = calibrated_mean([1, 1, 3, 3], [0, 0, 0, 0], [], clusters=["a", "a", "b", "b"])
+    # two clusters: half of the items each, (1 - 2) * 2/4 and (3 - 2) * 2/4; variance 2 * (0.25 + 0.25), t(1) = 12.706
+    assert pairs.powered.high - 2 == pytest.approx(12.706205)
+    assert each.powered.high < pairs.powered.high
+
+
+@pytest.mark.parametrize("noise", [0.3, 3.0])
+def test_the_interval_covers_and_good_scores_narrow_it(noise: float) -> None:
+    draw = np.random.default_rng(0)
+    covered, widths, alone = 0, [], []
+    rounds = 600
+    for _ in range(rounds):
+        truth = draw.normal(size=400)
+        scores = (5 * truth + draw.normal(size=400) * 5 * noise + 20).tolist()
+        found = calibrated_mean(truth[:40].tolist(), scores[:40], scores[40:])
+        covered += found.powered.low <= 0 <= found.powered.high
+        widths.append(found.powered.high - found.powered.low)
+        alone.append(found.labels_only.high - found.labels_only.low)
+    assert 0.925 <= covered / rounds <= 0.975
+    share = np.mean(widths) / np.mean(alone)
+    assert share < 0.5 if noise < 1 else 0.9 < share < 1.03
+
+
+def test_labels_that_halve_the_interval() -> None:
+    # scores know nothing: the width goes with t(n - 1) / sqrt(n), from 2.262/sqrt(10) = 0.715 at 10 labels; half of it lies
+    # between 32 labels, 2.0395/sqrt(32) = 0.3605, and 33, 2.0369/sqrt(33) = 0.3546
+    labels = [0.0, 1.0] * 5
+    needed = labels_to_halve(labels, [1.0] * 10, [1.0] * 90)
+    assert needed == 33
+    assert labels_to_halve(labels, [1.0] * 10, [1.0] * 5) is None
+
+
+def test_wrong_use_is_named() -> None:
+    with pytest.raises(UseError, match="2 labels and 1 scores"):
+        calibrated_mean([1, 2], [1], [])
+    with pytest.raises(UseError, match="1 scenario;"):
+        calibrated_mean([1, 2], [1, 2], [], clusters=["a", "a"])
+
+
+def test_labels_are_read_and_annotators_averaged(tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("scenario,model,label,annotator\na,m,4,x\na,m,5,y\nb,m,,x\n", encoding="utf-8")
+    assert read_labels(table) == [("m", "a", 0, 4.5, 2)]
+    lines = tmp_path / "labels.jsonl"
+    lines.write_text('{"model": "m", "scenario": "a", "repeat": 2, "label": 3}\n', encoding="utf-8")
+    assert read_labels(lines) == [("m", "a", 2, 3.0, 1)]
+    table.write_text("scenario,model,label\na,m,4\nb,m,good\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 3.*'good'"):
+        read_labels(table)
+    table.write_text("dialogue,label\na,4\n", encoding="utf-8")
+    with pytest.raises(InputError, match="model, scenario, label"):
+        read_labels(table)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calibration")
+    models = [word for name in ("counsellor", "hostile") for word in ("--model", f"heartloop/{name}")]
+    done = heartloop(
+        "eval", "sage", "--user", "embedded", *models, "--limit", "24", "-E", "max_turns=3", "--out", "run", cwd=folder
+    )
+    assert done.code == 0, done
+    return folder
+
+
+def test_every_dialogue_has_the_same_chance_to_be_labelled(place: Path) -> None:
+    dialogues = list(read_transcripts(place / "run" / "transcripts.jsonl"))
+    chosen = to_label(dialogues, 8)
+    assert chosen == to_label(dialogues[::-1], 8)
+    assert [one.model for one in chosen].count("heartloop/hostile") == 4
+    assert len({one.key for one in chosen}) == 8
+    assert to_label(dialogues, 100) == to_label(dialogues, 48)
+
+
+def test_the_command_estimates_labels_and_names_the_next_to_label(place: Path) -> None:
+    dialogues = list(read_transcripts(place / "run" / "transcripts.jsonl"))
+    labelled = to_label(dialogues, 16)
+    rows = [
+        f"{one.scenario},{one.model},{1 + 4 * one.model.endswith('counsellor') - 0.1 * (i % 3)}" for i, one in enumerate(labelled)
+    ]
+    (place / "labels.csv").write_text("\n".join(["scenario,model,label", *rows]), encoding="utf-8")
+    done = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=place)
+    assert done.code == 0, done
+    record = json.loads((place / "v" / "validity.json").read_text())["calibration"]
+    counsellor, hostile = record["models"]["heartloop/counsellor"], record["models"]["heartloop/hostile"]
+    assert 4.7 < counsellor["powered"]["mean"] < 5.1
+    assert 0.7 < hostile["powered"]["mean"] < 1.1
+    taken = {one.key for one in labelled}
+    assert record["label_next"]
+    assert not taken & {tuple(key) for key in record["label_next"]}
+    strange = heartloop("validate", "run", "--suite", "calibration", "--out", "v", cwd=place)
+    assert (strange.code, "--labels" in strange.err) == (2, True)
+    (place / "labels.csv").write_text("scenario,model,label\nnowhere,nobody,3\n", encoding="utf-8")
+    nobody = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=place)
+    assert nobody.code == 2
+    assert "heartloop/counsellor" in nobody.err
