@@ -1,9 +1,10 @@
 """The visible part of a reply, and transcripts as JSON lines.
 
 1. Only text after the last `</think>` is visible; a reply of reasoning alone is silence.
-2. A transcript with any text survives writing and reading, on one line.
-3. A torn last line is skipped; an invalid line is named with file, number and field.
-4. Usages add up; one estimated part makes the sum an estimate.
+2. What is not visible, and what the endpoint returned apart, is the call's thinking.
+3. A transcript with any text survives writing and reading, on one line.
+4. A torn last line is skipped; an invalid line is named with file, number and field.
+5. Usages add up; one estimated part makes the sum an estimate.
 
 Do not fix one of these tests without a decision (docs/decisions).
 """
@@ -104,6 +105,27 @@ class TestVisible:
         seen = visible(reply).text
         assert "</think>" not in seen
         assert seen in reply.rpartition("</think>")[2]
+
+
+class TestThinking:
+    """What a reply does not show stays with its call."""
+
+    @pytest.mark.parametrize(
+        ("text", "reasoning", "thought"),
+        [
+            ("Tell me more.", None, ""),
+            ("<think>She is hurt.</think>Tell me more.", None, "She is hurt."),
+            ("She is hurt.</THINK>Tell me more.", None, "She is hurt."),
+            ("Tell me more.", " She is hurt.\n", "She is hurt."),
+            ("<think>Go on.</think>Tell me more.", "She is hurt.", "She is hurt.\n\nGo on."),
+            ("<think>She is hurt.</think>Tell me more.", "She is hurt.", "She is hurt."),  # returned twice
+            ("<think>a</think>draft<think>b</think>Tell me more.<think>c", None, "a\ndraftb\n\nc"),
+            ("<think></think>Tell me more.", "", ""),
+        ],
+        ids=["none", "block", "tag in template", "apart", "both", "twice", "several", "empty"],
+    )
+    def test_all_that_is_not_visible_is_thinking_without_its_tags(self, text: str, reasoning: str | None, thought: str) -> None:
+        assert Call(role="policy", purpose="reply", turn=0, text=text, reasoning=reasoning).thinking == thought
 
 
 class TestJsonLines:

@@ -29,7 +29,7 @@ from heartloop.core.errors import (
     TransportError,
 )
 from heartloop.environments.check import PROBES, check_environment
-from heartloop.environments.episode import SILENCE, YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, play
+from heartloop.environments.episode import SILENCE, YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, broken_formats, play
 
 
 class Countdown:
@@ -234,6 +234,7 @@ class TestWhoseFailure:
     ) -> None:
         asked, free = [await play(Countdown(1), "three", ScriptedChat([answer]), think=think) for think in (True, False)]
         assert asked.counts["broken formats"] == broken
+        assert broken_formats(asked.calls) == (0,) * broken  # the turn
         assert "broken formats" not in free.counts
         assert asked.score == free.score
 

@@ -43,8 +43,8 @@ _OF_THE_DRIVER = ("GPU stall due to ReadPixels", "willReadFrequently")
 
 
 @contextmanager
-def quiet(page: Page) -> Iterator[list[str]]:
-    """What was asked for; fails on any other message of the browser and on any request that leaves the disk."""
+def quiet(page: Page, home: str = "file:") -> Iterator[list[str]]:
+    """What was asked for; fails on any other message of the browser and on any request to another place than `home`."""
     problems: list[str] = []
     asked: list[str] = []
 
@@ -57,7 +57,7 @@ def quiet(page: Page) -> Iterator[list[str]]:
     yield asked
     page.remove_listener("console", told)
     assert [text for text in problems if not any(note in text for note in _OF_THE_DRIVER)] == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert all(url.startswith((home, "data:")) for url in asked)
 
 
 def view(page: Page, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Call, Transcript
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
 from tests.report.browser import FAINT, quiet, view
@@ -191,6 +191,28 @@ def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
     page.locator("summary:has-text('settings.json')").first.click()
     page.locator(".copy:visible").first.click()
     page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
+
+
+def test_thinking_opens_on_demand_and_a_broken_format_is_marked(
+    page: Page, talk: Callable[..., Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    said = ["<think>She is <b>hurt</b>.</think>Reply 0 of m.", "Reply 1 of m."]
+    calls = [Call(role="policy", purpose="reply", turn=turn, text=text) for turn, text in enumerate(said)]
+    site = write_site([write_run([talk("m", "s1", [5, 5], calls=calls, counts={"broken formats": 1})])], tmp_path / "site")
+    with quiet(page):
+        page.goto(site.as_uri() + "#dialogue-m-s1")
+        thinking = page.locator("dialog[open] details.thinking")
+        thinking.wait_for()
+        assert (thinking.count(), thinking.get_attribute("open")) == (1, None)
+        page.locator("dialog .copy:has-text('Unfold all details')").click()
+        assert thinking.get_attribute("open") is None  # of its own
+        thinking.locator("summary").click()
+        assert "She is <b>hurt</b>." in thinking.inner_text()
+        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of m."
+        marks = page.locator("dialog .signs .flaw:has-text('broken format')")
+        assert marks.count() == 1
+        assert "think block" in str(marks.get_attribute("title"))
+        assert page.evaluate(FAINT) == []
 
 
 def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:

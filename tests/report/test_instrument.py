@@ -198,6 +198,30 @@ def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(
 
 
 @pytest.mark.browser
+def test_the_leaderboard_is_sorted_on_a_phone_too(
+    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
+) -> None:
+    index = write_site([write_run(dialogues)], tmp_path / "site")
+    with quiet(page):
+        page.goto(index.as_uri())
+        names, way = page.locator(".board tbody.ranked .short"), page.locator(".sort-by button")
+        ranked = names.all_inner_texts()
+        assert (ranked, way.is_visible()) == (["good", "plain", "mute"], False)
+        page.select_option(".sort-by select", "silences")
+        assert names.all_inner_texts()[0] == "mute"  # a number: the highest first
+        way.click()
+        assert names.all_inner_texts()[-1] == "mute"
+        assert page.url.endswith("#leaderboard?sort=silences")
+        page.select_option(".sort-by select", "model")
+        assert names.all_inner_texts() == sorted(ranked)
+        page.select_option(".sort-by select", label="as ranked")
+        assert names.all_inner_texts() == ranked
+        assert page.locator(".board .sort:visible").count() == 0
+        page.set_viewport_size({"width": 1280, "height": 900})
+        assert not page.locator(".sort-by").is_visible()  # the heads of the columns have buttons there
+
+
+@pytest.mark.browser
 def test_a_line_of_a_chart_opens_its_dialogue(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     index = write_site([write_run([talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])])], tmp_path / "site")
     with quiet(page):

@@ -151,7 +151,7 @@ def test_pages_of_an_earlier_larger_report_go(talk: Talk, write_run: WriteRun, t
     ]  # fmt: skip
 
 
-def test_raw_answers_are_not_kept(talk: Talk, write_run: WriteRun) -> None:
+def test_of_raw_answers_only_the_policys_are_kept(talk: Talk, write_run: WriteRun) -> None:
     calls = [
         Call(role="policy", purpose="reply", turn=0, text="x" * 999, reasoning="y" * 999, finish_reason="content_filter"),
         Call(role="user", purpose="feel", turn=0, text="?"),
@@ -159,7 +159,8 @@ def test_raw_answers_are_not_kept(talk: Talk, write_run: WriteRun) -> None:
     ]
     dialogue = talk("m", "s1", [5], calls=calls, counts={"re-asks": 1})
     run = read_run(write_run([dialogue]))
-    assert [(call.text, call.reasoning) for call in run.transcripts[0].calls] == [("", None)] * 3
+    assert run.transcripts[0].calls[0] == calls[0]  # its thinking is in no turn
+    assert [(call.text, call.reasoning) for call in run.transcripts[0].calls[1:]] == [("", None)] * 2
     assert run.transcripts[0].turns == dialogue.turns
     assert score_card(run.transcripts, {}) == score_card([dialogue], {})  # no number needs them
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import Failure, Transcript
+from heartloop.core.dialogue import Call, Failure, Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import script_json
+from heartloop.core.text import printable, script_json
 from heartloop.report.dialogues import dialogue_ids
 from heartloop.report.site import write_site
 
@@ -112,6 +112,25 @@ def test_every_dialogue_can_be_found_and_opened(dialogues: list[Transcript], wri
     html = site.read_text(encoding="utf-8")
     for address in re.findall(r'class="pick" href="#([^"]+)"', html):
         assert address in {row[0] for row in listing["rows"]}
+
+
+def test_thinking_stands_with_its_reply_and_a_reply_that_breaks_its_form_is_marked(
+    talk: Talk, hostile: str, write_run: WriteRun, tmp_path: Path
+) -> None:
+    said = [("<think>She is hurt.</think>Reply 0 of m.", None), ("Reply 1 of m.", hostile), ("Reply 2 of m.", None)]
+    calls = [
+        Call(role="policy", purpose="reply", turn=turn, text=text, reasoning=reasoning)
+        for turn, (text, reasoning) in enumerate(said)
+    ]
+    asked = talk("m", "s1", [5, 5, 5], calls=calls, counts={"broken formats": 1})
+    free = talk("m", "s2", [5, 5, 5], calls=calls)
+    imported = talk("m", "s3", [5, 5, 5], counts={"broken formats": 1})  # without calls it is not known which
+    site = write_site([write_run([asked, free, imported])], tmp_path / "site")
+    chunk = _data(site.parent / "data/1/dialogues-0.js")["dialogues"]
+    turns = [dialogue["turns"] for dialogue in chunk]
+    assert [[turn.get("broken", False) for turn in three] for three in turns] == [[False, False, True], [False] * 3, [False] * 3]
+    thought = ["She is hurt.", printable(hostile).strip(), None]
+    assert [[turn.get("thinking") for turn in three] for three in turns] == [thought, thought, [None] * 3]
 
 
 def test_every_ranked_row_has_its_group_as_a_letter_and_the_page_explains_it(

@@ -220,6 +220,11 @@ class Call(_Frozen):
     reask: int = 0
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
 
+    @property
+    def thinking(self) -> str:
+        """What a model wrote beside its visible answer: `reasoning`, and what `visible` leaves out; empty for none."""
+        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text).hidden))))
+
 
 class Failure(_Frozen):
     """The role that failed, and its error."""
@@ -321,12 +326,28 @@ def visible(text: str) -> Visible:
     >>> visible("<think>hmm")
     Visible(text='', unclosed=True)
     """
+    parts = _split(text)
+    return Visible(parts.shown, parts.unclosed)
+
+
+class _Parts(NamedTuple):
+    """A raw answer: what is shown, the text around it without its tags, and whether a think block was not closed."""
+
+    shown: str
+    hidden: str
+    unclosed: bool
+
+
+def _split(text: str) -> _Parts:
     if "<" not in text:  # fast path
-        return Visible(text.strip(), unclosed=False)
+        return _Parts(text.strip(), "", unclosed=False)
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
     opening = _OPEN.search(rest)
-    return Visible((rest[: opening.start()] if opening else rest).strip(), unclosed=opening is not None)
+    around = [text[: closings[-1].start()] if closings else "", rest[opening.end() :] if opening else ""]
+    hidden = (_CLOSE.sub("\n", _OPEN.sub("", part)).strip() for part in around)
+    shown = rest[: opening.start()] if opening else rest
+    return _Parts(shown.strip(), "\n\n".join(filter(None, hidden)), unclosed=opening is not None)
 
 
 def write_line(transcript: Transcript) -> str:

@@ -10,7 +10,7 @@ transport fails, the dialogue ends as `failed` and is unscored.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.core.chat import ChatModel, Reply
@@ -31,8 +31,8 @@ from heartloop.core.errors import AnswerError, ModelError
 from heartloop.scoring.credit import keeps_format
 
 __all__ = [
-    "BROKEN_FORMATS", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn", "play",
-    "thinks_then_says",
+    "BROKEN_FORMATS", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn",
+    "broken_formats", "play", "thinks_then_says",
 ]  # fmt: skip
 
 
@@ -173,6 +173,15 @@ def thinks_then_says(answer: Reply) -> bool:
     return keeps_format(answer.text) or keeps_format(answer.text, opened=True)
 
 
+def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
+    """The turns whose reply is not a think block followed by text (`thinks_then_says`), of the policy among `calls`.
+
+    Where the policy's prompt asks for that form, `play` counts them under `broken formats`.
+    """
+    replies = (call for call in calls if call.role == "policy")
+    return tuple(call.turn for call in replies if not thinks_then_says(Reply(call.text, call.reasoning)))
+
+
 async def play(
     environment: Environment,
     scenario_id: str,
@@ -205,7 +214,6 @@ async def play(
     stop: StopReason | None = None
     failure: Failure | None = None
     opening: str | None = None
-    broken = 0
 
     def transcript(stop: StopReason) -> Transcript:
         every_call = sorted([*calls, *episode.calls], key=lambda call: (call.turn, call.role != "policy"))
@@ -230,7 +238,7 @@ async def play(
             rewards=() if failure else outcome.rewards,
             usage=usage_by_role(every_call),
             calls=tuple(every_call),
-            counts={**episode.counts, **turn_counts(turns), **({BROKEN_FORMATS: broken} if think else {})},
+            counts={**episode.counts, **turn_counts(turns), **({BROKEN_FORMATS: len(broken_formats(calls))} if think else {})},
             seconds=round(time.monotonic() - started, 3),
             **fields,
         )
@@ -258,7 +266,6 @@ async def play(
                 )
             )
             reply = visible(writable(answer.text))
-            broken += think and not thinks_then_says(answer)
             user_turn = await episode.step(reply.text)
             turns.append(
                 Turn(

@@ -56,8 +56,8 @@ class Measurement(NamedTuple):
 def read_run(path: Path) -> Run:
     """Reads a run directory; `transcripts` is empty if no dialogue is finished.
 
-    The raw answers in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports use them;
-    `heartloop.core.dialogue.read_transcripts` reads them.
+    The raw answers of the other roles in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports
+    use them; `heartloop.core.dialogue.read_transcripts` reads them. Those of the policy stay: its thinking is in no turn.
 
     Raises:
         InputError: it is no run directory, or one of its files is invalid.
@@ -80,7 +80,8 @@ def read_run(path: Path) -> Run:
 
 
 def _light(transcript: Transcript) -> Transcript:
-    calls = tuple(call.model_copy(update={"text": "", "reasoning": None}) for call in transcript.calls)
+    dropped = {"text": "", "reasoning": None}
+    calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
     return transcript.model_copy(update={"calls": calls})
 
 

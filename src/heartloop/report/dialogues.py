@@ -15,6 +15,7 @@ from heartloop.core.blocks import ReportPanel
 from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable
+from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.measures import group_of, points_of
 
 __all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list", "model_ids"]
@@ -112,7 +113,7 @@ def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> lis
     """What was said in some dialogues, in their order, and what their judges made of it."""
     return [
         {
-            "turns": [_turn(transcript, turn, panel) for turn in transcript.turns],
+            "turns": _turns(transcript, panel),
             "failure": None if transcript.failure is None else clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
             "panel": clean(panel.dialogue(transcript)) if panel.dialogue else {},
@@ -138,6 +139,19 @@ def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
         "opening": None if transcript.opening is None else printable(transcript.opening),
     }
+
+
+def _turns(transcript: Transcript, panel: ReportPanel) -> list[dict[str, Any]]:
+    """The turns, with the thinking of a reply, and `broken` where the prompt asks for a form that it does not have."""
+    thinking = {call.turn: call.thinking for call in transcript.calls if call.role == "policy"}
+    broken = broken_formats(transcript.calls) if BROKEN_FORMATS in transcript.counts else ()
+    turns = [_turn(transcript, turn, panel) for turn in transcript.turns]
+    for turn, shown in zip(transcript.turns, turns, strict=True):
+        if thought := thinking.get(turn.index):
+            shown["thinking"] = printable(thought)
+        if turn.index in broken:
+            shown["broken"] = True
+    return turns
 
 
 def _turn(transcript: Transcript, turn: Turn, panel: ReportPanel) -> dict[str, Any]:

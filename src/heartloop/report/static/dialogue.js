@@ -147,16 +147,28 @@ window.heartloop = window.heartloop || {};
 
   /** A part that unfolds: rows of name, value and text. */
   function details([title, rows, open]) {
-    const list = make("dl", "thoughts");
+    const box = make("div", "thoughts");
     for (const [name, value, text] of rows) {
       const head = [name, value].filter(Boolean).join(" ");
-      if (head) list.append(make("dt", "", head));
-      if (text) list.append(make("dd", "", text));
+      if (head && text) {
+        const list = box.lastChild && box.lastChild.tagName === "DL" ? box.lastChild : box.appendChild(make("dl"));
+        list.append(make("dt", "", head), make("dd", "", text));
+      } else if (head || text) {
+        box.append(make("p", head ? "name" : "", head || text));
+      }
     }
-    const part = make("details", "", null, make("summary", "", title), list);
+    const part = make("details", "", null, make("summary", "", title), box);
     part.open = open;
     return part;
   }
+
+  /** What a model thought before a reply, folded; nothing where it did not, or where its endpoint keeps it back. */
+  heartloop.thinking = function (turn) {
+    if (!turn.thinking) return [];
+    const text = make("div", "thinking-text", turn.thinking);
+    text.dir = "auto";
+    return [make("details", "thinking", null, make("summary", "", "Thinking"), text)];
+  };
 
   /** The zone of the scale that some points lie in; zones without a name say nothing. */
   function zoneOf(points) {
@@ -234,8 +246,13 @@ window.heartloop = window.heartloop || {};
       const speaker = make("div", "speaker right", model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1));
       speaker.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
-      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index)];
+      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index), ...heartloop.thinking(turn)];
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
+      if (turn.broken) {
+        const flaw = make("span", "flaw", "✗ broken format");
+        flaw.title = "The prompt asks for a think block followed by text; this reply has another form.";
+        notes.append(flaw);
+      }
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
       if (notes.childNodes.length) nodes.push(notes);
       const box = felt(turn, said, index, row);

@@ -82,6 +82,35 @@
     }
   }
 
+  /** On a phone the heads of the columns are hidden: a choice of the column and of the direction stands above the table. */
+  function phoneSorting(heads, buttons, go) {
+    const { make } = heartloop;
+    const select = make("select");
+    const first = make("option", "", "as ranked");
+    first.value = "";
+    select.append(first);
+    heads.forEach((head, i) => {
+      const words = head.textContent.replace("#", "").trim();
+      if (!buttons[i] || !words) return;
+      const option = make("option", "", words.toLowerCase());
+      option.value = keyOf(head);
+      select.append(option);
+    });
+    const way = make("button", "copy");
+    way.type = "button";
+    const numbers = (key) => key !== "model" && key !== "group";
+    select.addEventListener("change", () => go(select.value, numbers(select.value)));
+    way.addEventListener("click", () => go(select.value, way.dataset.falling !== "true"));
+    board.parentNode.before(make("p", "sort-by", null, make("label", "", "Sort by ", select), way));
+    return (key, falling) => {
+      select.value = key;
+      if (select.selectedIndex < 0) select.selectedIndex = 0;
+      way.hidden = !select.value;
+      way.dataset.falling = falling;
+      way.textContent = numbers(key) ? (falling ? "highest first" : "lowest first") : falling ? "Z to A" : "A to Z";
+    };
+  }
+
   function sorting() {
     if (!board) return;
     const heads = [...board.tHead.rows[0].cells];
@@ -105,6 +134,10 @@
       head.append(button);
       return button;
     });
+    const chosen = phoneSorting(heads, buttons, (key, falling) => {
+      heartloop.go(FIRST, { sort: key && (falling ? "-" : "") + key });
+      apply();
+    });
     function apply() {
       const { name, values } = heartloop.place();
       if (name !== FIRST && name !== "") return;
@@ -116,6 +149,7 @@
         else head.removeAttribute("aria-sort");
         if (buttons[i]) buttons[i].dataset.mark = i === column ? (falling ? "▼" : "▲") : "↕";
       });
+      chosen(column < 0 ? "" : keyOf(heads[column]), falling);
       sortBoard(column < 0 ? null : cellOf(column), falling);
     }
     window.addEventListener("hashchange", apply);

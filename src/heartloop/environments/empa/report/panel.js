@@ -346,7 +346,7 @@
         draw.get(target)();
       }
     });
-    const font = { family: colour("--sans"), size: 11, color: colour("--soft") };
+    const font = { family: colour("--sans"), size: 12, color: colour("--soft") };
     for (const tier of tiers) {
       const found = all.filter((walk) => (tier ? walk.tier === tier : !data.tiers.includes(walk.tier)));
       const place = heartloop.make("div", "space-plot");

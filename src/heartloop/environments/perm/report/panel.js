@@ -61,6 +61,7 @@
       bubble.dir = "auto";
       nodes.push(bubble);
     });
+    nodes.push(...heartloop.thinking(turn));
     const felt = make("div", "felt");
     if (turn.truncated) felt.append(make("div", "signs", null, make("span", "flaw", "✂ cut by its token limit")));
     if (answer.broken) felt.append(make("p", "banner warning", null, make("strong", "", "Invalid form: "), answer.broken + "."));

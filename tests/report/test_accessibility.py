@@ -1,0 +1,185 @@
+"""Every page of a report of all environments, and the live page, in a real browser: wide and on a phone, light and dark.
+
+1. axe finds no violation of its rules (WCAG 2.2 A and AA, best practices).
+2. The browser reports nothing, and a page on a phone does not scroll sideways.
+3. No text, in tables or in drawings, is rendered below 12 pixels.
+
+`make test-browser` installs what these tests need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import heartloop
+from heartloop.environments.registry import environment_names
+from heartloop.evaluation.comparison import choose_sides, compare
+from heartloop.evaluation.runs import read_run
+from heartloop.report.live import serve
+from heartloop.report.site import write_site
+from tests.eqbench_checkout import write_checkout
+from tests.report.browser import quiet
+from tests.report.training_bench import training_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+MODELS = ("heartloop/counsellor", "heartloop/hostile")
+LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+
+_VIOLATIONS = """async () => (await axe.run(document, { resultTypes: ["violations"], preload: false })).violations
+    .flatMap(({ id, impact, nodes }) => nodes.map((node) => `${id} (${impact}): ${node.html.slice(0, 120)}`))"""
+_SMALL = """() => [...document.querySelectorAll("body *")].flatMap((e) => {
+    const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join("");
+    if (!words || !e.checkVisibility()) return [];
+    const grown = e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
+    const size = grown * parseFloat(getComputedStyle(e).fontSize);
+    return size < 11.95 ? [words.slice(0, 30) + ": " + size.toFixed(1)] : [];
+})"""
+"""Texts below 12 pixels as rendered: of a drawing, after it was scaled."""
+_UNFOLD = """() => {
+    document.body.classList.remove("views"); // every view under the other, as without scripts
+    for (const part of document.querySelectorAll("details:not(#space)")) part.open = true;
+}"""
+
+
+def thinking(messages: Sequence[Mapping[str, str]]) -> str:
+    """A policy that thinks before it replies, and now and then forgets the form that it was asked for."""
+    said = "I am sorry that it went like this. What was the worst of it?"
+    return said if len(messages) % 3 == 0 else f"<think>They sound tired.\n\nI should ask.</think>{said}"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A run of every environment, one of SAGE as if by another user simulator, and two of a training."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_checkout(folder / "checkout")
+    changed: dict[str, dict[str, Any]] = {
+        "eqbench": {"scenarios": folder / "checkout"},
+        "sage": {"limit": 6, "models": [*MODELS, thinking], "options": {"form": "think"}},
+    }
+    for name in environment_names():
+        how = {"limit": None if name == "eqbench" else 6, "models": MODELS, **changed.get(name, {})}
+        heartloop.evaluate(name, user="embedded", out=folder / name, progress=False, **how)
+    (folder / "sage-other").mkdir()
+    for file in ("settings.json", "transcripts.jsonl"):
+        text = (folder / "sage" / file).read_text(encoding="utf-8")
+        (folder / "sage-other" / file).write_text(re.sub(r'"user": ?"embedded"', '"user":"x/sim"', text), encoding="utf-8")
+    for variant in ("no_floor", "control"):
+        training_run(folder / variant, variants=(variant,))
+    return sorted(path.parent for path in folder.glob("*/settings.json"))
+
+
+@pytest.fixture(scope="module")
+def site(runs: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of all runs, with a comparison of two models."""
+    (sage,) = (run for run in runs if run.name == "sage")
+    comparison = compare(*choose_sides(read_run(sage), None, *MODELS))
+    return write_site(runs, tmp_path_factory.mktemp("site"), comparison=comparison).parent
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed; it holds axe")
+    return (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
+def look(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    yield context.new_page()
+    context.close()
+
+
+def faults(page: Page, axe: str) -> list[str]:
+    """What is wrong with the page as it stands."""
+    found = [f"too small: {words}" for words in page.evaluate(_SMALL)]
+    if (wide := page.evaluate("document.documentElement.scrollWidth")) > page.viewport_size["width"]:  # type: ignore[index]
+        found.append(f"{wide} pixels wide")
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(axe)
+    return found + list(page.evaluate(_VIOLATIONS))
+
+
+def test_every_page_of_a_report(look: Page, site: Path, axe: str) -> None:
+    pages = sorted(site.glob("*.html"))
+    assert {"comparison", "index", "measurement-7", "numbers", "published", "settings", "side-by-side", "training"} <= {
+        path.stem for path in pages
+    }
+    found: dict[str, list[str]] = {}
+    for path in pages:
+        with quiet(look):
+            look.goto(path.as_uri())
+            look.wait_for_selector("h1")
+            if look.locator("#list").count():
+                look.wait_for_selector("#list .row", state="attached")
+            look.evaluate(_UNFOLD)
+            if look.locator("#explore").count():
+                look.wait_for_selector("#chart .plot-container")
+            found[path.stem] = faults(look, axe)
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_a_dialogue_of_every_environment_alone_and_beside_another(look: Page, site: Path, axe: str) -> None:
+    found: dict[str, list[str]] = {}
+    opened = []
+    for path in sorted(site.glob("*.html")):
+        look.goto(path.as_uri())
+        if not look.locator("#list").count():
+            continue
+        look.wait_for_selector("#list .row", state="attached")
+        same = "(a, b) => a.scenarioNumber === b.scenarioNumber && a !== b"
+        first, second = look.evaluate(
+            f"() => {{ const last = heartloop.rows[heartloop.rows.length - 1];"
+            f" return [last, heartloop.rows.find((row) => ({same})(row, last))].map((row) => row.address); }}"
+        )
+        opened.append(path.stem)
+        for address in (first, f"pair?a={first}&b={second}"):
+            with quiet(look):
+                look.goto(f"{path.as_uri()}#{address}")
+                look.wait_for_selector("dialog[open] .bubble", state="attached")
+                look.evaluate(_UNFOLD)
+                found[f"{path.stem}#{address}"] = faults(look, axe)
+    assert len(opened) == len(environment_names()) + 1
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@pytest.fixture(scope="module")
+def live(runs: Sequence[Path]) -> Iterator[str]:
+    """The address of the live page of all runs."""
+    ready = threading.Event()
+    served: dict[str, Any] = {}
+
+    async def serving() -> None:
+        def tell(address: str) -> None:
+            served["address"] = address
+            ready.set()
+
+        served["loop"], served["task"] = asyncio.get_running_loop(), asyncio.ensure_future(serve(runs, ready=tell))
+        await asyncio.wait([served["task"]])
+
+    thread = threading.Thread(target=asyncio.run, args=(serving(),))
+    thread.start()
+    assert ready.wait(30)
+    yield served["address"]
+    served["loop"].call_soon_threadsafe(served["task"].cancel)
+    thread.join()
+
+
+def test_the_live_page(look: Page, live: str, runs: Sequence[Path], axe: str) -> None:
+    with quiet(look, live):
+        look.goto(live)
+        look.wait_for_selector("h2")
+        assert look.locator("h2").count() == len(runs)
+        assert faults(look, axe) == []
