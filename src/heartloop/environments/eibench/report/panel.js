@@ -33,10 +33,10 @@
 
   /** A free position for the label of a dot; null if there is none. */
   function freePlace(taken, x, y, wide) {
-    for (const far of [13, 20, 28]) {
+    for (const far of [14, 22, 30]) {
       for (const turn of [7, 1, 5, 3, 0, 4, 6, 2]) {
         const [px, py] = [x + (far + wide / 2 - 4) * Math.cos((turn * Math.PI) / 4), y + far * Math.sin((turn * Math.PI) / 4)];
-        const box = [px - wide / 2, py - 6, px + wide / 2, py + 6];
+        const box = [px - wide / 2, py - 8, px + wide / 2, py + 8];
         if (!taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) {
           taken.push(box);
           return [px, py];
@@ -79,9 +79,9 @@
     for (const [px, py] of [[sx, sy], [fx, fy]]) taken.push([px - 7, py - 7, px + 7, py + 7]);
     for (const stop of stops(at).reverse()) { // the end first, so that its label is always drawn
       const words = stop.first === stop.last ? String(stop.first) : stop.first + "–" + stop.last;
-      const place = freePlace(taken, stop.x, stop.y, 6 + 6 * words.length);
+      const place = freePlace(taken, stop.x, stop.y, 6 + 7 * words.length);
       if (!place) continue;
-      if (Math.hypot(place[0] - stop.x, place[1] - stop.y) > 18) svg.append(draw("path", { class: "leader", d: "M" + stop.x + " " + stop.y + "L" + place[0] + " " + place[1] }));
+      if (Math.hypot(place[0] - stop.x, place[1] - stop.y) > 19) svg.append(draw("path", { class: "leader", d: "M" + stop.x + " " + stop.y + "L" + place[0] + " " + place[1] }));
       svg.append(draw("text", { class: "turn", x: place[0], y: place[1] + 4, "text-anchor": "middle" }, words));
     }
     return svg;
