@@ -101,7 +101,7 @@
     const numbers = (key) => key !== "model" && key !== "group";
     select.addEventListener("change", () => go(select.value, numbers(select.value)));
     way.addEventListener("click", () => go(select.value, way.dataset.falling !== "true"));
-    board.parentNode.before(make("p", "sort-by", null, make("label", "", "Sort by ", select), way));
+    if (board.querySelectorAll("tr[data-place]:not(.divider)").length > 1) board.parentNode.before(make("p", "sort-by", null, make("label", "", "Sort by ", select), way));
     return (key, falling) => {
       select.value = key;
       if (select.selectedIndex < 0) select.selectedIndex = 0;
