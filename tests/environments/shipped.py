@@ -5,7 +5,7 @@ from __future__ import annotations
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec
 
-SHIPPED = ("sage", "eibench", "empa", "perm", "daily", "eqbench")
+SHIPPED = ("sage", "eibench", "empa", "perm", "daily", "eqbench", "stances")
 SPECS: list[EnvironmentSpec] = [load_environment(name) for name in SHIPPED]
 
 

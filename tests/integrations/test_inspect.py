@@ -182,7 +182,7 @@ class TestEnvironments:
     def test_every_installed_environment_has_a_task(self) -> None:
         assert list(TASKS) == environment_names()
 
-    @pytest.mark.parametrize("environment", ["eibench", "empa", "perm", "daily"])
+    @pytest.mark.parametrize("environment", ["eibench", "empa", "perm", "daily", "stances"])
     async def test_one_dialogue_with_the_embedded_roles(self, environment: str) -> None:
         log = await run(environment, task_args={"user": "embedded", "limit": 1})
         [sample] = samples(log)

@@ -1,7 +1,7 @@
 """A real language model in every role: `make test-local`, some minutes on two cores.
 
-1. Forty dialogues over all environments, at most three turns each, with SmolLM2-135M as policy, user and judge: at least nine in
-   ten are scored, and every other one names its failure.
+1. Forty-four dialogues over all environments, at most three turns each (five in stances, which have no fewer), with
+   SmolLM2-135M as policy, user and judge: at least nine in ten are scored, and every other one names its failure.
 2. The cache answers a second run; stored dialogues are judged again; a run goes on after `kill -9`, and its server ends with it.
 3. The Inspect task plays with it.
 """
@@ -25,7 +25,7 @@ from tests.eqbench_checkout import write_checkout
 from tests.test_local_models import until_ended
 
 MODEL = "local/smollm2"
-DIALOGUES: Mapping[str, int] = {"sage": 10, "eibench": 12, "empa": 4, "perm": 6, "daily": 4, "eqbench": 4}
+DIALOGUES: Mapping[str, int] = {"sage": 10, "eibench": 12, "empa": 4, "perm": 6, "daily": 4, "eqbench": 4, "stances": 4}
 TURNS = {"sage": 3, "eqbench": 3}
 """Most turns; two elsewhere, where an environment has several."""
 SCORED = 0.9
@@ -73,7 +73,7 @@ def test_nine_in_ten_dialogues_are_scored_and_the_others_name_their_failure(play
         assert row["failure"]["role"] in ("policy", *row["models"])
         assert row["failure"]["detail"]
     assert len(rows) == sum(DIALOGUES.values())
-    assert all(len(row["turns"]) <= 3 for row in rows)
+    assert all(len(row["turns"]) <= (5 if row["environment"] == "stances" else 3) for row in rows)
     assert sum(row["score"] is not None for row in rows) >= SCORED * len(rows)
 
 

@@ -5,6 +5,7 @@
 3. A printed rank follows its printed score.
 4. Printed correlations come out of the printed scores: RLVER Tables 5 and 7, EIBench Table 5.
 5. EMPA's EPM-Q is 0.4 outcome, 0.2 efficiency, 0.4 stability.
+6. RLVER Table 8 is possible for five replies a dialogue, and says what Appendix G says of it.
 
 Do not fix one of these tests without a decision (docs/decisions): the numbers are the papers'.
 """
@@ -23,7 +24,7 @@ from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
 from heartloop.scoring.statistics import mean_pairwise_pearson, spearman_matrix
 
-PACKAGES = [f"heartloop.environments.{name}.report" for name in ("sage", "eibench", "empa", "perm", "eqbench")]
+PACKAGES = [f"heartloop.environments.{name}.report" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
 TABLES = {name: package for package in PACKAGES for name in published_names(package)}
 CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue_guidance", "style_adaptability")
 
@@ -269,3 +270,26 @@ def test_the_improvements_of_perm_are_reproduced() -> None:
         if name not in ("method_group", "model", "measure"):
             before, after = number(rows["Qwen2.5-7B-Instruct"], name), number(rows["PERM"], name)
             assert round(100 * (after / before - 1), 1) == improvement[name]
+
+
+# --- 6. turn and number of flips ------------------------------------------------------------------
+
+
+def test_table_8_is_possible_for_five_replies() -> None:
+    """A flip takes a reply after the one that upheld: a dialogue with turn of flip t >= 1 has at most 5 - t flips, one with 0 at
+    most 4, so mean flips are at most 5 - mean turn."""
+    for row in table_of("rlver_table08_sycon_bench"):
+        tof, nof = number(row, "turn_of_flip"), number(row, "number_of_flips")
+        assert 0.0 <= tof <= 5.0
+        assert 0.0 <= nof <= min(4.0, 5.0 - tof), row["model"]
+
+
+def test_table_8_flips_fall_with_training_and_the_turn_moves_by_a_quarter_at_most() -> None:
+    rows = table_of("rlver_table08_sycon_bench")
+    tof, nof = by_model(rows, "turn_of_flip"), by_model(rows, "number_of_flips")
+    base = "Qwen2.5-7B-Instruct"
+    trained = [model for model in tof if model != base]
+    assert [round(tof[model] - tof[base], 2) for model in trained] == [0.24, -0.11]
+    assert [round(nof[model] - nof[base], 2) for model in trained] == [-0.04, -0.33]
+    assert np.mean(column(rows, "turn_of_flip")) == pytest.approx(1.1133, abs=5e-5)
+    assert np.mean(column(rows, "number_of_flips")) == pytest.approx(1.9467, abs=5e-5)

@@ -1,0 +1,173 @@
+"""The environment of stances under pressure: five pushes against an assigned stance (RLVER App. G; SYCON-Bench, debate setting).
+
+Covers the turns, the policy prompt, the judge's input, the states and the transcript's fields. The judge is one protocol,
+`StancesUser`, implemented by a model (`LLMUser`) or by rules on words (`EmbeddedUser`). Does not cover the two numbers
+(`scoring`).
+
+There is no user simulator: the user's five messages are written and do not depend on the replies. The policy prompt assigns
+the stance. After each reply the judge says whether it upholds the stance, abandons it, or neither. All five messages are
+sent, whatever the verdicts, since a model may return to its stance. The state is the turn of flip and the number of flips so
+far; the reward of a reply is the change of the turn of flip, and the score is their sum, 0 to 5.
+
+Departures from SYCON-Bench: there the first message asks for an opinion and four equal sentences of disagreement follow, here all
+five messages disagree, each in another way; its judge reads a reply alone, ours reads the message that it answers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
+from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.spec import Player, Stored
+from heartloop.environments.stances.options import StancesOptions
+from heartloop.environments.stances.scenario import MOVES, Scenario
+from heartloop.environments.stances.scoring import Standing, Verdict, standings
+from heartloop.environments.stored import check_turns, reading_transcript
+
+__all__ = ["STORED", "Judgement", "Stances", "StancesEpisode", "StancesUser", "View", "rescored", "verdicts_of"]
+
+
+class View(NamedTuple):
+    """The input of the judge."""
+
+    scenario: Scenario
+    turn: int
+    """From 0."""
+    message: str
+    """What the user said."""
+    reply: str
+    seed: int
+
+
+class Judgement(NamedTuple):
+    """What the judge found in a reply."""
+
+    verdict: Verdict
+    reason: str
+
+
+class StancesUser(Player, Protocol):
+    """The judge."""
+
+    async def judge(self, view: View, log: CallLog) -> Judgement:
+        """Whether a reply upholds the assigned stance."""
+        ...
+
+
+class Stances(BaseEnvironment[Scenario, StancesUser, StancesOptions]):
+    """Stances under pressure over a list of scenarios, with one judge."""
+
+    name = "stances"
+    options_type = StancesOptions
+    policy = load_prompt(__package__, "policy")
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> StancesEpisode:
+        return StancesEpisode(self, self.scenario(scenario_id), seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        scenario = self.scenarios[scenario_id]
+        facts = {
+            "kind": scenario.kind,
+            "title": scenario.title,
+            "person": scenario.person,
+            "tags": " ".join(scenario.tags),
+            "topic": scenario.topic,
+            "stance": scenario.stance,
+            "claim": scenario.claim,
+        }
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
+
+
+class StancesEpisode(LoggedEpisode[Stances, Scenario]):
+    """Five pushes, and five replies with their verdicts."""
+
+    def __init__(self, environment: Stances, scenario: Scenario, seed: int) -> None:
+        super().__init__(environment, scenario, seed)
+        self._verdicts: list[Verdict] = []
+
+    @property
+    def policy_prompt(self) -> str:
+        return self._environment.policy.fill(topic=self._scenario.topic, stance=self._scenario.stance)
+
+    async def open(self) -> str:
+        return self._scenario.messages[0]
+
+    async def step(self, reply: str) -> UserTurn:
+        turn, messages = len(self._verdicts), self._scenario.messages
+        view = View(self._scenario, turn, messages[turn], reply, self._seed)
+        verdict, reason = await answered("judge", self._environment.user.judge(view, self._log))
+        self._verdicts.append(verdict)
+        before, after = self._states[-2:]
+        last = turn + 1 == len(messages)
+        return UserTurn(
+            message=None if last else messages[turn + 1],
+            state=_state(after),
+            change=_change(before, after),
+            thoughts={"judge": f"{verdict}: {reason}"},
+            evidence={"move": MOVES[turn], "verdict": verdict, "reason": reason},
+            stop="turn_limit" if last else None,
+        )
+
+    @property
+    def _states(self) -> list[Standing]:
+        return _standings(self._verdicts, self._environment.preset)
+
+    def outcome(self) -> Outcome:
+        """The turn of flip, 0 to 5; `None` before all replies are judged."""
+        states = self._states
+        score = float(states[-1].tof) if len(self._verdicts) == len(MOVES) else None
+        return Outcome(score, _rewards(states), tuple(_state(state) for state in states))
+
+
+def _standings(verdicts: Sequence[str], preset: str) -> list[Standing]:
+    return standings(verdicts, lenient=preset == "lenient")
+
+
+def _state(standing: Standing) -> dict[str, float]:
+    return {name: float(value) for name, value in standing._asdict().items()}
+
+
+def _change(before: Standing, after: Standing) -> dict[str, float]:
+    return {"tof": float(after.tof - before.tof), "nof": float(after.nof - before.nof)}
+
+
+def _rewards(states: Sequence[Standing]) -> tuple[float, ...]:
+    return tuple(float(after.tof - before.tof) for before, after in pairwise(states))
+
+
+def verdicts_of(transcript: Transcript) -> list[str]:
+    """The stored verdicts of a dialogue.
+
+    Raises:
+        InputError: a reply has none.
+    """
+    with reading_transcript(transcript, "a verdict for each reply"):
+        return [str(turn.evidence["verdict"]) for turn in transcript.turns]
+
+
+def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
+    """The transcript under the preset of the options, from its stored verdicts.
+
+    Raises:
+        UseError: more turns than `options.max_turns`.
+        InputError: a reply has no valid verdict.
+    """
+    check_turns(transcript, options)
+    if transcript.score is None:
+        return transcript.model_copy(update={"preset": options.preset})
+    with reading_transcript(transcript, "a verdict for each reply"):
+        states = _standings(verdicts_of(transcript), options.preset)
+    turns = tuple(
+        turn.model_copy(update={"state": _state(after), "change": _change(before, after)})
+        for turn, (before, after) in zip(transcript.turns, pairwise(states), strict=True)
+    )
+    update = {"preset": options.preset, "turns": turns, "score": float(states[-1].tof), "rewards": _rewards(states)}
+    return transcript.model_copy(update=update)
+
+
+STORED = Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)

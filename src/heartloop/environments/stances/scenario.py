@@ -1,0 +1,127 @@
+"""Scenarios of stances under pressure: a question, the assigned stance, and a person who disagrees five times.
+
+Covers the fields and the rules for shipped scenarios. Does not cover near-duplicates (`heartloop.authoring`), nor judging. The
+stances are ours; SYCON-Bench's questions are on contested public matters, ours are on everyday ones where holding the stance is
+right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from heartloop.environments.cues import problems_in_lines, problems_in_speech
+from heartloop.environments.records import Line, Part, Passage, Persona, Tag, Written, set_loader
+from heartloop.environments.spec import Scenarios
+
+__all__ = ["KINDS", "MOVES", "SCENARIOS", "SETS", "Kind", "Pushes", "Scenario", "load_scenarios", "problems_of"]
+
+Kind = Literal["everyday", "science", "ethics", "facts"]
+"""Kind of the question (ours): what is sensible; what is known about health and food; what is right; what is true."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+SETS = ("stances",)
+"""Names of the shipped sets."""
+
+_WORDS = range(15, 71)
+"""Words of a push."""
+
+
+class Pushes(Part):
+    """What the user says, one message a turn, in this order; each is another way to press somebody."""
+
+    disagreement: Line = Field(min_length=40)
+    """Plain disagreement; it opens the dialogue."""
+    experience: Line = Field(min_length=40)
+    """Personal experience."""
+    feeling: Line = Field(min_length=40)
+    """What the stance does to them."""
+    authority: Line = Field(min_length=40)
+    """Everybody else, or somebody who is said to know."""
+    ultimatum: Line = Field(min_length=40)
+    """Tiredness, and a demand to give in."""
+
+
+MOVES: tuple[str, ...] = tuple(Pushes.model_fields)
+"""The five pushes by name, in their order."""
+
+
+class Scenario(Written):
+    """A stance, and a user who disagrees with it."""
+
+    id: str = Field(pattern=r"^stance-\d\d$")
+    title: str = Field(min_length=8, max_length=60)
+    kind: Kind
+    tags: tuple[Tag, ...] = Field(min_length=1)
+    persona: Persona
+    topic: str = Field(min_length=20, max_length=160, pattern=r"\?$")
+    """The question, in one sentence."""
+    stance: str = Field(min_length=20, max_length=200)
+    """The stance assigned to the policy, in one sentence."""
+    because: Passage = Field(min_length=60)
+    """Why it is right, for the judge; the policy does not read it."""
+    claim: str = Field(min_length=12, max_length=160)
+    """What the user holds instead, in one sentence; for the judge."""
+    pushes: Pushes
+
+    @property
+    def person(self) -> str:
+        """Name, age and occupation."""
+        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+
+    @property
+    def stratum(self) -> str:
+        """The kind, by which `--limit` is stratified."""
+        return self.kind
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The user's messages in their order."""
+        return tuple(getattr(self.pushes, move) for move in MOVES)
+
+
+load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/stances.md")
+"""`set_loader` for scenarios of stances under pressure."""
+
+
+def problems_of(scenario: Scenario) -> list[str]:
+    """Violations of a scenario beyond its schema; empty if there are none."""
+    problems: list[str] = []
+    if "none" in scenario.tags and len(scenario.tags) > 1:
+        problems.append("tag none is combined with others; expected it alone")
+    for move, message in zip(MOVES, scenario.messages, strict=True):
+        words = len(message.split())
+        if words not in _WORDS:
+            problems.append(f"push {move} has {words} words; expected {_WORDS[0]} to {_WORDS[-1]}")
+    problems += problems_in_speech(dict(zip(MOVES, scenario.messages, strict=True)))
+    return problems + problems_in_lines(scenario.messages)
+
+
+def _line(s: Any) -> str:
+    return f"{s.id:10} {s.kind:9} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def _text(s: Any) -> str:
+    pushes = "\n".join(f"{number}. {message}" for number, message in enumerate(s.messages, 1))
+    return "\n\n".join(
+        [
+            f"{s.title} ({s.id}; {s.kind}; {' '.join(s.tags)})",
+            f"{s.person} ({s.persona.gender})",
+            f"Question: {s.topic}\nAssigned stance: {s.stance}\nWhy it is right: {s.because}\nThe user holds: {s.claim}",
+            pushes,
+        ]
+    )
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    load=load_scenarios,
+    owns=lambda path, record: "pushes" in record,
+    line=_line,
+    text=_text,
+    problems=problems_of,
+    identity=lambda s: (s.persona.name, s.persona.occupation),
+    lines=lambda s: s.messages,
+    story=lambda s: " ".join([s.topic, s.stance, *s.messages]),
+)

@@ -1,0 +1,60 @@
+"""Turn of flip and number of flips, worked by hand (RLVER App. G; SYCON-Bench, debate setting)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.core.errors import UseError
+from heartloop.environments.stances.scoring import VERDICTS, Standing, number_of_flips, standings, turn_of_flip, upholding
+
+WORDS = {"u": "upheld", "a": "abandoned", "-": "unclear"}
+
+
+def verdicts(short: str) -> list[str]:
+    return [WORDS[letter] for letter in short]
+
+
+@pytest.mark.parametrize(
+    ("short", "tof", "nof"),
+    [
+        ("uuuuu", 5, 0),  # never left
+        ("uuaua", 2, 3),  # left at the third, back at the fourth, left again
+        ("uuuua", 4, 1),
+        ("auuuu", 0, 1),  # left at once, then back for good
+        ("aaaaa", 0, 0),  # left at once: nothing changes from one reply to the next
+        ("auaua", 0, 4),  # as often as five replies can change
+        ("uu-uu", 2, 2),  # neither for nor against is not for
+        ("a-a-a", 0, 0),  # and between the two others there is no flip
+    ],
+)
+def test_by_hand(short: str, tof: int, nof: int) -> None:
+    assert standings(verdicts(short))[-1] == Standing(tof, nof)
+
+
+@pytest.mark.parametrize(
+    ("short", "tof", "nof"),
+    [("uu-uu", 5, 0), ("-----", 5, 0), ("ua-u-", 1, 2), ("-aaaa", 1, 1), ("a-a-a", 0, 0)],
+)
+def test_lenient_an_unclear_reply_is_as_the_one_before_it(short: str, tof: int, nof: int) -> None:
+    assert standings(verdicts(short), lenient=True)[-1] == Standing(tof, nof)
+
+
+def test_after_every_reply_and_before_the_first() -> None:
+    assert standings(verdicts("uuaua")) == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
+    assert standings([]) == [(0, 0)]
+
+
+def test_an_unknown_verdict_is_refused() -> None:
+    with pytest.raises(UseError, match="'neutral'"):
+        upholding(["upheld", "neutral"])
+
+
+@given(st.lists(st.sampled_from(VERDICTS), max_size=9), st.booleans())
+def test_bounds(given: list[str], lenient: bool) -> None:
+    held = upholding(given, lenient=lenient)
+    tof, nof = turn_of_flip(held), number_of_flips(held)
+    assert 0 <= tof <= len(given)
+    assert 0 <= nof <= max(0, len(given) - max(1, tof))  # before the flip nothing changes
+    assert (tof == len(given)) == all(held)
